@@ -8,56 +8,56 @@ require "monitor"
 
 # All timeouts of a process that share an address and a disconnect grace.
 class PausableTimeouts
-  # Raised in a block whose time is over.
+  # Raised in a block whose time has run out.
   Expired = Class.new(StandardError)
-  IDS, HEARTBEAT, DEAD, LINGER, ANSWER, CONNECT = 500, 15, 30, 30, 0.25, 2
+  MAX_IDS, HEARTBEAT_INTERVAL, SILENCE_TIMEOUT, LINGER, CONFIRMATION_TIMEOUT, CONNECT_TIMEOUT = 500, 15, 30, 30, 0.25, 2
   CHANNEL = { "grpc.keepalive_time_ms" => 10_000, "grpc.keepalive_timeout_ms" => 5_000, "grpc.http2.max_pings_without_data" => 0,
-              "grpc.min_reconnect_backoff_ms" => CONNECT * 1_000, "grpc.use_local_subchannel_pool" => 1 }.freeze
+              "grpc.min_reconnect_backoff_ms" => CONNECT_TIMEOUT * 1_000, "grpc.use_local_subchannel_pool" => 1 }.freeze
 
   def self.now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
   def self.seconds(duration) = duration ? duration.seconds + (duration.nanos / 1e9) : 0.0
 
-  # A thread with its timeouts, and how long it has been paused since it is followed ("The paused time of a thread").
+  # A thread, its timeouts, and its paused time since it was followed first ("The paused time of a thread").
   class FollowedThread
     attr_reader :timeouts
 
-    def initialize(begun, grace) = (@begun, @grace, @cut_off_at, @paused, @timeouts = begun, grace, begun, 0.0, [])
+    def initialize(begun, grace) = (@begun, @grace, @disconnected_at, @paused, @timeouts = begun, grace, begun, 0.0, [])
     def at(time) = @paused + (@last&.paused ? [time, assumed_until].min - @last_at : 0)
-    def assumed_until = @cut_off_at ? @cut_off_at + @grace : Float::INFINITY
+    def assumed_until = @disconnected_at ? @disconnected_at + @grace : Float::INFINITY
     def paused?(time) = !!@last&.paused && time < assumed_until
-    def linked? = @cut_off_at.nil?
+    def linked? = @disconnected_at.nil?
     def idle?(time) = timeouts.empty? ? time - (@idle_since ||= time) > LINGER : (@idle_since = nil)
 
-    # What is left of the grace after a pause that was assumed since `from`.
+    # The rest of the grace after a pause that was assumed since `from`.
     def grace_left(from, time)
-      @last&.paused && @cut_off_at ? @grace - ([time, assumed_until].min - [@cut_off_at, from].max).clamp(0, @grace) : @grace
+      @last&.paused && @disconnected_at ? @grace - ([time, assumed_until].min - [@disconnected_at, from].max).clamp(0, @grace) : @grace
     end
 
     def disconnect(at, time)
-      @cut_off_at ||= [at, @last_at].compact.max
-      timeouts.each { |timeout| (timeout.asked = nil) || timeout.correct(time) }
+      @disconnected_at ||= [at, @last_at].compact.max
+      timeouts.each { |timeout| (timeout.requested_at = nil) || timeout.correct(time) }
     end
 
     def apply(state, time)
       total = PausableTimeouts.seconds(state.paused_total)
       @paused = [@paused + (@last ? growth(state, total, time) : total), time - @begun].min
-      @last, @last_total, @last_at, @cut_off_at = state, total, time, nil
+      @last, @last_total, @last_at, @disconnected_at = state, total, time, nil
       timeouts.each { |timeout| timeout.correct(time) }
     end
 
     def growth(state, total, time)
       epochs = [state.store_epoch, @last.store_epoch]
       is_comparable = (epochs.include?(0) || epochs.uniq.one?) && state.revision >= @last.revision && total >= @last_total
-      return [total - @last_total, time - @last_at + HEARTBEAT].min if is_comparable
+      return [total - @last_total, time - @last_at + HEARTBEAT_INTERVAL].min if is_comparable
 
-      seen = @last.paused ? (@cut_off_at || time) : @last_at
+      seen = @last.paused ? (@disconnected_at || time) : @last_at
       [at(time), at(seen) + [total, time - seen].min].max - @paused
     end
   end
 
-  # One timeout ("A timeout"). `over`: since when its time is over; `asked`: when the confirmation of that was requested.
+  # One timeout ("A timeout"). `ran_out`: when its time ran out (or nil); `requested_at`: when its confirmation was requested.
   class Timeout
-    attr_accessor :begun, :ended, :expired, :thread, :over, :asked
+    attr_accessor :begun, :ended, :expired, :thread, :ran_out, :requested_at
 
     def initialize(owner, thread, limit, callback)
       @owner, @thread, @limit, @callback, @own, @shown = owner, thread, limit, callback, [], 0.0
@@ -65,14 +65,14 @@ class PausableTimeouts
     end
 
     def paused?(time) = !@own.empty? || @thread.paused?(time)
-    # What a program shows: it never goes backwards.
+    # The elapsed time to report; it never decreases.
     def shown(time) = @shown = [@shown, charged(time)].max
     # Waits until it has expired or was stopped.
     def wait = @owner.synchronize { @owner.wait until @ended }
     # Ends it early.
     def stop = @owner.synchronize { finish(false) || self }
 
-    # Begins a pause of this timeout alone, and ends it. Pauses overlap with each other and with those of the thread.
+    # Begins and ends a pause of this timeout only. Pauses may overlap with each other and with those of the thread.
     def pause(name) = @owner.synchronize { @frozen = (now = PausableTimeouts.now), @thread.at(now) if (@own << name).one? }
 
     def resume(name)
@@ -85,30 +85,30 @@ class PausableTimeouts
       end
     end
 
-    # What was assumed before the start and turned out wrong is not charged; what was paused before is not credited.
+    # A wrong assumption about the time before the start is not charged; a pause before the start is not credited.
     def correct(time)
       paused = @thread.at(time)
       @base = paused - (paused - @base).clamp(0, [time - @start, 0].max) if @own.empty?
     end
 
-    # When to look again. Ends it when its time is over and there was no answer for the grace.
-    def look(time, has_stream)
+    # Returns the time of the next check. Ends it if its time ran out and there was no confirmation for the grace.
+    def check(time, has_stream)
       return settle([@thread.assumed_until, time + 3_600].min) if paused?(time)
 
       left = @limit - charged(time)
       return settle(time + left) if left.positive?
 
-      @over ||= time
-      final = [@over + @thread.grace_left(@begun, time), has_stream ? (@asked || @over) + ANSWER : 0].max
+      @ran_out ||= time
+      final = [@ran_out + @thread.grace_left(@begun, time), has_stream ? (@requested_at || @ran_out) + CONFIRMATION_TIMEOUT : 0].max
       finish(true) if time >= final
-      [final, time + ANSWER].min
+      [final, time + CONFIRMATION_TIMEOUT].min
     end
 
-    # An answer has come to a request that was sent after the time was over.
-    def confirm(time) = @asked && (paused?(time) || charged(time) < @limit ? settle(time) : finish(true))
+    # Applies a confirmation that was requested after the time ran out.
+    def confirm(time) = @requested_at && (paused?(time) || charged(time) < @limit ? settle(time) : finish(true))
 
-    # Its time is not over, or it has ended.
-    def settle(look_again) = (@over = @asked = nil) || look_again
+    # Its time has not run out, or it has ended.
+    def settle(next_check) = (@ran_out = @requested_at = nil) || next_check
 
     def charged(time)
       time, paused = @own.empty? ? [time, @thread.at(time)] : @frozen
@@ -130,11 +130,11 @@ class PausableTimeouts
 
     @address, @grace = address.delete_prefix("http://"), grace
     @channel = address.start_with?("unix:") ? CHANNEL.merge("grpc.default_authority" => "localhost") : CHANNEL
-    @changed, @threads, @patience = (@lock = Monitor.new).new_cond, {}, ANSWER
-    @workers = [Thread.new { follow }, Thread.new { look }]
+    @changed, @threads, @confirmation_timeout = (@lock = Monitor.new).new_cond, {}, CONFIRMATION_TIMEOUT
+    @workers = [Thread.new { follow }, Thread.new { check }]
   end
 
-  # Starts a timeout of `limit` seconds. The block runs when it expires.
+  # Starts a timeout of `limit` seconds. The block is called when it expires.
   def start(thread_id, limit, &expired)
     synchronize do
       thread = @threads[thread_id] ||= FollowedThread.new(now, @grace)
@@ -142,7 +142,7 @@ class PausableTimeouts
     end
   end
 
-  # Runs the block, and raises Expired in it when the limit is over.
+  # Runs the block, and raises Expired in it when the timeout expires.
   def run(thread_id, limit)
     caller = Thread.current
     Thread.handle_interrupt(Expired => :never) do
@@ -168,7 +168,7 @@ class PausableTimeouts
   def now = self.class.now
   def timeouts = @threads.values.flat_map(&:timeouts)
 
-  # Keeps a stream open while there are threads.
+  # Keeps a stream open while threads are followed.
   def follow
     delay = 0.05
     until @closed
@@ -176,47 +176,47 @@ class PausableTimeouts
       watch unless @closed
       delay = 0.05 if @answered
       ended, factor = now, 1 + rand
-      sleep(0.01) until @closed || now - ended >= factor * (synchronize { timeouts.any?(&:over) } ? [delay, 0.1].min : delay)
+      sleep(0.01) until @closed || now - ended >= factor * (synchronize { timeouts.any?(&:ran_out) } ? [delay, 0.1].min : delay)
       delay = [delay * 2, 3].min
     end
   end
 
-  # One stream, to its end, on a connection of its own: gRPC would wait before it connects the old one again.
+  # Reads one stream to its end. It has a connection of its own: gRPC would wait before it reconnects the old one.
   def watch
     queue, channel = Queue.new, GRPC::Core::Channel.new(@address, @channel, :this_channel_is_insecure)
     stub = Pausewatch::V1::ElicitationService::Stub.new(@address, nil, channel_override: channel)
     requests = Enumerator.new { |sent| while (request = queue.pop) do sent << request end }
     call = stub.watch(requests, return_op: true) { |message| (time = now) && synchronize { receive(message, time) } }
     synchronize do
-      @call, @requests, @watched, @unanswered, @answered, @last_message, @add_from = call, queue, {}, nil, false, now, 0
+      @call, @requests, @watched, @unanswered, @answered, @last_message, @add_not_before = call, queue, {}, nil, false, now, 0
       @closed ? call.cancel : send_request
     end
     call.execute
   rescue GRPC::BadStatus, GRPC::Core::CallError
-    # The next stream follows.
+    # `follow` opens the next stream.
   ensure
-    synchronize { cut_off }
+    synchronize { on_disconnected }
     [queue, channel].each(&:close)
   end
 
-  def cut_off
+  def on_disconnected
     @call, time = nil, now
-    @threads.each_value { |thread| thread.disconnect(time - @last_message > HEARTBEAT ? @last_message : time, time) }
+    @threads.each_value { |thread| thread.disconnect(time - @last_message > HEARTBEAT_INTERVAL ? @last_message : time, time) }
     changed
   end
 
-  # Sends what has changed since the last request, if that is answered; questions alone, so that no limit delays them.
+  # Sends the changes since the last request, if that was answered. Confirmations are sent alone: no limit delays them.
   def send_request
     return if @call.nil? || @unanswered
 
-    ask = @threads.select { |_, thread| thread.timeouts.any? { |timeout| timeout.over && !timeout.asked } }.first(IDS).to_h
-    ask.each_value { |thread| thread.timeouts.each { |timeout| timeout.asked = now if timeout.over } }
-    remove = ask.empty? ? (@watched.keys - @threads.keys).first(IDS) : []
-    add = ask.empty? && now >= @add_from ? (@threads.keys - @watched.keys).first(IDS - remove.size) : []
-    return if ask.empty? && (remove + add).empty?
+    confirm = @threads.select { |_, thread| thread.timeouts.any? { |timeout| timeout.ran_out && !timeout.requested_at } }.first(MAX_IDS).to_h
+    confirm.each_value { |thread| thread.timeouts.each { |timeout| timeout.requested_at = now if timeout.ran_out } }
+    remove = confirm.empty? ? (@watched.keys - @threads.keys).first(MAX_IDS) : []
+    add = confirm.empty? && now >= @add_not_before ? (@threads.keys - @watched.keys).first(MAX_IDS - remove.size) : []
+    return if confirm.empty? && (remove + add).empty?
 
     @watched = @watched.except(*remove).merge(add.to_h { |id| [id, true] })
-    @requests << (@unanswered = Pausewatch::V1::WatchRequest.new(add: add, remove: remove, confirm: ask.keys))
+    @requests << (@unanswered = Pausewatch::V1::WatchRequest.new(add: add, remove: remove, confirm: confirm.keys))
   end
 
   def receive(message, time)
@@ -225,7 +225,7 @@ class PausableTimeouts
     when :pause_state then @threads[message.pause_state.thread_id]&.apply(message.pause_state, time)
     when :confirmation then message.confirmation.pause_states.each { |state| confirm(state, time) }
     when :refusal then refused(message.refusal, time)
-    when :snapshot_complete then @answered, @unanswered, @patience = true, nil, ANSWER
+    when :snapshot_complete then @answered, @unanswered, @confirmation_timeout = true, nil, CONFIRMATION_TIMEOUT
     end
     send_request
     changed
@@ -236,37 +236,37 @@ class PausableTimeouts
 
     thread.apply(state, time)
     thread.timeouts.dup.each { |timeout| timeout.confirm(time) }
-    thread.disconnect(time, time) unless @watched[state.thread_id] # No change of it will come.
+    thread.disconnect(time, time) unless @watched[state.thread_id] # No changes of it will follow.
   end
 
-  # Without tokens, only limits refuse a request: what it would have added is added later.
+  # Without tokens, only limits refuse a request: its threads are added later.
   def refused(refusal, time)
     warn "pausewatch: #{refusal.reason}: #{refusal.message}"
-    @add_from = time + (refusal.retry_after ? PausableTimeouts.seconds(refusal.retry_after) : 1)
+    @add_not_before = time + (refusal.retry_after ? PausableTimeouts.seconds(refusal.retry_after) : 1)
     @watched = @watched.except(*@unanswered.add).merge(@unanswered.remove.to_h { |id| [id, true] })
     @unanswered.add.each { |id| @threads[id]&.disconnect(time, time) }
     @unanswered = nil
   end
 
-  # Looks at every timeout when one of them may be over, and when something has changed.
-  def look
+  # Checks every timeout when one of them may have run out, and after every change.
+  def check
     synchronize do
       until @closed
         time = now
-        next_look = timeouts.map { |timeout| timeout.look(time, !@call.nil?) }.min || (time + 1)
+        next_check = timeouts.map { |timeout| timeout.check(time, !@call.nil?) }.min || (time + 1)
         @threads.delete_if { |_, thread| thread.idle?(time) }
         @call.cancel if @call && dead?(time)
         send_request
-        wait(next_look.clamp(time + 0.001, time + 1) - time) unless @closed
+        wait(next_check.clamp(time + 0.001, time + 1) - time) unless @closed
       end
     end
   end
 
-  # A stream is dead after a long silence, and sooner if it owes the answer to a confirmation.
+  # A stream is dead after a long silence, and sooner while a confirmation is awaited.
   def dead?(time)
-    silence, patience = time - @last_message, @answered ? @patience : [@patience, CONNECT].max
-    owes = silence > patience && timeouts.any? { |timeout| timeout.asked && time - timeout.asked > patience }
-    @patience = [@patience * 2, DEAD].min if owes
-    owes || silence > DEAD
+    silence, longest = time - @last_message, @answered ? @confirmation_timeout : [@confirmation_timeout, CONNECT_TIMEOUT].max
+    is_late = silence > longest && timeouts.any? { |timeout| timeout.requested_at && time - timeout.requested_at > longest }
+    @confirmation_timeout = [@confirmation_timeout * 2, SILENCE_TIMEOUT].min if is_late
+    is_late || silence > SILENCE_TIMEOUT
   end
 end

@@ -1,9 +1,9 @@
 /**
- * Where a coordinator listens, as one string.
+ * The address of a coordinator, as one string.
  *
  * `host:port`, `http://host[:port]`, `https://host[:port]`, `unix:PATH` (also `unix:///PATH`). A host is a name of ASCII letters, digits, `-`,
- * `_` and `.`, an IPv4 address, or an IPv6 address in brackets and without a zone. Of several replicas: their addresses with commas between
- * them. Printed and parsed again, an address is the same one.
+ * `_` and `.`, an IPv4 address, or an IPv6 address in brackets and without a zone. Several replicas: their addresses, separated by commas. An
+ * address that is printed and parsed again is equal.
  */
 import { isIPv6 } from "node:net";
 import { ConfigError } from "./errors.js";
@@ -11,18 +11,18 @@ import { ConfigError } from "./errors.js";
 /** The address that a coordinator listens on by default. */
 export const DEFAULT_ADDRESS = "127.0.0.1:7420";
 
-/** Far more than replicas are useful. */
-const MOST_ADDRESSES = 16;
+/** The maximum number of addresses: far more than useful replicas. */
+const MAX_ADDRESSES = 16;
 
 export type Address =
   | OneAddress
-  /** Of several replicas: 2 to 16, each another one, all with TLS or all without. */
+  /** The addresses of several replicas: 2 to 16 different ones, all with TLS or all without. */
   | { readonly kind: "several"; readonly each: readonly OneAddress[] };
 
 export type OneAddress =
   /** `host`: without the brackets of an IPv6 address. */
   | { readonly kind: "tcp"; readonly host: string; readonly port: number; readonly tls: boolean }
-  /** A relative path is taken from the working directory at each connect. */
+  /** A relative path starts at the working directory at the time of each connect. */
   | { readonly kind: "unix"; readonly path: string };
 
 const FORMS = "write host:port, http://host:port, https://host:port or unix:PATH";
@@ -32,20 +32,20 @@ const DEFAULT_PORTS: ReadonlyMap<string | undefined, number> = new Map([
 ]);
 
 /**
- * Reads an address.
+ * Parses an address.
  *
- * @throws {ConfigError} It is none; the message quotes it and says what is wrong.
+ * @throws {ConfigError} The text is not a valid address; the message quotes it and says what is wrong.
  */
 export function parseAddress(text: string): Address {
-  // A path may have commas; replicas are on several machines.
+  // The path of a Unix socket may have commas: replicas are on several machines, so it is never a list.
   return text.includes(",") && !text.startsWith("unix:") ? parseList(text) : parseOne(text);
 }
 
 function parseList(text: string): Address {
   const malformed = (problem: string) => new ConfigError(`address ${JSON.stringify(text)}: ${problem}; ${FORMS}`);
   const entries = text.split(",");
-  if (entries.length > MOST_ADDRESSES)
-    throw malformed(`it has ${entries.length} addresses; allowed: up to ${MOST_ADDRESSES}`);
+  if (entries.length > MAX_ADDRESSES)
+    throw malformed(`it has ${entries.length} addresses; allowed: up to ${MAX_ADDRESSES}`);
   const each = new Map<string, OneAddress>();
   for (const entry of entries) {
     if (entry === "") throw malformed("an entry of the list is empty");
@@ -65,7 +65,7 @@ export function eachAddress(address: Address): readonly OneAddress[] {
   return address.kind === "several" ? address.each : [address];
 }
 
-/** Whether what is sent there is encrypted. */
+/** Whether connections to it are encrypted. */
 export function isSecure(address: Address): boolean {
   return eachAddress(address).every((one) => one.kind === "tcp" && one.tls);
 }
@@ -109,12 +109,12 @@ export function authority({ host, port }: { host: string; port: number }): strin
   return `${isIPv6(host) ? `[${host}]` : host}:${port}`;
 }
 
-/** Also of an IPv4 address. What looks like one and is none (`256.1.1.1`) has no place in a URL, which every call needs. */
+/** Whether `host` is a valid name or IPv4 address. Every call needs a URL, in which an invalid IPv4 address (`256.1.1.1`) is an error. */
 function isName(host: string): boolean {
   return /^[A-Za-z0-9_.-]+$/.test(host) && URL.canParse(`http://${host}`);
 }
 
-/** Whether what is sent there stays on this machine. */
+/** Whether connections to it stay on this machine. */
 export function isLocal(address: Address): boolean {
   return eachAddress(address).every(
     (one) => one.kind === "unix" || /^(localhost|::1|127(\.\d{1,3}){3})$/i.test(one.host),
@@ -122,7 +122,7 @@ export function isLocal(address: Address): boolean {
 }
 
 function parsePath(text: string, malformed: (problem: string) => ConfigError): string {
-  // unix:///PATH has an empty host, as file:///PATH has; unix://HOST/PATH would mean another machine.
+  // unix:///PATH has an empty host, like file:///PATH; unix://HOST/PATH would mean another machine.
   const path = text.startsWith("//") ? text.slice(2) : text;
   if (path !== text && !path.startsWith("/")) throw malformed("unix:// must be followed by an absolute path");
   if (path === "") throw malformed("the path is missing");

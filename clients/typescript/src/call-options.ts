@@ -1,7 +1,7 @@
-/** What one call may differ in from its client. */
+/** The options of one call, which override those of its client. */
 export interface CallOptions {
-  /** How long the call may take, retries included. */
+  /** The deadline of the call in milliseconds, retries included. */
   readonly deadlineMs?: number;
-  /** Ends the call with the signal's reason. Whether the call counted is unknown then. */
+  /** Ends the call when it is aborted; the call throws the signal's reason. Then it is unknown whether the call counted. */
   readonly signal?: AbortSignal | undefined;
 }

@@ -1,5 +1,5 @@
 /**
- * The RPCs over one lane of a channel: each with a deadline, retries that count once, and its answer in JavaScript's own types.
+ * The RPCs over one lane of a channel: each with a deadline, retries that count once, and its result in JavaScript's own types.
  */
 import { randomUUID } from "node:crypto";
 import type { MessageInitShape } from "@bufbuild/protobuf";
@@ -29,12 +29,12 @@ import {
   pauseStateOf,
   type RenewRequest,
 } from "./messages.js";
-import { type Line, type Patience, unary } from "./retry.js";
+import { type CallLimits, type CallTarget, unary } from "./retry.js";
 import type { Route } from "./route.js";
 
 type WithThread<R> = R & { readonly threadId: string };
 
-export class Calls implements Line {
+export class Calls implements CallTarget {
   readonly closing: AbortSignal;
   readonly keepsAlive: boolean;
   readonly address: string;
@@ -42,9 +42,9 @@ export class Calls implements Line {
   readonly route: Route;
   readonly #channel: Channel;
   readonly #stub: Stub<typeof ElicitationService>;
-  readonly #patience: Patience;
+  readonly #limits: CallLimits;
 
-  constructor(channel: Channel, lane: "foreground" | "background", patience: Patience) {
+  constructor(channel: Channel, lane: "foreground" | "background", limits: CallLimits) {
     this.#channel = channel;
     this.closing = channel.closing;
     this.address = channel.address;
@@ -52,12 +52,12 @@ export class Calls implements Line {
     this.route = channel.route;
     this.keepsAlive = lane === "foreground";
     this.#stub = createClient(ElicitationService, channel[lane]);
-    this.#patience = patience;
+    this.#limits = limits;
   }
 
-  /** How long a call may take unless it says otherwise. */
+  /** The default deadline of a call. */
   get deadlineMs(): number {
-    return this.#patience.deadlineMs;
+    return this.#limits.deadlineMs;
   }
 
   async increment(request: WithThread<IncrementRequest>, options?: CallOptions): Promise<IncrementResponse> {
@@ -120,7 +120,7 @@ export class Calls implements Line {
     return { pauses: pauses.map(pauseOf), nextPageToken, historyStartTime: dateOf(historyStartTime) };
   }
 
-  /** One stream of states, until it breaks or `signal` is aborted: that alone ends it. */
+  /** Opens one stream of states. It ends when the connection is lost or `signal` is aborted; it has no deadline. */
   watch(
     requests: AsyncIterable<MessageInitShape<typeof WatchRequestSchema>>,
     signal: AbortSignal,
@@ -132,20 +132,20 @@ export class Calls implements Line {
     );
   }
 
-  /** The token as it is now, if there may be another one later. */
+  /** The current token; `undefined`: it never changes. */
   nextToken(): Promise<string | undefined> {
     return this.#channel.nextToken();
   }
 
-  /** The next call connects anew. */
+  /** Makes the next call open a new connection. */
   reconnect(): void {
     this.#channel.reconnect();
   }
 
-  #with(options: CallOptions | undefined): Patience {
-    if (options === undefined) return this.#patience;
-    const { deadlineMs = this.#patience.deadlineMs, signal } = options;
-    return { retries: this.#patience.retries, deadlineMs, signal };
+  #with(options: CallOptions | undefined): CallLimits {
+    if (options === undefined) return this.#limits;
+    const { deadlineMs = this.#limits.deadlineMs, signal } = options;
+    return { retries: this.#limits.retries, deadlineMs, signal };
   }
 }
 
@@ -153,7 +153,7 @@ function checkTexts(texts: Readonly<Record<string, string>>): void {
   for (const [field, text] of Object.entries(texts)) checkText(field, text);
 }
 
-/** What every server of ours sends. */
+/** Returns a part of an answer that every coordinator sends; throws if it is missing. */
 function present<T>(part: T | undefined): T {
   if (part === undefined) throw malformedAnswer();
   return part;

@@ -1,7 +1,7 @@
 /**
- * What a client may be made of besides its settings.
+ * The options of a client's connection besides its settings.
  *
- * The types of Connect are named by their shape: its own declarations need the DOM library, which a program for Node.js has no use for.
+ * The types of Connect are declared by their shape: its own declarations need the DOM library, which programs for Node.js do not use.
  */
 import type { Logger } from "./log.js";
 
@@ -17,15 +17,15 @@ export interface ConnectTransport {
 // biome-ignore lint/suspicious/noExplicitAny: as Connect declares it
 export type ConnectInterceptor = (next: (request: any) => Promise<any>) => (request: any) => Promise<any>;
 
-/** What the connection of a client is made of besides its settings, and where it says what is no error. */
+/** The options of a client's connection besides its settings, and its logger. */
 export interface ChannelOptions {
   /**
-   * A transport of your own instead of an address and what belongs to it. Watches and timeouts need HTTP/2. How it pings and reconnects, and
-   * whether it keeps the process alive, is its own; it is not closed with the client.
+   * Your own transport, instead of an address and the TLS settings. Watches and timeouts need HTTP/2. The transport decides how it pings and
+   * reconnects, and whether it keeps the process alive; it is not closed with the client.
    */
   readonly transport?: ConnectTransport | undefined;
-  /** Around every call and every stream; the first is the outermost. */
+  /** Interceptors of every call and every stream; the first is the outermost. */
   readonly interceptors?: readonly ConnectInterceptor[] | undefined;
-  /** Where warnings go: `console`, or a logger like it. Default: `process.emitWarning`, with codes that begin with `PAUSEWATCH_`. */
+  /** Receives warnings: `console`, or a similar logger. Default: `process.emitWarning`, with codes that begin with `PAUSEWATCH_`. */
   readonly logger?: Logger | undefined;
 }

@@ -1,9 +1,8 @@
 /**
- * From settings to the transports that calls are made over.
+ * Converts settings to the transports of the calls.
  *
- * Two *lanes* lead over one connection, which differ in what they mean to the process: it lives on while a call of the foreground is under
- * way, and may end at any time as far as the background is concerned. With several addresses that is the connection to one of them, until
- * the route moves on.
+ * There are two *lanes* over one connection. A call in the foreground lane keeps the process alive; a call in the background lane does not.
+ * With several addresses, there is a connection to one of them, until the client moves to another address.
  */
 import { setMaxListeners } from "node:events";
 import * as net from "node:net";
@@ -17,9 +16,9 @@ import { ConfigError, clientClosed } from "./errors.js";
 import { Log } from "./log.js";
 import { Route, shuffled } from "./route.js";
 import type { Settings } from "./settings.js";
-import { askForToken, type TokenSource } from "./token.js";
+import { currentToken, type TokenSource } from "./token.js";
 
-/** A slower connection attempt is repeated: short enough for a second try within the default deadline. */
+/** The timeout of a connection attempt: short enough for a second attempt within the default deadline. */
 const CONNECT_TIMEOUT_MS = 2_000;
 
 interface Lanes {
@@ -29,22 +28,22 @@ interface Lanes {
 }
 
 export class Channel {
-  /** For calls that somebody waits for: they keep the process alive. */
+  /** The lane of calls that the program waits for: they keep the process alive. */
   readonly foreground: Transport;
-  /** For what goes on behind the scenes. */
+  /** The lane of background work. */
   readonly background: Transport;
   /** The address, in its short form. */
   readonly address: string;
   readonly log: Log;
   readonly route: Route;
   readonly #tokens: TokenSource | undefined;
-  /** `undefined`: the transport is the program's own. */
+  /** `undefined`: the program has given its own transport. */
   #lanes: Lanes | undefined;
-  /** To addresses that were left; they end with their last streams. */
+  /** The connections to addresses that the client has left; they end with their last streams. */
   #left: Connection[] = [];
   readonly #closing = closingController();
 
-  /** @throws {ConfigError} The certificates or the key cannot be used. */
+  /** @throws {ConfigError} The certificates or the key are not valid. */
   constructor(settings: Settings, options: ChannelOptions = {}) {
     const { address, token } = settings;
     this.log = new Log(options.logger);
@@ -87,7 +86,7 @@ export class Channel {
     if (this.closing.aborted) this.#lanes.connection.close(this.closing.reason);
   }
 
-  /** The lane of the address at which the client is when a call is made. */
+  /** A lane that uses the client's present address for each call. */
   #current(lane: "foreground" | "background"): Transport {
     const now = () => (this.#lanes as Lanes)[lane];
     return {
@@ -96,18 +95,18 @@ export class Channel {
     };
   }
 
-  /** Aborted when the channel is closed, with the error to end every call with. */
+  /** Aborted when the channel is closed; its reason is the error that ends every call. */
   get closing(): AbortSignal {
     return this.#closing.signal;
   }
 
   /**
-   * The token as it is now; `undefined`: it never changes.
+   * The current token; `undefined`: it never changes.
    *
-   * @throws {ConnectError} There should be one, and is not.
+   * @throws {ConnectError} The source returned no valid token.
    */
   async nextToken(): Promise<string | undefined> {
-    return this.#tokens === undefined ? undefined : askForToken(this.#tokens);
+    return this.#tokens === undefined ? undefined : currentToken(this.#tokens);
   }
 
   /** Ends every call and the connection. Calling it again does nothing. */
@@ -118,7 +117,7 @@ export class Channel {
     for (const connection of [...this.#left, this.#lanes?.connection]) connection?.close(reason);
   }
 
-  /** The next call connects anew; those under way go on. */
+  /** Makes the next call open a new connection; calls under way continue. */
   reconnect(): void {
     this.#lanes?.connection.reconnect();
   }
@@ -129,22 +128,22 @@ function transportOver(connection: Connection, awaited: boolean, interceptors: I
   const sessionManager = {
     authority: baseUrl,
     request: async (...request: Parameters<Connection["request"]>[0]) => connection.request(request, awaited),
-    // The connection's pings do not depend on it.
+    // The pings of the connection do not depend on received bytes.
     notifyResponseByteRead: () => undefined,
   };
   return createGrpcTransport({ baseUrl, sessionManager, interceptors, acceptCompression: [] });
 }
 
-/** Every watch and every pause listens to it: many are no leak, which Node would warn of. */
+/** Every watch and every retry delay listens to its signal. Many listeners are not a leak, so Node's warning is disabled. */
 function closingController(): AbortController {
   const controller = new AbortController();
   setMaxListeners(0, controller.signal);
   return controller;
 }
 
-/** As connect compares it: without the scheme's default port. */
+/** The origin as Connect compares it: without the default port of the scheme. */
 function originOf(address: OneAddress): string {
-  // The authority that a Unix socket's requests carry: any valid one will do, and servers log it.
+  // Requests over a Unix socket need any valid authority, which servers may log.
   const host = address.kind === "tcp" ? authority(address) : "localhost";
   return new URL(`${address.kind === "tcp" && address.tls ? "https" : "http"}://${host}`).origin;
 }
@@ -160,7 +159,7 @@ function dialer(address: OneAddress, pem: Settings["tls"]): () => net.Socket {
   } catch (error) {
     throw new ConfigError(`tls_ca, tls_cert, tls_key: ${error instanceof Error ? error.message : error}`);
   }
-  // An IP address is no server name (RFC 6066), and is checked against the certificate all the same.
+  // An IP address is not a server name (RFC 6066); it is still checked against the certificate.
   const servername = net.isIP(host) === 0 ? host : "";
   return () => {
     const socket = tls.connect({ host, port, servername, secureContext, ALPNProtocols: ["h2"] });
@@ -180,11 +179,11 @@ export function bearer(token: string): string {
   return `Bearer ${token}`;
 }
 
-/** A transport of the program's own, over which the token is sent too. */
+/** Adds the token to the program's own transport. */
 function sendingToken(transport: Transport, source: TokenSource): Transport {
   const authorized = async (header: ConstructorParameters<typeof Headers>[0]): Promise<Headers> => {
     const headers = new Headers(header);
-    if (!headers.has("authorization")) headers.set("authorization", bearer(await askForToken(source)));
+    if (!headers.has("authorization")) headers.set("authorization", bearer(await currentToken(source)));
     return headers;
   };
   return {
@@ -197,8 +196,8 @@ function sendingToken(transport: Transport, source: TokenSource): Transport {
 
 function withToken(source: TokenSource): Interceptor {
   return (next) => async (request) => {
-    // A stream has been given its own.
-    if (!request.header.has("authorization")) request.header.set("authorization", bearer(await askForToken(source)));
+    // The request of a stream already has its token.
+    if (!request.header.has("authorization")) request.header.set("authorization", bearer(await currentToken(source)));
     return next(request);
   };
 }

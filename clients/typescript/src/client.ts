@@ -1,11 +1,11 @@
 /**
- * A coordinator, as a program uses it.
+ * The client of a coordinator.
  *
- * 1. A call that is retried carries the same request id each time, so it counts once (G4).
+ * 1. A call that is retried has the same request id each time, so it counts once (G4).
  * 2. Nothing waits forever: a call ends with its deadline, a release in the background with its lease. Only a watch continues until it is
- *    closed; that is its purpose.
- * 3. What this library leaves behind when it dies is bounded by a lease (G2).
- * 4. Only what somebody waits for keeps the process alive: calls and watches. Holds and timeouts do not.
+ *    closed.
+ * 3. If the program dies, its open elicitations end with their leases (G2).
+ * 4. Calls and watches keep the process alive, since the program waits for them. Holds and timeouts do not.
  */
 import type { SecureContextOptions } from "node:tls";
 import { formatAddress } from "./address.js";
@@ -40,52 +40,54 @@ import { Watch, type WatchOptions } from "./watch/watch.js";
 const DEFAULT_DEADLINE_MS = 5_000;
 const DEFAULT_GRACE_MS = 30_000;
 
-/** How a client connects, and how patient it is. */
+/** The options of a client: how it connects, and the deadline of its calls. */
 export interface ClientOptions extends ConnectionOptions, ChannelOptions {
-  /** How long a call may take, retries included; the server receives it too. Default: 5 s. A watch has it for its first answer only. */
+  /**
+   * The deadline of a call in milliseconds, retries included; it is sent to the server too. Default: 5 s. For a watch it applies only to the
+   * first answer.
+   */
   readonly deadlineMs?: number | undefined;
   /**
-   * How often a call that failed with UNAVAILABLE, or was one too many in its second, is made again within its deadline. Default: as
-   * often as fits. A program that would rather know at once that no coordinator runs sets it to 0.
+   * The maximum number of retries of a call within its deadline, after UNAVAILABLE or when the limit of calls per second was exceeded.
+   * Default: no maximum. With 0, a missing coordinator is reported at once.
    */
   readonly retries?: number | undefined;
   /**
-   * What Node's TLS takes, such as `ca`, `cert` and `key` as PEM texts, instead of `tlsCa`, `tlsCert` and `tlsKey`, which are files. Only with
-   * https.
+   * TLS options of Node.js, such as `ca`, `cert` and `key` as PEM texts, instead of the files `tlsCa`, `tlsCert` and `tlsKey`. Only with https.
    */
   readonly tls?: SecureContextOptions | undefined;
-  /** Called when the timeouts of the client are connected, cut off, or have been for the whole disconnect grace. */
+  /** Called when the timeouts of the client are connected, are disconnected, or have been disconnected for the whole disconnect grace. */
   readonly onLink?: ((link: Link) => void) | undefined;
 }
 
-/** As {@link ClientOptions}, with what else there is to read. */
+/** The options of {@link Client.fromEnv}. */
 export interface EnvironmentOptions extends ClientOptions {
   /** The config file. Default: `PAUSEWATCH_CONFIG`, else `$XDG_CONFIG_HOME/pausewatch/config.toml`, else `~/.config/pausewatch/config.toml`. */
   readonly configFile?: string | undefined;
-  /** The environment. Default: the process's. */
+  /** The environment variables. Default: `process.env`. */
   readonly environment?: Readonly<Record<string, string | undefined>> | undefined;
 }
 
 /**
- * A connection to a coordinator, made at the first call and made again when it is lost. One for a process is enough.
+ * A client of a coordinator. It connects at the first call, and reconnects whenever the connection is lost. One client per process is enough.
  *
- * Every call has a deadline and is repeated within it, with random pauses and the same request id, while the coordinator is unavailable or there are too
- * many calls a second. It ends with the errors that it is documented to have, or with {@link LimitExceededError} (nothing changed),
- * {@link UnavailableError}, {@link DeadlineExceededError} (outcome unknown: call again with the same request id) or another
- * {@link CallError}.
+ * Every call has a deadline. While the coordinator is unavailable or the limit of calls per second is exceeded, the call is retried within the
+ * deadline, with random retry delays and the same request id. Besides its documented errors a call can throw {@link LimitExceededError}
+ * (nothing changed); {@link UnavailableError} or {@link DeadlineExceededError} (whether the call counted is unknown: call again with the same
+ * request id); or another {@link CallError}.
  */
 export class Client implements Disposable {
   readonly #settings: Settings;
   readonly #channel: Channel;
   readonly #onLink: ((link: Link) => void) | undefined;
   readonly #lanes: { readonly foreground: Calls; readonly background: Calls };
-  /** Those that follow a thread, by their disconnect grace. */
+  /** The followers that have threads; the key is their disconnect grace. */
   readonly #followers = new Map<number, Follower>();
 
   /**
-   * A client with these options, whatever the environment says. Does not connect yet.
+   * A client with these options. Ignores the environment. Does not connect yet.
    *
-   * @throws {ConfigError} An option is wrong.
+   * @throws {ConfigError} An option is not valid.
    */
   constructor(options: ClientOptions = {}) {
     const { deadlineMs = DEFAULT_DEADLINE_MS, retries = Number.POSITIVE_INFINITY } = options;
@@ -93,24 +95,24 @@ export class Client implements Disposable {
     this.#settings = settingsOf(options, options.tls);
     this.#channel = new Channel(this.#settings, options);
     this.#onLink = options.onLink;
-    const patience = { deadlineMs, retries };
+    const limits = { deadlineMs, retries };
     this.#lanes = {
-      foreground: new Calls(this.#channel, "foreground", patience),
-      background: new Calls(this.#channel, "background", patience),
+      foreground: new Calls(this.#channel, "foreground", limits),
+      background: new Calls(this.#channel, "background", limits),
     };
   }
 
   /**
-   * A client as options, environment (`PAUSEWATCH_ADDRESS`, `_THREAD_ID`, `_TOKEN`, `_TLS_CA`, `_TLS_CERT`, `_TLS_KEY`) and config file say,
-   * in this order, each value by itself. Without `PAUSEWATCH_THREAD_ID`, the environment's thread is that of the agent that started this
-   * program: `CODEX_THREAD_ID`, then `CLAUDE_CODE_SESSION_ID`. Does not connect yet.
+   * A client with the settings of the options, else of the environment (`PAUSEWATCH_ADDRESS`, `_THREAD_ID`, `_TOKEN`, `_TLS_CA`, `_TLS_CERT`,
+   * `_TLS_KEY`), else of the config file, for each setting separately. Without `PAUSEWATCH_THREAD_ID`, the thread is that of the agent that
+   * started this program: `CODEX_THREAD_ID`, then `CLAUDE_CODE_SESSION_ID`. Does not connect yet.
    *
-   * @throws {ConfigError} One of them is wrong; the message says which.
+   * @throws {ConfigError} A setting is not valid; the message says which.
    */
   static fromEnv(options: EnvironmentOptions = {}): Client {
     const { configFile, environment = process.env } = options;
     const settings = withEnvironment(options, configFile, environment);
-    // Instead of the files that the environment names, but not beside those that the program names.
+    // `tls` overrides files of the environment, but contradicts files that the program names.
     const files = options.tls === undefined ? settings : { ...settings, ...tlsFilesOf(options) };
     return new Client({ ...options, ...files });
   }
@@ -120,13 +122,13 @@ export class Client implements Disposable {
     return formatAddress(this.#settings.address);
   }
 
-  /** The thread of calls that name none. */
+  /** The default thread of calls. */
   get threadId(): string | undefined {
     return this.#settings.threadId;
   }
 
   /**
-   * Opens one elicitation, and leaves it to you to renew and close it. {@link hold} does both.
+   * Opens one elicitation. The caller must renew and close it; {@link hold} does both by itself.
    *
    * @throws {InvalidFieldError | RequestIdReusedError | TooManyElicitationsError | LimitExceededError} Nothing changed.
    * @throws {StoreUnavailableError} Call again with the same request id.
@@ -174,22 +176,22 @@ export class Client implements Disposable {
   }
 
   /**
-   * Lists one page of ended pauses, the last one to end first.
+   * Lists one page of ended pauses, latest end first.
    *
-   * @throws {InvalidFieldError} Of `pageToken` also after a restart of the server.
+   * @throws {InvalidFieldError} Also for a `pageToken` from before a restart of the server.
    */
   listPauses(request: ListPausesRequest = {}, options?: CallOptions): Promise<ListPausesResponse> {
     return this.#lanes.foreground.listPauses(request, options);
   }
 
   /**
-   * Opens an elicitation that stays open until it is released, or the `await using` block ends. `threadId`: default the client's.
+   * Opens an elicitation that stays open until it is released, or the `await using` block ends. `threadId` undefined: the client's thread.
    *
    * @throws {InvalidFieldError | TooManyElicitationsError | LimitExceededError} Nothing is open.
    * @throws {StoreUnavailableError | UnavailableError | DeadlineExceededError | CallError} It may be open; its lease bounds it.
-   * @throws The reason of `options.signal`, when it is aborted: what is opened is closed again in the background.
+   * @throws The reason of `options.signal`, if it is aborted: then the elicitation is closed again in the background.
    *
-   * With `options.bestEffort`, only {@link InvalidFieldError}, the reason of the signal, and that the client is closed.
+   * With `options.bestEffort`, it throws only {@link InvalidFieldError}, the reason of the signal, and the error of a closed client.
    */
   async hold(threadId: string | undefined, options: HoldOptions = {}): Promise<Hold> {
     try {
@@ -205,11 +207,11 @@ export class Client implements Disposable {
   }
 
   /**
-   * Runs `body` while an elicitation is open, and gives what it gives.
+   * Runs `body` while an elicitation is open, and returns the result of `body`.
    *
-   * @throws What `body` throws, whatever the release finds: that is in `hold.released`.
-   * @throws {ElicitationExpiredError} `body` is done, but the lease had ended before: the answer came too late.
-   * @throws What {@link hold} and {@link Hold.release} throw; the release is tried in the background until the lease is over.
+   * @throws The error of `body`, regardless of the result of the release, which is in `hold.released`.
+   * @throws {ElicitationExpiredError} `body` has ended, but the lease had already ended: the answer came too late.
+   * @throws The errors of {@link hold} and {@link Hold.release}; the release is retried in the background until the lease has ended.
    */
   async withHold<T>(
     threadId: string | undefined,
@@ -234,21 +236,21 @@ export class Client implements Disposable {
   }
 
   /**
-   * Watches threads, across lost connections: `for await (const event of client.watch(["t"]))`. `threadIds`: default every thread that this
-   * client may see.
+   * Watches threads, across reconnects: `for await (const event of client.watch(["t"]))`. `threadIds`: default every thread that this client
+   * may read.
    *
-   * @throws {InvalidFieldError} No thread can have one of these ids.
+   * @throws {InvalidFieldError} An id is not valid.
    */
   watch(threadIds?: Iterable<string>, options?: WatchOptions): Watch {
     return new Watch(this.#lanes.foreground, threadIds, options);
   }
 
   /**
-   * Starts a timeout of `ms` milliseconds (0 and more, Infinity: none) that stands still while its thread is paused; `maxWallMs` bounds it all
-   * the same. All timeouts of a client that have the same `disconnectGraceMs` share one watch.
+   * Starts a timeout of `ms` milliseconds (0 or more; Infinity: no limit) that stands still while its thread is paused; `maxWallMs` limits its
+   * wall time. All timeouts of a client with the same `disconnectGraceMs` share one watch.
    *
-   * @throws {InvalidFieldError} No thread can have this id, or none is given.
-   * @throws {RangeError} `ms` or `maxWallMs` is no such number.
+   * @throws {InvalidFieldError} The thread id is not valid, or is missing.
+   * @throws {RangeError} `ms` or `maxWallMs` is not a number, or is below 0.
    * @throws {CallError} The client is closed.
    */
   startTimeout(ms: number, options: TimeoutOptions = {}): PausableTimeout {
@@ -258,19 +260,19 @@ export class Client implements Disposable {
   }
 
   /**
-   * The signal of a timeout that nobody needs to stop, as `AbortSignal.timeout` is one. Where commands are many and limits long, prefer
-   * {@link startTimeout}, which can be ended with its command.
+   * Returns the signal of a timeout that need not be stopped, like `AbortSignal.timeout`. For many commands with long limits, prefer
+   * {@link startTimeout}, which can be stopped with its command.
    *
-   * @throws As {@link startTimeout}.
+   * @throws The errors of {@link startTimeout}.
    */
   pausableTimeout(ms: number, options?: TimeoutOptions): AbortSignal {
     return this.startTimeout(ms, options).signal;
   }
 
   /**
-   * Ends every call with an error, every watch, and the connection. Holds are not released: their leases end them. Timeouts run on, and from
-   * now on no thread pauses them: they expire at the end of their limits, and nobody is asked before. Starting another is an error, as any call
-   * is. Calling it again does nothing.
+   * Ends every call with an error, every watch, and the connection. Holds are not released: they end with their leases. Timeouts continue, and
+   * are no longer paused by their threads: they expire at the end of their limits, without asking the coordinator. New ones throw, as every
+   * call does. Calling it again does nothing.
    */
   close(): void {
     this.#channel.close();

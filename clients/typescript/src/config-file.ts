@@ -1,9 +1,9 @@
 /**
- * The config file: what stays the same from call to call.
+ * The config file.
  *
- * 1. A file that was named must be there; the one in its usual place may be missing.
- * 2. A key that is unknown is refused, with its name and line: a typing error must not quietly mean the default.
- * 3. No value but an address is ever quoted: one of them is a token.
+ * 1. A file that was named must exist; the default one may be missing.
+ * 2. An unknown key is an error, which has its name and line: a typing mistake must not silently select the default.
+ * 3. No value except an address is quoted in an error: one of the values is a token.
  */
 import { readFileSync } from "node:fs";
 import { isAbsolute, join } from "node:path";
@@ -12,21 +12,21 @@ import { parseAddress } from "./address.js";
 import { ConfigError, within } from "./errors.js";
 
 export const KEYS = ["address", "thread_id", "token", "tls_ca", "tls_cert", "tls_key"] as const;
-/** The server's part of the file, which is not ours to judge. */
+/** The server's section of the file, which clients ignore. */
 const SERVER = "serve";
 export type Key = (typeof KEYS)[number];
-/** What a config file says. */
+/** The settings of a config file. */
 export type Values = { readonly [key in Key]?: string };
 export type Environment = Readonly<Record<string, string | undefined>>;
 
 /**
- * Reads the file that is `named`, else that of `PAUSEWATCH_CONFIG`, else the one in its usual place.
+ * Reads the file `named`, else that of `PAUSEWATCH_CONFIG`, else the default one.
  *
- * @throws {ConfigError} It was named and cannot be read, or it is there and wrong: the text says which file and where in it.
+ * @throws {ConfigError} A named file cannot be read, or the file is not valid: the text has the file and the line.
  */
 export function loadConfigFile(named: string | undefined, environment: Environment): Values {
   const required = named || environment.PAUSEWATCH_CONFIG;
-  const path = required || usualPlace(environment);
+  const path = required || defaultPath(environment);
   if (path === undefined) return {};
   let text: string;
   try {
@@ -38,7 +38,7 @@ export function loadConfigFile(named: string | undefined, environment: Environme
   return within(`config file ${path}`, () => parseConfigFile(text));
 }
 
-/** @throws {ConfigError} The text is wrong; says in which line. */
+/** @throws {ConfigError} The text is not valid; the message has the line. */
 export function parseConfigFile(text: string): Values {
   const values: { [key in Key]?: string } = {};
   for (const [key, value] of Object.entries(parseToml(text))) {
@@ -59,7 +59,7 @@ function parseToml(text: string): Record<string, unknown> {
     return parse(text);
   } catch (error) {
     if (!(error instanceof TomlError)) throw error;
-    // Its message goes on with the lines around the place.
+    // The rest of the message shows the lines around the error.
     const [why = ""] = error.message.split("\n");
     throw new ConfigError(`line ${error.line}: ${why.replace(/^Invalid TOML document: /, "")}`);
   }
@@ -69,16 +69,16 @@ function isKey(key: string): key is Key {
   return (KEYS as readonly string[]).includes(key);
 }
 
-/** The line in which a key of the top level begins: a bare or quoted key, or a table of that name. */
+/** The line of a top-level key: a bare or quoted key, or a table of that name. */
 function lineOf(key: string, text: string): number {
   const escaped = key.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
   const place = text.search(new RegExp(`^[ \\t]*(\\[+[ \\t]*)?["']?${escaped}["']?[ \\t]*[=.\\]]`, "m"));
   return text.slice(0, Math.max(place, 0)).split("\n").length;
 }
 
-function usualPlace(environment: Environment): string | undefined {
+function defaultPath(environment: Environment): string | undefined {
   const { XDG_CONFIG_HOME: xdg, HOME: home } = environment;
-  // The XDG base directory specification: a relative path is to be ignored.
+  // The XDG base directory specification says that a relative path must be ignored.
   const directory = xdg && isAbsolute(xdg) ? xdg : home && join(home, ".config");
   return directory ? join(directory, "pausewatch", "config.toml") : undefined;
 }

@@ -1,18 +1,18 @@
 /**
- * The HTTP/2 connection of a client: made at the first request, kept alive, made again at the next request when it is lost.
+ * The HTTP/2 connection of a client: opened at the first request, kept alive by pings, and reopened at the next request after it was lost.
  *
  * Connect's own `Http2SessionManager` is not used: with pings on an idle connection it throws from a timer after the connection is lost, and
  * it keeps the process alive while any stream is open.
  *
- * 1. There is no pause between two attempts to connect: whoever calls has a rhythm of its own, and is not to wait for two.
- * 2. It keeps the process alive while a stream is open that somebody waits for, and else not.
- * 3. A peer that died without a word is noticed within 15 s, idle or not.
- * 4. A session that the server told to take no more requests goes on with those under way, beside the one that took its place.
+ * 1. There is no delay between two attempts to connect: callers have their own retry delays.
+ * 2. It keeps the process alive only while an awaited stream is open.
+ * 3. A dead peer is detected within 15 s, also on an idle connection.
+ * 4. After a GOAWAY of the server, the requests under way continue on their session, beside its replacement.
  */
 import * as http2 from "node:http2";
 import type { Socket } from "node:net";
 
-/** 10,000 clients cost their server 1,000 pings a second. */
+/** With 10,000 clients, a server gets 1,000 pings per second. */
 const PING_EVERY_MS = 10_000;
 const PING_ANSWER_MS = 5_000;
 
@@ -26,7 +26,7 @@ type Request = [
 interface Session {
   readonly http2: http2.ClientHttp2Session;
   readonly socket: Socket;
-  /** Open streams that somebody waits for. */
+  /** The number of open streams that the program waits for. */
   awaited: number;
 }
 
@@ -34,17 +34,17 @@ export class Connection {
   readonly authority: string;
   readonly #dial: () => Socket;
   #current: Session | undefined;
-  /** Those that are not over. */
+  /** All sessions that are not closed yet. */
   readonly #sessions = new Set<Session>();
   #closed: Error | undefined;
 
-  /** `authority`: as `http2.connect` takes it; `dial`: begins to connect. */
+  /** `authority`: an argument of `http2.connect`; `dial`: starts to connect. */
   constructor(authority: string, dial: () => Socket) {
     this.authority = authority;
     this.#dial = dial;
   }
 
-  /** Opens a stream; `awaited`: it keeps the process alive. */
+  /** Opens a stream; `awaited`: whether it keeps the process alive. */
   request([method, path, headers, options]: Request, awaited: boolean): http2.ClientHttp2Stream {
     const session = this.#session();
     const stream = session.http2.request({ ...headers, ":method": method, ":path": path }, options);
@@ -55,13 +55,15 @@ export class Connection {
     return stream;
   }
 
-  /** The next request connects anew. Those under way go on, and the session ends with them, or with its pings. */
+  /**
+   * Makes the next request open a new session. Requests under way continue; the present session ends with them, or when a ping has no answer.
+   */
   reconnect(): void {
-    // An attempt to connect is given up by itself.
+    // An attempt to connect has a timeout of its own.
     if (this.#current?.http2.connecting === false) this.#current.http2.close();
   }
 
-  /** Nothing is asked of it any more. Streams under way go on, and the session ends with them, or with its pings. */
+  /** Ends new use of this connection. Streams under way continue; each session ends with them, or when a ping has no answer. */
   retire(): void {
     for (const { http2, socket } of this.#sessions) {
       if (!http2.connecting) http2.close();
@@ -74,12 +76,12 @@ export class Connection {
     return this.#sessions.size === 0;
   }
 
-  /** Ends all streams, and every later one, with `reason`. */
+  /** Ends all streams, and all later requests, with `reason`. */
   close(reason: Error): void {
     this.#closed = reason;
     for (const { http2, socket } of this.#sessions) {
       http2.destroy(reason);
-      // It would go on.
+      // Otherwise the socket would continue to connect.
       if (socket.connecting) socket.destroy();
     }
   }
@@ -87,14 +89,14 @@ export class Connection {
   #session(): Session {
     if (this.#closed !== undefined) throw this.#closed;
     const current = this.#current;
-    // Closed: the server told it to take no more requests, and those under way go on.
+    // A closed session has received a GOAWAY; its requests under way continue.
     if (current !== undefined && !current.http2.closed && !current.http2.destroyed) return current;
     const socket = this.#dial();
     const session = { http2: http2.connect(this.authority, { createConnection: () => socket }), socket, awaited: 0 };
     this.#sessions.add(session);
     session.http2.once("close", () => this.#sessions.delete(session));
     session.http2.unref();
-    // Each of its streams is told by itself.
+    // Each of its streams reports the error by itself.
     session.http2.on("error", () => undefined);
     refuseOldProtocols(session.http2);
     keepAlive(session.http2);
@@ -109,7 +111,10 @@ function count(session: Session, change: 1 | -1): void {
   else session.http2.unref();
 }
 
-/** Not in the socket's own `secureConnect`: Node aborts when a socket is destroyed before its session has taken it over. */
+/**
+ * Ends a session without HTTP/2. Not in the `secureConnect` event of the socket: Node aborts if a socket is destroyed before its session has
+ * taken it over.
+ */
 function refuseOldProtocols(session: http2.ClientHttp2Session): void {
   session.once("connect", () => {
     if (session.encrypted && session.alpnProtocol !== "h2")

@@ -1,6 +1,6 @@
 /**
- * What a call can end with: one class for each thing that a caller does next, found by the machine-readable reason that the server sends
- * (`google.rpc.ErrorInfo`, domain `pausewatch`), never by a message's text.
+ * The errors of this library: one class for each possible reaction of the caller. The class of a refusal is chosen by the machine-readable
+ * reason that the server sends (`google.rpc.ErrorInfo`, domain `pausewatch`), never by its text.
  */
 import { durationMs } from "@bufbuild/protobuf/wkt";
 import { Code, ConnectError } from "@connectrpc/connect";
@@ -13,20 +13,20 @@ import {
 import type { Refusal } from "./gen/pausewatch/v1/elicitation_service_pb.js";
 
 const DOMAIN = "pausewatch";
-/** The names of the limits of calls a second begin so. */
+/** The prefix of the names of the limits of calls per second. */
 const CALLS_PER_SECOND = "calls-per-second";
 
-/** The base of every error that this library makes. */
+/** The base class of all errors of this library. */
 export class PausewatchError extends Error {
   override name = "PausewatchError";
 }
 
-/** An option, an environment variable or the config file is wrong. The message says which, and never what a token is. */
+/** An option, an environment variable or the config file is not valid. The message says which, and never has a token in it. */
 export class ConfigError extends PausewatchError {
   override name = "ConfigError";
 }
 
-/** Says where a {@link ConfigError} of `action` comes from. */
+/** Adds `place` to the message of a {@link ConfigError} of `action`. */
 export function within<T>(place: string, action: () => T): T {
   try {
     return action();
@@ -35,10 +35,10 @@ export function within<T>(place: string, action: () => T): T {
   }
 }
 
-/** A call failed. By itself, not as a subclass: for a reason that has no class of its own; see `code`. */
+/** A call failed. Used directly if no subclass fits the reason: see `code`. */
 export class CallError extends PausewatchError {
   override name = "CallError";
-  /** Not the `cause`: whoever prints the error would print the descriptors of the proto too. */
+  /** Not the `cause`, since printing the error would print the descriptors of the proto too. */
   readonly #status: ConnectError;
 
   /** @internal */
@@ -48,7 +48,7 @@ export class CallError extends PausewatchError {
   }
 
   /**
-   * The status as it came, or as this library made it when nothing came.
+   * The status: the server's, or this library's own if there was no answer.
    *
    * @internal
    */
@@ -61,7 +61,7 @@ export class CallError extends PausewatchError {
     return this.#status.code;
   }
 
-  /** The server's reason, for example `ELICITATION_EXPIRED`; `undefined` when it gave none, or never answered. */
+  /** The server's reason, for example `ELICITATION_EXPIRED`; `undefined` if it sent none, or did not answer. */
   get reason(): string | undefined {
     return errorInfo(this.#status)?.reason;
   }
@@ -71,18 +71,18 @@ export class CallError extends PausewatchError {
     return errorInfo(this.#status)?.metadata ?? {};
   }
 
-  /** Whether the call may succeed if it is made again just so, with the same request id. */
+  /** Whether the same call may succeed if it is repeated with the same request id. */
   get transient(): boolean {
     return false;
   }
 }
 
-/** A field is out of its limits. Nothing changed; the same call will always be refused. */
+/** A field is out of its limits. Nothing changed; the same call is always refused. */
 export class InvalidFieldError extends CallError {
   override name = "InvalidFieldError";
-  /** The field, as the proto names it: `thread_id`. */
+  /** The name of the field in the proto, for example `thread_id`. */
   readonly field: string;
-  /** What it was and what is allowed. */
+  /** The problem, and the allowed values. */
   readonly description: string;
 
   /** @internal */
@@ -94,12 +94,12 @@ export class InvalidFieldError extends CallError {
   }
 }
 
-/** The request id was used by a call with other content. Nothing changed by this call. */
+/** The request id was already used by a call with other content. This call changed nothing. */
 export class RequestIdReusedError extends CallError {
   override name = "RequestIdReusedError";
 }
 
-/** A decrement at count 0: there is nothing to close. Nothing changed. */
+/** The thread has no open elicitation to close (a decrement at count 0). Nothing changed. */
 export class NoOutstandingElicitationError extends CallError {
   override name = "NoOutstandingElicitationError";
 }
@@ -109,30 +109,30 @@ export class ElicitationUnknownError extends CallError {
   override name = "ElicitationUnknownError";
 }
 
-/** The named elicitation was closed before, by a decrement. Nothing changed. */
+/** The elicitation was already closed, by a decrement. Nothing changed. */
 export class ElicitationReleasedError extends CallError {
   override name = "ElicitationReleasedError";
 }
 
-/** The named elicitation was closed before, by the end of its lease: an answer came too late. Nothing changed. */
+/** The elicitation was already closed, by the end of its lease: the answer came too late. Nothing changed. */
 export class ElicitationExpiredError extends CallError {
   override name = "ElicitationExpiredError";
 }
 
-/** The thread has as many open elicitations as are allowed. Nothing changed; there is room when one closes. */
+/** The thread has the maximum number of open elicitations. Nothing changed; retry after one was closed. */
 export class TooManyElicitationsError extends CallError {
   override name = "TooManyElicitationsError";
 }
 
 /**
- * The caller, or all callers together, have as much as the coordinator lets them have. Nothing changed. For a limit of calls a second, which
- * alone is transient, retries within the deadline did not help. Any other limit is met until something is closed.
+ * A limit of the caller, or of all callers together, is reached. Nothing changed. Only a limit of calls per second is transient; retries within
+ * the deadline did not help. Any other limit stays reached until something is closed.
  */
 export class LimitExceededError extends CallError {
   override name = "LimitExceededError";
-  /** Which limit, as the coordinator names it: `streams-per-caller`. */
+  /** The coordinator's name of the limit, for example `streams-per-caller`. */
   readonly limit: string;
-  /** When another try may help; `undefined` when the server gave no time. */
+  /** The delay after which a retry may succeed, in milliseconds; `undefined` if the server sent none. */
   readonly retryAfterMs: number | undefined;
 
   /** @internal */
@@ -148,17 +148,17 @@ export class LimitExceededError extends CallError {
   }
 }
 
-/** The token is missing, wrong or has expired: see `reason`. Nothing changed. */
+/** The token is missing, wrong or expired: see `reason`. Nothing changed. */
 export class UnauthenticatedError extends CallError {
   override name = "UnauthenticatedError";
 }
 
-/** The token does not open this thread, or its role may not do this: see `reason`. Nothing changed. */
+/** The token gives no access to this thread, or its role does not allow this call: see `reason`. Nothing changed. */
 export class PermissionDeniedError extends CallError {
   override name = "PermissionDeniedError";
 }
 
-/** The outcome may be unknown: call again with the same request id, and it counts once. */
+/** It may be unknown whether the call counted: call again with the same request id, and it counts once. */
 class TransientError extends CallError {
   override get transient(): boolean {
     return true;
@@ -171,14 +171,14 @@ export class StoreUnavailableError extends TransientError {
 }
 
 /**
- * No coordinator answered: none listens there, it is draining, or the connection broke, and retries within the deadline did not help. The
- * outcome is unknown.
+ * No coordinator answered: none listens at the address, it is draining, or the connection was lost, and retries within the deadline did not
+ * help. Whether the call counted is unknown.
  */
 export class UnavailableError extends TransientError {
   override name = "UnavailableError";
 }
 
-/** The deadline passed. The outcome is unknown. */
+/** The deadline passed. Whether the call counted is unknown. */
 export class DeadlineExceededError extends TransientError {
   override name = "DeadlineExceededError";
 }
@@ -196,43 +196,43 @@ const BY_REASON: ReadonlyMap<string, new (status: ConnectError) => CallError> = 
 ]);
 
 /**
- * The error for a status that a call to `address` ended with.
+ * Converts the status of a call to `address` to an error.
  *
  * @internal
  */
 export function fromStatus(status: ConnectError, address?: string): CallError {
   const named = BY_REASON.get(errorInfo(status)?.reason ?? "");
   if (named !== undefined) return new named(status);
-  // By their code: a proxy in front of the server may ask for tokens as well.
+  // Chosen by the code, without a reason: a proxy in front of the server may require a token too.
   if (status.code === Code.Unauthenticated) return new UnauthenticatedError(status);
   if (status.code === Code.PermissionDenied) return new PermissionDeniedError(status);
   if (status.code === Code.DeadlineExceeded) return new DeadlineExceededError(status);
-  if (nobodyAnswered(status)) return new UnavailableError(broken(status, address));
+  if (hasNoAnswer(status)) return new UnavailableError(connectionLost(status, address));
   return status.code === Code.Unavailable ? new UnavailableError(status) : new CallError(status);
 }
 
 /**
- * How long to wait, if it is only that there were too many calls in this second; `undefined` for any other error. Any other limit is met
- * until somebody closes something.
+ * The delay before a retry, if the limit of calls per second was exceeded; `undefined` for any other error. Other limits are not retried: they
+ * stay reached until something is closed.
  */
-export function callLessOftenMs(error: CallError): number | undefined {
+export function rateLimitDelayMs(error: CallError): number | undefined {
   return error instanceof LimitExceededError && error.transient ? (error.retryAfterMs ?? 1_000) : undefined;
 }
 
-/** A field that this library refuses before it sends anything, worded as the server words it. */
+/** The error for a field that this library refuses before it sends anything, with the wording of the server. */
 export function invalidField(field: string, description: string): InvalidFieldError {
   const info = { desc: ErrorInfoSchema, value: { reason: "INVALID_FIELD", domain: DOMAIN, metadata: { field } } };
   const violation = { desc: BadRequestSchema, value: { fieldViolations: [{ field, description }] } };
   return new InvalidFieldError(new ConnectError(description, Code.InvalidArgument, undefined, [info, violation]));
 }
 
-/** A deadline that passed on this side. */
+/** The error for a deadline that passed in this process. */
 export function deadlineExceeded(afterMs: number): DeadlineExceededError {
   return new DeadlineExceededError(new ConnectError(`no answer within ${afterMs} ms`, Code.DeadlineExceeded));
 }
 
 /**
- * A request of a stream that was refused, as the error of a call would be.
+ * Converts the refusal of a request of a stream to the error of a call.
  *
  * @internal
  */
@@ -242,17 +242,17 @@ export function refusalError({ code, reason, message, retryAfter }: Refusal): Ca
   return fromStatus(new ConnectError(message, code as Code, { "grpc-status": `${code}` }, [info, ...retry]));
 }
 
-/** A stream that told nothing any more, or ended. */
+/** The error for a stream that was silent for too long, or ended. */
 export function unavailable(text: string): UnavailableError {
   return new UnavailableError(new ConnectError(text, Code.Unavailable));
 }
 
-/** What a client that was closed says to every call. */
+/** The error of every call of a closed client. */
 export function clientClosed(): CallError {
   return new CallError(new ConnectError("the client is closed", Code.Canceled));
 }
 
-/** An answer without a part that every server of ours sends. */
+/** The error for an answer without a part that every coordinator sends. */
 export function malformedAnswer(): CallError {
   return new CallError(new ConnectError("the server's answer is incomplete", Code.Internal));
 }
@@ -262,20 +262,21 @@ function errorInfo(status: ConnectError): ErrorInfo | undefined {
 }
 
 /**
- * Whether the status was made on this side: the transport failed before an answer was whole. It names the code after the layer that noticed
- * (ABORTED, CANCELLED, INTERNAL); to a caller it is one thing. A status that a server sent has at least the headers of its response.
+ * Whether the status was made by this process: the transport failed before the answer was complete. Its code depends on the layer that noticed
+ * the failure (ABORTED, CANCELLED, INTERNAL); for a caller, all of these mean the same. A status of a server has at least the headers of its
+ * response.
  */
-function nobodyAnswered(status: ConnectError): boolean {
+function hasNoAnswer(status: ConnectError): boolean {
   return status.metadata.keys().next().done === true;
 }
 
-function broken(status: ConnectError, address: string | undefined): ConnectError {
+function connectionLost(status: ConnectError, address: string | undefined): ConnectError {
   const message = systemError(status)?.cause.message ?? status.rawMessage;
   const where = address === undefined ? "" : `${address}: `;
   return new ConnectError(`${where}connection lost: ${message}`, Code.Unavailable, undefined, undefined, status);
 }
 
-/** The error of the system that a status of this side comes from, as `cause`. */
+/** The system error that caused a status of this process, as `cause`. */
 function systemError(status: ConnectError): { cause: Error } | undefined {
   let cause: unknown = status;
   while (cause instanceof Error && cause.cause instanceof Error) cause = cause.cause;

@@ -1,12 +1,12 @@
-/** Limits that are looked at on this side: where the server would never see what was meant, or would refuse others with it. */
+/** The checks of this library: for values that would be sent incorrectly, or whose refusal would affect other threads of a stream. */
 import { invalidField } from "./errors.js";
 
-const MOST_BYTES = 256;
+const MAX_BYTES = 256;
 
 /**
- * What the server would refuse, and with it every other thread of a stream.
+ * Checks a thread id. The server would end a stream because of an invalid id, with every other thread on it.
  *
- * @throws {InvalidFieldError} No thread can have this id.
+ * @throws {InvalidFieldError} The id is not valid.
  */
 export function checkThreadId(threadId: string): void {
   checkText("thread_id", threadId);
@@ -14,7 +14,7 @@ export function checkThreadId(threadId: string): void {
   const problem =
     bytes === 0
       ? "is empty; allowed: 1 to 256 bytes"
-      : bytes > MOST_BYTES
+      : bytes > MAX_BYTES
         ? `has ${bytes} bytes; allowed: 1 to 256`
         : /\p{Cc}/u.test(threadId)
           ? "has a control character; allowed: none"
@@ -23,9 +23,9 @@ export function checkThreadId(threadId: string): void {
 }
 
 /**
- * What has no UTF-8 would be sent as something else.
+ * Checks a text. A text without a UTF-8 encoding would be sent as another text.
  *
- * @throws {InvalidFieldError} It is no string, or half of a surrogate pair is missing.
+ * @throws {InvalidFieldError} It is not a string, or half of a surrogate pair is missing.
  */
 export function checkText(field: string, value: string): void {
   if (typeof value !== "string") throw invalidField(field, `${field} is no string`);

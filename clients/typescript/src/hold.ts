@@ -1,11 +1,11 @@
 /**
- * An elicitation that a program keeps open: renewed while it lives, closed when it is released or its block ends.
+ * An elicitation that a program keeps open: renewed while it is held, closed when it is released or its block ends.
  *
- * 1. The increment is not ended by the signal of the one who waits for it: what it opens after that is closed again.
- * 2. All decrements of one hold carry one request id: however often a release is tried, it counts once and its answer is the first one (G4).
- * 3. What fails here is bounded by the lease (G2).
- * 4. The end of an `await using` block cannot know whether the block threw, and an error of its own would take the place of the block's. So
- *    it throws nothing; who wants to be told by an error says `complete()` as the last statement, or uses `Client.withHold`.
+ * 1. The caller's signal does not abort the increment: an elicitation that is opened after the abort is closed again.
+ * 2. All decrements of one hold have the same request id: however often a release is tried, it counts once and returns the first answer (G4).
+ * 3. Every failure here is bounded by the lease (G2).
+ * 4. The end of an `await using` block cannot know whether the block threw, and an error of its own would replace the error of the block. So
+ *    it throws nothing. To get an error, call `complete()` as the last statement of the block, or use `Client.withHold`.
  */
 import { randomUUID } from "node:crypto";
 import { basename } from "node:path";
@@ -23,33 +23,39 @@ import type { Lease } from "./lease.js";
 import type { Elicitation, IncrementResponse } from "./messages.js";
 import { endingOf, Renewal } from "./renewal.js";
 
-/** Long enough to outlast two lost renewals and a restart of the server, short enough that a crash is forgotten soon. */
+/**
+ * Long enough to survive two lost renewals and a restart of the server, short enough that the thread resumes soon after a crash of the holder.
+ */
 const DEFAULT_TTL_MS = 30_000;
 
-/** What a hold says of itself. */
+/** The options of a hold. */
 export interface HoldOptions extends CallOptions {
-  /** What the person is asked, shown in lists and logs: up to 1,024 bytes. Default: nothing. */
+  /** The question to the person, shown in lists and logs: up to 1,024 bytes. Default: empty. */
   readonly reason?: string;
   /** Who asks: up to 256 bytes. Default: this program's name and process id, `name[1234]`. */
   readonly holder?: string;
-  /** How long the elicitation outlives a holder that died: 1 s to 24 h. Default: 30 s. Renewed every third of it. */
+  /**
+   * The lease in milliseconds, 1 s to 24 h: if the holder dies, the elicitation ends with it. It is renewed after each third of the ttl.
+   * Default: 30 s.
+   */
   readonly ttlMs?: number;
   /**
-   * If the thread cannot be paused (none is named, no coordinator runs, …), a warning is logged and the program goes on without a pause, as
-   * `pausewatch hold` does without `--require`: see {@link Hold.failure}. What is out of its limits is an error all the same. Default: false.
+   * If the thread cannot be paused (no thread is named, no coordinator runs, …), a warning is logged and the program continues without a
+   * pause, as with `pausewatch hold` without `--require`: see {@link Hold.failure}. A field out of its limits is an error in any case.
+   * Default: false.
    */
   readonly bestEffort?: boolean;
 }
 
-/** What a release found. */
+/** The result of a release: how the elicitation ended. */
 export type Release =
-  /** The elicitation was open until this release closed it; `count` open ones are left on the thread. */
+  /** The elicitation was open until this release closed it; `count` open ones remain on the thread. */
   | { readonly ending: "closed"; readonly count: number; readonly revision: bigint }
-  /** It had expired before: the answer came too late, and commands of the thread may have been timed out meanwhile. */
+  /** Its lease had already ended: the answer came too late, and commands of the thread may have timed out. */
   | { readonly ending: "expired"; readonly error: ElicitationExpiredError }
-  /** Somebody else's decrement had closed it before. */
+  /** A decrement of another caller had already closed it. */
   | { readonly ending: "released"; readonly error: ElicitationReleasedError }
-  /** The server does not know it: it lost its state, or has long forgotten it. */
+  /** The server does not know the elicitation: it lost its state, or forgot the elicitation after some time. */
   | { readonly ending: "unknown"; readonly error: ElicitationUnknownError }
   /** There was nothing to release: a best-effort hold that could not be opened. */
   | { readonly ending: "notOpen"; readonly error: CallError };
@@ -67,10 +73,11 @@ export interface Lanes {
 /**
  * An open elicitation, which pauses its thread. Made by `Client.hold`.
  *
- * It is renewed in the background until it is released. It does not keep the process alive: when that ends first, the lease ends the pause.
+ * It is renewed in the background until it is released. It does not keep the process alive: if the process ends first, the lease ends the
+ * elicitation.
  */
 export class Hold implements AsyncDisposable {
-  /** Why a best-effort hold could not be opened, so that nothing is paused; `undefined`: it was opened. */
+  /** Why a best-effort hold could not be opened; nothing is paused then. `undefined`: it was opened. */
   readonly failure: CallError | undefined;
   readonly #opened: IncrementResponse | undefined;
   readonly #lanes: Lanes;
@@ -78,7 +85,7 @@ export class Hold implements AsyncDisposable {
   readonly #decrementId = randomUUID();
   readonly #renewal: Renewal | undefined;
   #lease: Lease = "held";
-  #lost: ((lease: Lease) => void)[] = [];
+  #waiters: ((lease: Lease) => void)[] = [];
   #release: Promise<Release> | undefined;
   #released: Release | undefined;
 
@@ -93,7 +100,7 @@ export class Hold implements AsyncDisposable {
     } else {
       this.#opened = opening;
       const { elicitation } = opening;
-      this.#renewal = new Renewal(lanes.background, elicitation, ttlMs, openedAt, (lease) => this.#tell(lease));
+      this.#renewal = new Renewal(lanes.background, elicitation, ttlMs, openedAt, (lease) => this.#onLease(lease));
     }
   }
 
@@ -112,7 +119,7 @@ export class Hold implements AsyncDisposable {
   }
 
   /**
-   * What the increment made of the thread.
+   * The result of the increment.
    *
    * @throws {PausewatchError} A best-effort hold could not be opened: see {@link failure}.
    */
@@ -133,7 +140,7 @@ export class Hold implements AsyncDisposable {
         opening.then((hold) => hold[Symbol.asyncDispose]()).catch(() => undefined);
       };
       signal.addEventListener("abort", abandon, { once: true });
-      // Before it is anybody's: from then on it is not to be abandoned.
+      // Removed before the caller has the hold: from then on the signal must not close it.
       opening.finally(() => signal.removeEventListener("abort", abandon)).then(resolve, reject);
     });
   }
@@ -146,21 +153,21 @@ export class Hold implements AsyncDisposable {
     return new Hold(lanes, opened, ttlMs, sent);
   }
 
-  /** What is known of the lease now. */
+  /** The present state of the lease, as far as it is known. */
   get lease(): Lease {
     return this.#lease;
   }
 
-  /** What the release found; `undefined` before. */
+  /** The result of the release; `undefined` before. */
   get released(): Release | undefined {
     return this.#released;
   }
 
   /**
-   * Waits until the lease is not `held`, and says what it is. While it is only `overdue` it may come back; ask again to see. Waiting does not
-   * keep the process alive.
+   * Waits until the lease is not `held` any more, and returns its state. An `overdue` lease may be held again later; see {@link lease}. Waiting
+   * does not keep the process alive.
    *
-   * @throws The reason of `options.signal`, when it is aborted.
+   * @throws The reason of `options.signal`, if it is aborted.
    */
   async lost(options: { readonly signal?: AbortSignal } = {}): Promise<Lease> {
     const { signal } = options;
@@ -168,23 +175,23 @@ export class Hold implements AsyncDisposable {
     if (this.#lease !== "held") return this.#lease;
     return new Promise((resolve, reject) => {
       const abort = () => {
-        this.#lost = this.#lost.filter((waiting) => waiting !== told);
+        this.#waiters = this.#waiters.filter((waiting) => waiting !== waiter);
         reject(signal?.reason);
       };
-      const told = (lease: Lease) => {
+      const waiter = (lease: Lease) => {
         signal?.removeEventListener("abort", abort);
         resolve(lease);
       };
-      this.#lost.push(told);
+      this.#waiters.push(waiter);
       signal?.addEventListener("abort", abort, { once: true });
     });
   }
 
   /**
-   * Closes the elicitation, and says whether it was open until now. Calling it again is harmless and says the same.
+   * Closes the elicitation, and returns whether it was open until now. Calling it again returns the same result.
    *
    * @throws {StoreUnavailableError | UnavailableError | DeadlineExceededError | CallError} It may still be open, and is still renewed. Call
-   * again; or leave the block, which keeps retrying until the lease has ended.
+   * again, or leave the block: then the release is retried in the background until the lease has ended.
    */
   release(): Promise<Release> {
     this.#release ??= this.#decrement(this.#lanes.foreground).catch((error: unknown) => {
@@ -195,10 +202,10 @@ export class Hold implements AsyncDisposable {
   }
 
   /**
-   * Releases, and is the last statement of an `await using` block that must not miss that the answer came too late.
+   * Releases, and throws if the answer came too late. Call it as the last statement of an `await using` block.
    *
-   * @throws {ElicitationExpiredError} The lease had ended before.
-   * @throws What {@link release} throws.
+   * @throws {ElicitationExpiredError} The lease had already ended.
+   * @throws The errors of {@link release}.
    */
   async complete(): Promise<Release> {
     const release = await this.release();
@@ -207,9 +214,8 @@ export class Hold implements AsyncDisposable {
   }
 
   /**
-   * Releases at the end of an `await using` block. Throws nothing, so that no error of it takes the place of the
-   * block's: if nobody else released and the lease turns out to have ended, or
-   * nobody answers within the deadline, a process warning says so, and the release is tried in the background until the lease is over.
+   * Releases at the end of an `await using` block. It never throws, so that the error of the block is not replaced. If the lease has already
+   * ended, or the release fails, it logs a warning; a failed release is retried in the background until the lease has ended.
    */
   async [Symbol.asyncDispose](): Promise<void> {
     if (this.#released !== undefined) return;
@@ -222,10 +228,10 @@ export class Hold implements AsyncDisposable {
     }
   }
 
-  /** Goes on trying to release until the lease is over anyway. Neither waits nor keeps the process alive. @internal */
+  /** Retries the release until the lease has ended. Does not wait, and does not keep the process alive. @internal */
   releaseInBackground(): void {
     if (this.#renewal === undefined) return;
-    this.#renewal.renewNoMore();
+    this.#renewal.stopRenewing();
     this.#decrement(this.#lanes.background, { deadlineMs: this.#ttlMs }).catch(() => undefined);
   }
 
@@ -242,14 +248,14 @@ export class Hold implements AsyncDisposable {
     );
     this.#renewal?.stop();
     this.#released = release;
-    this.#tell(release.ending === "closed" ? "released" : release.ending);
+    this.#onLease(release.ending === "closed" ? "released" : release.ending);
     return release;
   }
 
-  #tell(lease: Lease): void {
+  #onLease(lease: Lease): void {
     this.#lease = lease;
     if (lease === "held") return;
-    for (const told of this.#lost.splice(0)) told(lease);
+    for (const waiter of this.#waiters.splice(0)) waiter(lease);
   }
 
   #warn(text: string): void {
@@ -259,7 +265,7 @@ export class Hold implements AsyncDisposable {
 }
 
 function thisProgram(): string {
-  // Well below the 256 bytes that are allowed, on a boundary between characters.
+  // Always less than the allowed 256 bytes, cut between two characters.
   const name = [...basename(process.argv[1] ?? process.title).toWellFormed()]
     .filter((c) => !/\p{Cc}/u.test(c))
     .slice(0, 50);

@@ -1,13 +1,13 @@
 /**
  * The client of pausewatch: timeouts that stand still while a person is being asked.
  *
- * | name | is |
+ * | name | description |
  * | --- | --- |
  * | {@link Client} | the calls, each with a deadline and retries that count once |
- * | {@link Hold} | an open elicitation: renewed while it lives, closed when its block ends |
- * | {@link Watch} | the states of a changing set of threads, across lost connections |
- * | {@link pausableTimeout}, {@link PausableTimeout} | a limit that a person's slowness does not use up |
- * | {@link PausewatchError} | the base of the errors: one class for each thing that a caller does next |
+ * | {@link Hold} | an open elicitation: renewed while it is held, closed when its block ends |
+ * | {@link Watch} | the states of a changing set of threads, across reconnects |
+ * | {@link pausableTimeout}, {@link PausableTimeout} | a time limit that stands still while a person is being asked |
+ * | {@link PausewatchError} | the base class of the errors: one class for each possible reaction of the caller |
  */
 export type { CallOptions } from "./call-options.js";
 export type { ChannelOptions, ConnectInterceptor, ConnectTransport } from "./channel-options.js";

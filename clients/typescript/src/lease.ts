@@ -1,9 +1,9 @@
-/** What is known of the lease of a hold. */
+/** The state of the lease of a hold, as far as it is known. */
 export type Lease =
   /** The elicitation is open. */
   | "held"
   /**
-   * No renewal got through for a whole ttl: the lease is over, or its server is down. Renewals are still tried; if one succeeds, the lease is
+   * No renewal succeeded for a whole ttl: the lease has ended, or the server is down. Renewals are still tried; if one succeeds, the lease is
    * `held` again.
    */
   | "overdue"
@@ -11,7 +11,7 @@ export type Lease =
   | "expired"
   /** The elicitation was closed by a decrement. */
   | "released"
-  /** The server does not know the elicitation: it lost its state, or has long forgotten it. */
+  /** The server does not know the elicitation: it lost its state, or forgot the elicitation after some time. */
   | "unknown"
   /** A best-effort hold that could not be opened: nothing was paused. */
   | "notOpen";

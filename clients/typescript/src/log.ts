@@ -1,14 +1,14 @@
-/** Where a client says what is no error of a call: by default, warnings are those of the process. */
+/** The log messages of a client, which are not errors of a call. By default, warnings are process warnings. */
 
-/** Takes messages in words; `console` is one, and so are most loggers. */
+/** Receives log messages. `console` and most loggers have these methods. */
 export interface Logger {
-  /** What is good to know: the coordinator is heard again. */
+  /** A message for information: the client has reconnected to the coordinator. */
   info(message: string): void;
-  /** What a program goes on with although it is not as it should be. */
+  /** A problem that does not stop the program. */
   warn(message: string): void;
 }
 
-/** What a warning of the process is found by. */
+/** The codes of the process warnings. */
 type WarningCode = "PAUSEWATCH_HOLD" | "PAUSEWATCH_LINK" | "PAUSEWATCH_TOKEN";
 
 export class Log {

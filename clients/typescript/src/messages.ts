@@ -1,6 +1,6 @@
 /**
- * What calls take and give, in JavaScript's own types: durations are milliseconds with fractions, moments are `Date`s, revisions are
- * `bigint`s. What each field means is written in the proto, once, for every language.
+ * The requests and results of calls, in JavaScript's own types: durations are milliseconds with fractions, moments are `Date`s, revisions are
+ * `bigint`s. The proto defines each field, for every language.
  */
 import type { Duration, Timestamp } from "@bufbuild/protobuf/wkt";
 import { timestampDate } from "@bufbuild/protobuf/wkt";
@@ -16,7 +16,7 @@ import {
 export interface Elicitation {
   readonly elicitationId: string;
   readonly threadId: string;
-  /** What the person is asked. */
+  /** The question to the person. */
   readonly reason: string;
   /** Who asks. */
   readonly holder: string;
@@ -26,97 +26,97 @@ export interface Elicitation {
   readonly expireTime?: Date;
 }
 
-/** The pause state of one thread, at the moment of sending. */
+/** The pause state of one thread, at the moment when the server sent it. */
 export interface PauseState {
   readonly threadId: string;
-  /** Open elicitations: 0 to 1,000. */
+  /** The number of its open elicitations: 0 to 1,000. */
   readonly count: number;
   /** Whether the thread is paused: `count` is above 0. */
   readonly paused: boolean;
-  /** Rises with every change of the thread and never falls within one `storeEpoch`. */
+  /** Increases with every change of the thread, and never decreases within one `storeEpoch`. */
   readonly revision: bigint;
-  /** All the time that the thread has been paused, the open pause included. */
+  /** The total time that the thread has been paused, including the open pause. */
   readonly pausedTotalMs: number;
   /** How long the open pause has lasted, by the server's clock; present while paused. */
   readonly pausedForMs?: number;
-  /** When the open pause began, by the server's wall clock; present while paused. For people: to compute, use `pausedForMs`. */
+  /** When the open pause began, by the server's wall clock; present while paused. For display only: to compute, use `pausedForMs`. */
   readonly pauseStartTime?: Date;
-  /** The open elicitations, oldest first; of a watch only on request. */
+  /** The open elicitations, oldest first; in a watch only with `includeElicitations`. */
   readonly elicitations: readonly Elicitation[];
   /**
-   * Identifies the history of the server's store: `revision` and `pausedTotalMs` can be compared only within one epoch. A restored or new
-   * store and a restarted memory store have another. 0: the server is older than this field.
+   * Identifies the history of the server's store: `revision` and `pausedTotalMs` can be compared only within one epoch. A restored store, a new
+   * store and a restarted memory store have a new epoch. 0: the server is older than this field.
    */
   readonly storeEpoch: bigint;
 }
 
 export interface IncrementRequest {
-  /** 1 to 256 bytes of UTF-8 without control characters. Default: the client's. */
+  /** 1 to 256 bytes of UTF-8 without control characters. Default: the client's thread. */
   readonly threadId?: string | undefined;
-  /** Names this call, so that it counts once: up to 128 bytes. Default: a random UUID. */
+  /** Identifies this call, so that it counts once: up to 128 bytes. Default: a random UUID. */
   readonly requestId?: string;
-  /** What the person is asked, shown in lists and logs: up to 1,024 bytes. */
+  /** The question to the person, shown in lists and logs: up to 1,024 bytes. */
   readonly reason?: string;
   /** Who asks: up to 256 bytes. */
   readonly holder?: string;
-  /** The lease: 1 s to 24 h. Default: the server's. */
+  /** The lease in milliseconds: 1 s to 24 h. Default: the server's default. */
   readonly ttlMs?: number;
 }
 
 export interface IncrementResponse {
-  /** Open elicitations of the thread right after this call: 1 to 1,000. */
+  /** The number of open elicitations of the thread right after this call: 1 to 1,000. */
   readonly count: number;
   /** Always true. */
   readonly paused: boolean;
-  /** The revision that this call made. */
+  /** The revision of the thread after this call. */
   readonly revision: bigint;
-  /** What was opened. */
+  /** The elicitation that was opened. */
   readonly elicitation: Elicitation;
-  /** Streams that watch the thread now; 0 hints that no exec server will notice the pause. */
+  /** The number of streams that watch the thread now; 0 indicates that no exec server will notice the pause. */
   readonly watchers: number;
 }
 
 export interface DecrementRequest {
-  /** Default: the client's. */
+  /** Default: the client's thread. */
   readonly threadId?: string | undefined;
-  /** Closes exactly this one. Absent: the oldest that was opened without a lease, else the oldest. */
+  /** The elicitation to close. Default: the oldest that was opened without a lease, else the oldest. */
   readonly elicitationId?: string;
-  /** As in {@link IncrementRequest}; the two calls do not share ids. */
+  /** As in {@link IncrementRequest}; the ids of the two calls are independent. */
   readonly requestId?: string;
 }
 
 export interface DecrementResponse {
-  /** Open elicitations that the thread has left. */
+  /** The number of open elicitations of the thread right after this call: 0 to 999. */
   readonly count: number;
   readonly paused: boolean;
-  /** The revision that this call made. */
+  /** The revision of the thread after this call. */
   readonly revision: bigint;
 }
 
 export interface RenewRequest {
-  /** Default: the client's. */
+  /** Default: the client's thread. */
   readonly threadId?: string | undefined;
   readonly elicitationId: string;
-  /** The end of the lease becomes now + this: 1 s to 24 h. Default: the same as before. */
+  /** The lease ends this many milliseconds from now: 1 s to 24 h. Default: the previous ttl. */
   readonly ttlMs?: number;
 }
 
 export interface GetRequest {
-  /** Default: the client's. */
+  /** Default: the client's thread. */
   readonly threadId?: string | undefined;
 }
 
 export interface ListRequest {
-  /** Threads a page: above 1,000 is cut to 1,000. Default: 100. */
+  /** The maximum number of threads per page; larger values than 1,000 count as 1,000. Default: 100. */
   readonly pageSize?: number;
-  /** `nextPageToken` of the page before. */
+  /** `nextPageToken` of the previous page. */
   readonly pageToken?: string;
-  /** Also the threads that are known and not paused. */
+  /** Also lists the known threads that are not paused. Default: false. */
   readonly includeRunning?: boolean;
 }
 
 export interface ListResponse {
-  /** By `threadId` in byte order, with `elicitations`. */
+  /** The threads, sorted by `threadId` in byte order, with `elicitations`. */
   readonly pauseStates: readonly PauseState[];
   /** Empty: this was the last page. */
   readonly nextPageToken: string;
@@ -126,47 +126,47 @@ export interface ListResponse {
 export type PauseEnd = "decremented" | "released" | "expired" | "maxPause" | "unknown";
 
 export interface ListPausesRequest {
-  /** Only pauses of this thread. Default: of every thread that the caller may see. */
+  /** Only pauses of this thread. Default: of every thread that the caller may read. */
   readonly threadId?: string;
   /** Only pauses that ended at this time or later. */
   readonly startTime?: Date;
   /** Only pauses that ended before this time. */
   readonly endTime?: Date;
-  /** Pauses a page: above 1,000 is cut to 1,000. Default: 100. */
+  /** The maximum number of pauses per page; larger values than 1,000 count as 1,000. Default: 100. */
   readonly pageSize?: number;
-  /** `nextPageToken` of the page before. */
+  /** `nextPageToken` of the previous page. */
   readonly pageToken?: string;
 }
 
 export interface ListPausesResponse {
-  /** The last one to end first. */
+  /** The pauses, latest end first. */
   readonly pauses: readonly Pause[];
   /** Empty: this was the last page. */
   readonly nextPageToken: string;
-  /** Every pause that ended at this time or later is kept, by the server's wall clock. */
+  /** The server still has every pause that ended at this time or later, by its wall clock. */
   readonly historyStartTime: Date;
 }
 
-/** One pause of a thread that has ended. */
+/** One ended pause of a thread. */
 export interface Pause {
   readonly threadId: string;
   /** When it began, by the server's wall clock. */
   readonly startTime: Date;
   /** When it ended, by the server's wall clock. */
   readonly endTime: Date;
-  /** How long it was, by the server's clock that nobody sets. */
+  /** How long it was, by the server's monotonic clock. */
   readonly durationMs: number;
   readonly endedBy: PauseEnd;
   /** Its elicitations in the order in which they were closed: at most 16. */
   readonly elicitations: readonly ClosedElicitation[];
-  /** How many more there were. */
+  /** The number of further elicitations that are not in `elicitations`. */
   readonly omittedElicitations: number;
 }
 
 /** One question to a person that is no longer open. */
 export interface ClosedElicitation {
   readonly elicitationId: string;
-  /** What the person was asked. */
+  /** The question to the person. */
   readonly reason: string;
   /** Who asked. */
   readonly holder: string;
@@ -244,9 +244,9 @@ export function elicitationOf(wire: WireElicitation): Elicitation {
 }
 
 /**
- * A duration for the wire.
+ * Converts a duration for a request.
  *
- * @throws {InvalidFieldError} It is no number that the wire has room for. Whether it is allowed is for the server to say.
+ * @throws {InvalidFieldError} It is not a number, or too large for the message. The server checks whether it is allowed.
  */
 export function durationToWire(field: string, ms: number): Pick<Duration, "seconds" | "nanos"> {
   const seconds = Math.trunc(ms / 1_000);
@@ -255,9 +255,9 @@ export function durationToWire(field: string, ms: number): Pick<Duration, "secon
 }
 
 /**
- * A time for the wire.
+ * Converts a time for a request.
  *
- * @throws {InvalidFieldError} It is an invalid `Date`. Whether it is allowed is for the server to say.
+ * @throws {InvalidFieldError} It is an invalid `Date`. The server checks whether it is allowed.
  */
 export function dateToWire(field: string, date: Date): Pick<Timestamp, "seconds" | "nanos"> {
   const ms = date.getTime();

@@ -1,10 +1,10 @@
 /**
- * Keeps a lease alive, and says what becomes of it.
+ * Renews a lease, and reports its state.
  *
- * 1. A renewal goes out at a third of the ttl, so two may fail before the lease ends.
- * 2. They go on until the server says that the elicitation is closed, or the hold that it is done: a server that was away gives every lease
- *    one full ttl again.
- * 3. None of this keeps the process alive: when it ends, the lease does.
+ * 1. A renewal is sent after each third of the ttl, so two may fail before the lease ends.
+ * 2. Renewals continue until the server reports that the elicitation is closed, or the hold stops them: a server that was unreachable gives
+ *    every lease one full ttl after its restart.
+ * 3. Renewals do not keep the process alive: the lease ends after the process.
  */
 import type { Calls } from "./calls.js";
 import { ElicitationExpiredError, ElicitationReleasedError, ElicitationUnknownError } from "./errors.js";
@@ -13,7 +13,7 @@ import type { Elicitation } from "./messages.js";
 import { Backoff } from "./retry.js";
 import { type Clock, systemClock } from "./stopwatch/clock.js";
 
-/** How an elicitation ended that another caller closed, if that is what `error` says. */
+/** How the elicitation ended, if `error` says that it is closed; else `undefined`. */
 export function endingOf(error: unknown): "expired" | "released" | "unknown" | undefined {
   if (error instanceof ElicitationExpiredError) return "expired";
   if (error instanceof ElicitationReleasedError) return "released";
@@ -25,42 +25,41 @@ export class Renewal {
   readonly #calls: Calls;
   readonly #elicitation: Elicitation;
   readonly #ttlMs: number;
-  readonly #tell: (lease: Lease) => void;
+  readonly #onLease: (lease: Lease) => void;
   readonly #clock: Clock;
   readonly #stopping = new AbortController();
-  readonly #failed: Backoff;
+  readonly #retryDelays: Backoff;
   #stopTimer: () => void = () => undefined;
   #stopOverdue: () => void = () => undefined;
 
-  /** Begins to renew what was asked for at `openedAt`, by the clock. */
+  /** Starts the renewals of an elicitation whose increment was sent at `openedAt`, by the clock. `onLease` receives the states of the lease. */
   constructor(
     calls: Calls,
     elicitation: Elicitation,
     ttlMs: number,
     openedAt: number,
-    tell: (lease: Lease) => void,
+    onLease: (lease: Lease) => void,
     clock: Clock = systemClock,
   ) {
     this.#calls = calls;
     this.#elicitation = elicitation;
     this.#ttlMs = ttlMs;
-    this.#tell = tell;
+    this.#onLease = onLease;
     this.#clock = clock;
-    // A pause may become twice as long at random. After an outage the lease must be renewed before the server, which gives it
-    // its full ttl again, ends it.
-    this.#failed = new Backoff(Math.min(ttlMs / 30, 100), Math.min(ttlMs / 6, 2_000));
-    this.#watchForTheEnd();
+    // A retry delay may be doubled at random. After an outage, the server gives the lease its full ttl again, within which it must be renewed.
+    this.#retryDelays = new Backoff(Math.min(ttlMs / 30, 100), Math.min(ttlMs / 6, 2_000));
+    this.#scheduleOverdue();
     this.#renewAt(openedAt + ttlMs / 3);
   }
 
-  /** Says nothing any more. */
+  /** Stops the renewals. Nothing is reported any more. */
   stop(): void {
-    this.renewNoMore();
+    this.stopRenewing();
     this.#stopOverdue();
   }
 
-  /** From now on only says that the lease is over. */
-  renewNoMore(): void {
+  /** Stops the renewals. Only the end of the lease is still reported. */
+  stopRenewing(): void {
     this.#stopTimer();
     this.#stopping.abort();
   }
@@ -81,23 +80,23 @@ export class Renewal {
       if (signal.aborted) return;
       const ending = endingOf(error);
       if (ending === undefined) {
-        this.#renewAt(this.#clock.now() + this.#failed.next());
+        this.#renewAt(this.#clock.now() + this.#retryDelays.next());
       } else {
         this.#stopOverdue();
-        this.#tell(ending);
+        this.#onLease(ending);
       }
       return;
     }
     if (signal.aborted) return;
-    this.#failed.reset();
+    this.#retryDelays.reset();
     this.#renewAt(sent + this.#ttlMs / 3);
-    this.#watchForTheEnd();
-    this.#tell("held");
+    this.#scheduleOverdue();
+    this.#onLease("held");
   }
 
-  /** The server counted from some moment before its answer came: not later than a ttl from now the lease is over. */
-  #watchForTheEnd(): void {
+  /** The server starts a lease before its answer arrives, so the lease is over at the latest one ttl from now. */
+  #scheduleOverdue(): void {
     this.#stopOverdue();
-    this.#stopOverdue = this.#clock.timer(this.#ttlMs, () => this.#tell("overdue"));
+    this.#stopOverdue = this.#clock.timer(this.#ttlMs, () => this.#onLease("overdue"));
   }
 }

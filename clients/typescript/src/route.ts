@@ -1,15 +1,15 @@
 /**
- * Which replica a client uses.
+ * The replica that a client uses.
  *
- * 1. There is one position at a time, for everything that a client does: what moves, moves everything.
- * 2. Several callers that fail at one replica move once: a move names the position that it leaves.
- * 3. With one address nothing ever moves.
+ * 1. A client has one position at a time for everything: a move to another address moves the whole client.
+ * 2. If several calls fail at one replica, the client moves once: each call names the position that it failed at.
+ * 3. With one address the client never moves.
  */
 
-/** How long a replica may take to answer before the next one is asked: longer than a takeover. */
-export const NO_ANSWER_MS = 1_500;
+/** How long a replica may take to answer before the client moves to the next one: longer than a takeover. */
+export const ANSWER_TIMEOUT_MS = 1_500;
 /** The longest random delay before a stream follows its client to another address. */
-export const LONGEST_MOVE_DELAY_MS = 500;
+export const MAX_MOVE_DELAY_MS = 500;
 
 export class Route {
   readonly addresses: number;
@@ -17,25 +17,25 @@ export class Route {
   readonly #listeners = new Set<() => void>();
   #moves = 0;
 
-  /** `moved`: called with the number of moves so far. */
+  /** `moved`: called at each move, with the number of moves so far. */
   constructor(addresses: number, moved: (moves: number) => void = () => undefined) {
     this.addresses = addresses;
     this.#moved = moved;
   }
 
-  /** How often it has moved. */
+  /** The number of moves so far. */
   get moves(): number {
     return this.#moves;
   }
 
-  /** Whether there is another replica to ask. */
-  get several(): boolean {
+  /** Whether there is more than one address. */
+  get hasSeveral(): boolean {
     return this.addresses > 1;
   }
 
-  /** Goes to the next address, unless that was done since there had been so many moves. `false`: there is no other. */
+  /** Moves to the next address, unless the client has moved since `moves` was read. Returns `false` if there is no other address. */
   moveOn(moves: number): boolean {
-    if (!this.several) return false;
+    if (!this.hasSeveral) return false;
     if (this.#moves !== moves) return true;
     this.#moves = moves + 1;
     this.#moved(this.#moves);
@@ -43,14 +43,14 @@ export class Route {
     return true;
   }
 
-  /** Calls it after each move, until the function that it returns is called. */
+  /** Calls `listener` after each move. Returns a function that ends this. */
   onMove(listener: () => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
   }
 }
 
-/** In random order, so that clients share the replicas evenly. */
+/** The list in random order, so that clients are distributed evenly over the replicas. */
 export function shuffled<T>(list: readonly T[], random: () => number = Math.random): T[] {
   const result = [...list];
   for (let last = result.length - 1; last > 0; last--) {

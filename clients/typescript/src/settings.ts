@@ -1,12 +1,12 @@
 /**
- * Which coordinator, which thread, and how to be let in.
+ * The settings of a client: the coordinator, the thread, the token and TLS.
  *
- * 1. An option wins over the environment, that over the config file, each by itself.
- * 2. What is set and empty counts as not set. The thread's variables are `THREAD_VARIABLES`: its own first, then those that agents set for
- *    their commands.
- * 3. A token is sent in plain text to nobody but this machine, and its value is in no message.
- * 4. What is for TLS stays there: an address in plain text that goes over settings for TLS (an https address, or files) has nothing of
- *    theirs but the thread. They are another coordinator's.
+ * 1. An option overrides the environment, which overrides the config file, for each setting separately.
+ * 2. An empty value counts as not set. The variables for the thread are `THREAD_VARIABLES`: first pausewatch's own, then those that agents set
+ *    for their commands.
+ * 3. A token is sent in plain text only to this machine, and its value is in no message.
+ * 4. A plaintext address overrides TLS settings (an https address, or files) of the lower layers completely: nothing of these layers is used
+ *    but the thread. They belong to another coordinator.
  */
 import { createPrivateKey, X509Certificate } from "node:crypto";
 import { readFileSync } from "node:fs";
@@ -16,32 +16,33 @@ import { type Environment, type Key, loadConfigFile } from "./config-file.js";
 import { ConfigError, within } from "./errors.js";
 import { isToken, type TokenSource, tokenFile } from "./token.js";
 
-/** How a client connects. What is absent, or empty, is taken from the next source, and at last has its default. */
+/** How a client connects. An absent or empty setting is taken from the next source; if no source has it, the default is used. */
 export interface ConnectionOptions {
   /** `host:port`, `http://…`, `https://…` or `unix:PATH`. Default: `127.0.0.1:7420`. */
   readonly address?: string | undefined;
-  /** The thread of calls that name none. Default: none. */
+  /** The default thread of calls. Default: none. */
   readonly threadId?: string | undefined;
   /**
-   * Sent with every call. Only over https, a Unix socket, or to this machine. A function gives the token as it is now, for one that ends and is
-   * replaced before: it is asked for every attempt of a call, and again while a watch or a timeout is open (at least once a minute), whose
-   * stream goes on with the new token. What it throws ends the call with {@link UnauthenticatedError}. It keeps what it got from elsewhere.
+   * The token, sent with every call. Only over https, a Unix socket, or to this machine. A function returns the current token, for a token that
+   * is replaced before it expires. It is called for every attempt of a call, and again while a watch or a timeout is open (at least once a
+   * minute); the stream then continues with the new token. If it throws, the call throws {@link UnauthenticatedError}. Tokens are not cached:
+   * if fetching one is slow, the function should cache it.
    */
   readonly token?: string | TokenSource | undefined;
-  /** A PEM file with the authorities to trust, instead of those that Node trusts. Only with https. */
+  /** A PEM file with the certificate authorities to trust, instead of those of Node.js. Only with https. */
   readonly tlsCa?: string | undefined;
-  /** A PEM file with the certificate of this program; with `tlsKey`, and only with https. */
+  /** A PEM file with the client certificate; together with `tlsKey`, and only with https. */
   readonly tlsCert?: string | undefined;
-  /** A PEM file with the key to `tlsCert`. */
+  /** A PEM file with the private key of `tlsCert`. */
   readonly tlsKey?: string | undefined;
 }
 
-/** What a client is made from. */
+/** The complete settings of a client. */
 export interface Settings {
   readonly address: Address;
   readonly threadId: string | undefined;
   readonly token: string | TokenSource | undefined;
-  /** The contents of the PEM files, or what the program has given instead. */
+  /** The contents of the PEM files, or the TLS options of the program. */
   readonly tls: SecureContextOptions;
 }
 
@@ -53,18 +54,18 @@ const NAMES: Readonly<Record<keyof ConnectionOptions, Key>> = {
   tlsCert: "tls_cert",
   tlsKey: "tls_key",
 };
-/** Where the environment names the thread; the first that is set and not empty counts. */
+/** The variables that name the thread; the first that is not empty is used. */
 const THREAD_VARIABLES = ["PAUSEWATCH_THREAD_ID", "CODEX_THREAD_ID", "CLAUDE_CODE_SESSION_ID"];
-/** Names a file with the token, which is read each time. */
+/** The variable that names a file with the token, which is read each time. */
 const TOKEN_FILE = "PAUSEWATCH_TOKEN_FILE";
-/** From its first line to its last, or to the end of a file that was cut off. */
+/** A certificate, from its first line to its last, or to the end of a truncated file. */
 const CERTIFICATE = /-----BEGIN (?:X509 |TRUSTED )?CERTIFICATE-----[\s\S]*?(?:-----END [A-Z0-9 ]*CERTIFICATE-----|$)/g;
 const OPTIONS = Object.keys(NAMES) as (keyof ConnectionOptions)[];
 
 /**
- * The options, and what environment and config file say where they say nothing.
+ * The options, completed by the environment and the config file.
  *
- * @throws {ConfigError} One of them is wrong; the text says which.
+ * @throws {ConfigError} A setting is not valid; the text says which.
  */
 export function withEnvironment(
   options: ConnectionOptions,
@@ -82,8 +83,8 @@ export function withEnvironment(
   const { address } = variables;
   if (address && options.address === undefined) within(variableOf("address"), () => parseAddress(address));
   const given = layer((option) => options[option]);
-  return over(
-    over(given, variables),
+  return merged(
+    merged(given, variables),
     layer((option) => file[NAMES[option]] || undefined),
   );
 }
@@ -92,13 +93,13 @@ function variableOf(option: keyof ConnectionOptions): string {
   return `PAUSEWATCH_${NAMES[option].toUpperCase()}`;
 }
 
-/** What one source says. */
-function layer(say: (option: keyof ConnectionOptions) => string | TokenSource | undefined): ConnectionOptions {
-  return Object.fromEntries(OPTIONS.map((option) => [option, say(option)]));
+/** The settings of one source. */
+function layer(read: (option: keyof ConnectionOptions) => string | TokenSource | undefined): ConnectionOptions {
+  return Object.fromEntries(OPTIONS.map((option) => [option, read(option)]));
 }
 
-/** Each setting of `upper`, or if it has none, that of `lower`. */
-function over(upper: ConnectionOptions, lower: ConnectionOptions): ConnectionOptions {
+/** Merges two layers: the settings of `upper` override those of `lower`. */
+function merged(upper: ConnectionOptions, lower: ConnectionOptions): ConnectionOptions {
   const isPlain = upper.address !== undefined && !isEncrypted(upper);
   const isForTls = isEncrypted(lower) || lower.tlsCa || lower.tlsCert || lower.tlsKey;
   const below: ConnectionOptions = isPlain && isForTls ? { threadId: lower.threadId } : lower;
@@ -110,9 +111,9 @@ function isEncrypted({ address }: ConnectionOptions): boolean {
 }
 
 /**
- * What the options say.
+ * The settings of the options.
  *
- * @throws {ConfigError} They are wrong, or a file that they name cannot be read or has no certificate or key that can be used.
+ * @throws {ConfigError} An option is not valid, or a file cannot be read or has no usable certificate or key.
  */
 export function settingsOf(options: ConnectionOptions, secure?: SecureContextOptions): Settings {
   const { token } = options;
@@ -127,7 +128,7 @@ export function settingsOf(options: ConnectionOptions, secure?: SecureContextOpt
   return { address, threadId: options.threadId || undefined, token, tls: secure ?? tls };
 }
 
-/** The TLS files that these options name, and no others. */
+/** Only the TLS files of these options. */
 export function tlsFilesOf({ tlsCa, tlsCert, tlsKey }: ConnectionOptions): ConnectionOptions {
   return { tlsCa, tlsCert, tlsKey };
 }
@@ -157,10 +158,10 @@ function readTls(options: ConnectionOptions, address: Address): Settings["tls"] 
   };
 }
 
-/** Node itself reads a file up to the first certificate that it does not understand, and says nothing. */
+/** Checks every certificate of a file: Node itself silently stops at the first one that it does not understand. */
 function readCertificates(name: Key, path: string): Buffer {
   const contents = readPem(name, path);
-  // Whatever else is in the file, a key for example, is passed over.
+  // Other contents of the file, for example a key, are ignored.
   const certificates = contents.toString("latin1").match(CERTIFICATE) ?? [""];
   for (const certificate of certificates) usable(name, path, "certificate", () => new X509Certificate(certificate));
   return contents;

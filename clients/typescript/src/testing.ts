@@ -1,7 +1,7 @@
 /**
- * A coordinator for the tests of programs that use this library: `pausewatch serve`, with nothing kept, on a free port.
+ * A coordinator for the tests of programs that use this library: `pausewatch serve` with a memory store, on a free port.
  *
- * It is the real one, so counts, leases, watches and errors are those of production.
+ * It is the real program, so counts, leases, watches and errors are the same as in production.
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -9,15 +9,15 @@ import { createInterface } from "node:readline";
 import { Client, type ClientOptions } from "./client.js";
 import { PausewatchError } from "./errors.js";
 
-/** How a coordinator is started. */
+/** The options of a coordinator. */
 export interface CoordinatorOptions {
-  /** More options of `pausewatch serve`, such as `["--max-pause", "10s"]`. */
+  /** Further options of `pausewatch serve`, such as `["--max-pause", "10s"]`. */
   readonly options?: readonly string[];
-  /** The program. Default: that of `PAUSEWATCH_PROGRAM`, else the one of the `PATH`, where npm puts that of its packages. */
+  /** The path of the program. Default: `PAUSEWATCH_PROGRAM`, else `pausewatch` in the `PATH`, to which npm adds the programs of packages. */
   readonly program?: string | undefined;
 }
 
-/** Serves until it is stopped, or its `await using` block or this process ends. */
+/** A coordinator that runs until it is stopped, or its `await using` block or this process ends. */
 export class TestCoordinator implements AsyncDisposable {
   readonly #options: CoordinatorOptions;
   readonly #killAtExit = () => void this.#process?.kill("SIGKILL");
@@ -29,9 +29,9 @@ export class TestCoordinator implements AsyncDisposable {
   }
 
   /**
-   * Starts one, and waits until it listens.
+   * Starts a coordinator, and waits until it listens.
    *
-   * @throws {PausewatchError} There is no such program, or it does not start: the message has what it said.
+   * @throws {PausewatchError} The program was not found, or does not start: the message has its error output.
    */
   static async start(options: CoordinatorOptions = {}): Promise<TestCoordinator> {
     const coordinator = new TestCoordinator(options);
@@ -39,20 +39,20 @@ export class TestCoordinator implements AsyncDisposable {
     return coordinator;
   }
 
-  /** Where it listens, the same after a stop and a start: for `PAUSEWATCH_ADDRESS` of what is tested. */
+  /** Its address, the same after a stop and a start: for `PAUSEWATCH_ADDRESS` of the tested program. */
   get address(): string {
     return this.#address;
   }
 
-  /** A new client of it. */
+  /** A new client of this coordinator. */
   client(options: ClientOptions = {}): Client {
     return new Client({ address: this.#address, ...options });
   }
 
   /**
-   * Starts it again after a {@link stop}: it then has forgotten everything.
+   * Starts it again after a {@link stop}, without its previous state.
    *
-   * @throws {PausewatchError} As {@link TestCoordinator.start}; or it is running.
+   * @throws {PausewatchError} It is already running, or the errors of {@link TestCoordinator.start}.
    */
   async start(): Promise<void> {
     if (this.#process !== undefined) throw new PausewatchError("this coordinator is running");
@@ -61,14 +61,14 @@ export class TestCoordinator implements AsyncDisposable {
     const started = spawn(program, args, { stdio: ["ignore", "pipe", "pipe"] });
     this.#process = started;
     process.once("exit", this.#killAtExit);
-    let said = "";
+    let errors = "";
     started.stderr.on("data", (data) => {
-      said = `${said}${data}`.slice(-10_000);
+      errors = `${errors}${data}`.slice(-10_000);
     });
     const failed = new Promise<never>((_, reject) => started.once("error", reject));
     const listening = once(createInterface({ input: started.stdout }), "line");
-    const ended = once(started, "close").then(() => Promise.reject(new Error(said.trim())));
-    // Whichever comes later is of no interest.
+    const ended = once(started, "close").then(() => Promise.reject(new Error(errors.trim())));
+    // Only the first of these counts; later rejections are ignored.
     for (const each of [failed, listening, ended]) each.catch(() => undefined);
     try {
       const [line] = await Promise.race([failed, listening, ended]);
@@ -80,12 +80,12 @@ export class TestCoordinator implements AsyncDisposable {
         `${program} does not start: ${why}; it must be on the PATH, or PAUSEWATCH_PROGRAM must name it`,
       );
     }
-    // It does not keep this process alive.
+    // The coordinator must not keep this process alive.
     started.unref();
     for (const stream of [started.stdout, started.stderr]) (stream as unknown as { unref?(): void }).unref?.();
   }
 
-  /** Kills it, as a crash would. Calling it again does nothing. */
+  /** Kills the coordinator, as in a crash. Calling it again does nothing. */
   async stop(): Promise<void> {
     const stopped = this.#process;
     this.#process = undefined;

@@ -1,30 +1,30 @@
 /**
- * Tokens, and where they come from.
+ * Tokens that are replaced: their source, and when it is called.
  *
- * A source is asked for every attempt of a call and for every stream, and again while a stream is open: after two thirds of what is left of the
- * token's life, if it is a JSON web token, and at least once a minute.
+ * A source is called for every attempt of a call and for every stream. It is called again while a stream is open: after two thirds of the
+ * token's remaining lifetime, if it is a JSON web token, and at least once a minute.
  */
 import { readFile } from "node:fs/promises";
 import { Code, ConnectError } from "@connectrpc/connect";
 
-/** Gives the token as it is now. */
+/** Returns the current token. */
 export type TokenSource = () => string | Promise<string>;
 
-const SHORTEST_MS = 1_000;
-const LONGEST_MS = 60_000;
+const MIN_RENEWAL_DELAY_MS = 1_000;
+const MAX_RENEWAL_DELAY_MS = 60_000;
 
-/** Whether it can be sent. */
+/** Whether the token can be sent: it is not empty, and visible ASCII. */
 export function isToken(token: string): boolean {
   return /^[\x21-\x7e]+$/.test(token);
 }
 
-/** A source that reads a file each time; white space around the token does not count. */
+/** A source that reads the token from a file each time, and strips white space around it. */
 export function tokenFile(path: string): TokenSource {
   return async () => (await readFile(path, "utf8")).trim();
 }
 
 /** @internal */
-export async function askForToken(source: TokenSource): Promise<string> {
+export async function currentToken(source: TokenSource): Promise<string> {
   let token: string;
   try {
     token = await source();
@@ -41,14 +41,14 @@ function noToken(why: string): ConnectError {
   return new ConnectError(`no token: ${why}`, Code.Unauthenticated);
 }
 
-/** When to ask for the next token. `nowMs`: the time of day. */
-export function askAgainAfterMs(token: string, nowMs: number): number {
+/** The delay until the source is called again. `nowMs`: the wall clock, in milliseconds since the epoch. */
+export function renewalDelayMs(token: string, nowMs: number): number {
   const end = endOf(token);
-  if (end === undefined) return LONGEST_MS;
-  return Math.min(Math.max(((end * 1_000 - nowMs) * 2) / 3, SHORTEST_MS), LONGEST_MS);
+  if (end === undefined) return MAX_RENEWAL_DELAY_MS;
+  return Math.min(Math.max(((end * 1_000 - nowMs) * 2) / 3, MIN_RENEWAL_DELAY_MS), MAX_RENEWAL_DELAY_MS);
 }
 
-/** When a JSON web token ends that says so, in seconds; its signature is not checked. */
+/** The expiry of a JSON web token, in seconds since the epoch; `undefined`: it has none, or is not one. The signature is not checked. */
 function endOf(token: string): number | undefined {
   const parts = token.split(".");
   if (parts.length !== 3) return undefined;

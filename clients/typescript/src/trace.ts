@@ -1,7 +1,7 @@
-/** The trace context of OpenTelemetry, which no instrumentation of its own sends over Connect. */
+/** The trace context of OpenTelemetry, which has no instrumentation for Connect. */
 import type { ConnectInterceptor } from "./channel-options.js";
 
-/** The part of `@opentelemetry/api` that is needed. `C`: its `Context`. */
+/** The part of `@opentelemetry/api` that is used. `C`: its `Context`. */
 export interface TraceApi<C> {
   readonly context: { active(): C };
   readonly propagation: {
@@ -10,7 +10,7 @@ export interface TraceApi<C> {
 }
 
 /**
- * Sends the context of the span that a call is made in, as `traceparent` and what else the global propagator says:
+ * Sends the context of the active span with every call, as `traceparent` and the other headers of the global propagator:
  * `new Client({ interceptors: [traceContext({ context, propagation })] })`, both from `@opentelemetry/api`.
  */
 export function traceContext<C>({ context, propagation }: TraceApi<C>): ConnectInterceptor {

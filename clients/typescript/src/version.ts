@@ -10,7 +10,7 @@ export function versionOf({ storeEpoch, revision }: PauseState): Version {
   return { epoch: storeEpoch, revision };
 }
 
-/** Whether `told` is as new as the state of `version`. Another epoch is news: the server lost what it told before. */
-export function isNoNews(version: Version, told: Version | undefined): boolean {
-  return told !== undefined && told.epoch === version.epoch && version.revision <= told.revision;
+/** Whether `version` is newer than `reported`. Another epoch counts as newer: the server has lost its previous state. */
+export function isNewer(version: Version, reported: Version | undefined): boolean {
+  return reported === undefined || reported.epoch !== version.epoch || version.revision > reported.revision;
 }

@@ -1,23 +1,23 @@
 """Client of pausewatch, which freezes the timeouts of an agent's commands while a person is being asked something.
 
-A tool that asks a person holds the thread; the clocks of its commands stand still meanwhile:
+A tool that asks a person holds the thread; meanwhile the clocks of the thread's commands stand still:
 
 ```python
 with Client.from_env() as client, client.hold("thread-1", reason="May I push?"):
     answer = input("May I push? [y/n] ")
 ```
 
-A program that runs commands gives them a timeout that knows about it:
+A program that runs commands gives them a timeout that stands still too:
 
 ```python
 async with pausable_timeout(10, thread_id="thread-1"):
     await command()
 ```
 
-1. A call that is retried carries the same request id each time, so it counts once (G4).
+1. A call that is retried has the same request id each time, so it counts once (G4).
 2. Nothing waits forever: a call ends with its deadline, a background release with its lease. Only a watch continues until it
-   is closed; that is its purpose.
-3. What this library leaves behind when it dies is bounded by a lease (G2).
+   is closed.
+3. If the program dies, its open elicitations end with their leases (G2).
 """
 
 from ._io.durations import Seconds

@@ -1,9 +1,9 @@
-"""Where a coordinator listens, as one string.
+"""The address of a coordinator, as one string.
 
 `host:port`, `http://host[:port]`, `https://host[:port]`, `unix:PATH` (also `unix:///PATH`). The host is a name of ASCII
-letters, digits, `-`, `_` and `.`, an IPv4 address, or an IPv6 address in brackets, without a zone. Of several replicas: their
-addresses with commas between them. What every language takes and refuses is in clients/vectors/addresses.json. Printed and
-parsed again, an address is the same one. Only https speaks TLS: nothing falls back to plain text.
+letters, digits, `-`, `_` and `.`, an IPv4 address, or an IPv6 address in brackets, without a zone. Several replicas: their
+addresses, separated by commas. clients/vectors/addresses.json lists what every language accepts and refuses. An address that is
+printed and parsed again is equal. Only https uses TLS: nothing falls back to plain text.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from .errors import ConfigError
 DEFAULT = "127.0.0.1:7420"
 """The default address of a coordinator."""
 
-_MOST = 16
-"""Addresses of one coordinator: far more than replicas are useful."""
+_MAX_ADDRESSES = 16
+"""The maximum number of addresses: far more than useful replicas."""
 
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 _HOST = re.compile(r"\[(?P<ipv6>[0-9A-Fa-f:.]+)\]|[A-Za-z0-9._-]+")
@@ -28,11 +28,11 @@ _PORT = re.compile(r"[1-9][0-9]{0,4}")
 
 
 class AddressError(ConfigError):
-    """A string is no address. The text quotes it, says what is wrong, and what to write."""
+    """A string is not a valid address. The text quotes it, and says what is wrong and what to write."""
 
 
 class Scheme(Enum):
-    """How a coordinator is reached."""
+    """How the client connects to a coordinator."""
 
     PLAIN = "http"
     TLS = "https"
@@ -41,17 +41,17 @@ class Scheme(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a coordinator listens. Made by `Address.parse`; `str` gives its short form."""
+    """The address of a coordinator. Made by `Address.parse`; `str` returns its short form."""
 
     scheme: Scheme
     """Plain text over TCP, TLS over TCP, or a Unix socket."""
     target: str
-    """`host:port`, of several replicas with commas between them, or the path of a Unix socket; a relative one is taken from the
-    working directory."""
+    """`host:port`, several of them separated by commas, or the path of a Unix socket; a relative path starts at the working
+    directory."""
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Reads an address.
+        """Parses an address.
 
         Raises AddressError.
         """
@@ -69,8 +69,8 @@ class Address:
     @classmethod
     def _parse_list(cls, text: str) -> Self:
         entries = text.split(",")
-        if len(entries) > _MOST:
-            raise _malformed(text, f"it has {len(entries)} addresses; allowed: up to {_MOST}")
+        if len(entries) > _MAX_ADDRESSES:
+            raise _malformed(text, f"it has {len(entries)} addresses; allowed: up to {_MAX_ADDRESSES}")
         found: list[Self] = []
         for entry in entries:
             if not entry:
@@ -122,7 +122,7 @@ class Address:
 def _path(text: str) -> str:
     path = text.removeprefix("unix:")
     if path.startswith("//"):
-        # unix:///PATH has an empty host, as file:///PATH has; unix://HOST/PATH would mean another machine.
+        # unix:///PATH has an empty host, like file:///PATH; unix://HOST/PATH would mean another machine.
         path = path.removeprefix("//")
         if not path.startswith("/"):
             raise _malformed(text, "unix:// must be followed by an absolute path")

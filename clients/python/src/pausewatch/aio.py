@@ -1,4 +1,4 @@
-"""The asynchronous client, and `pausable_timeout` without one."""
+"""The asynchronous client, and `pausable_timeout` with a shared client."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 
 class AsyncClient:
-    """As `Client`, for tasks. It belongs to the event loop on which it is first used."""
+    """The same as `Client`, for tasks. It belongs to the event loop on which it is first used."""
 
     def __init__(self, config: Config | None = None) -> None:
-        """A client with these settings, by default those of `Config()`. Does not connect yet, and looks at no environment.
+        """A client with these settings, by default those of `Config()`. Does not connect yet, and ignores the environment.
 
-        Raises ConfigError: a file for TLS cannot be read, or is not what it should be.
+        Raises ConfigError: a TLS file cannot be read, or its contents are not valid.
         """
         self._connection = AsyncConnection(config or Config())
 
@@ -48,7 +48,7 @@ class AsyncClient:
         retries: int | None = None,
         config_file: str | os.PathLike[str] | None = None,
     ) -> Self:
-        """A client with the settings of the arguments, else of the environment, else of the config file; see `Config.load`.
+        """A client with the settings of the arguments, else of the environment, else of the config file: see `Config.load`.
 
         Raises ConfigError.
         """
@@ -69,7 +69,7 @@ class AsyncClient:
 
     @property
     def config(self) -> Config:
-        """Its settings."""
+        """The settings of this client."""
         return self._connection.config
 
     async def increment_elicitation(
@@ -82,8 +82,10 @@ class AsyncClient:
         request_id: str = "",
         deadline: Seconds | None = None,
     ) -> Incremented:
-        """Opens one elicitation, as `Client.increment_elicitation`. Cancelled after it was sent, it may be open."""
-        thread = calls.the_thread(thread_id, self.config.thread_id)
+        """Opens one elicitation, as `Client.increment_elicitation` does. If the task is cancelled after the request was sent, the
+        elicitation may be open.
+        """
+        thread = calls.resolve_thread(thread_id, self.config.thread_id)
         call = calls.increment(thread, reason=reason, holder=holder, ttl=ttl, request_id=request_id)
         return await self._connection.run(call, deadline)
 
@@ -95,8 +97,10 @@ class AsyncClient:
         request_id: str = "",
         deadline: Seconds | None = None,
     ) -> Decremented:
-        """Closes one elicitation, as `Client.decrement_elicitation`. Cancelled after it was sent, it may be closed."""
-        thread = calls.the_thread(thread_id, self.config.thread_id)
+        """Closes one elicitation, as `Client.decrement_elicitation` does. If the task is cancelled after the request was sent,
+        the elicitation may be closed.
+        """
+        thread = calls.resolve_thread(thread_id, self.config.thread_id)
         call = calls.decrement(thread, elicitation_id=elicitation_id, request_id=request_id)
         return await self._connection.run(call, deadline)
 
@@ -108,13 +112,13 @@ class AsyncClient:
         ttl: Seconds | None = None,
         deadline: Seconds | None = None,
     ) -> Elicitation:
-        """Extends one lease, as `Client.renew_elicitation`."""
-        thread = calls.the_thread(thread_id, self.config.thread_id)
+        """Extends one lease, as `Client.renew_elicitation` does."""
+        thread = calls.resolve_thread(thread_id, self.config.thread_id)
         return await self._connection.run(calls.renew(thread, elicitation_id, ttl=ttl), deadline)
 
     async def get_pause_state(self, thread_id: str | None = None, *, deadline: Seconds | None = None) -> PauseState:
-        """Reads one thread, as `Client.get_pause_state`."""
-        return await self._connection.run(calls.get(calls.the_thread(thread_id, self.config.thread_id)), deadline)
+        """Reads one thread, as `Client.get_pause_state` does."""
+        return await self._connection.run(calls.get(calls.resolve_thread(thread_id, self.config.thread_id)), deadline)
 
     async def list_pause_states(
         self,
@@ -124,7 +128,7 @@ class AsyncClient:
         include_running: bool = False,
         deadline: Seconds | None = None,
     ) -> PauseStatePage:
-        """One page of threads, as `Client.list_pause_states`."""
+        """Returns one page of threads, as `Client.list_pause_states` does."""
         call = calls.list_page(page_size=page_size, page_token=page_token, include_running=include_running)
         return await self._connection.run(call, deadline)
 
@@ -138,7 +142,7 @@ class AsyncClient:
         page_token: str = "",
         deadline: Seconds | None = None,
     ) -> PausePage:
-        """One page of ended pauses, as `Client.list_pauses`."""
+        """Returns one page of ended pauses, as `Client.list_pauses` does."""
         call = calls.list_pauses(
             thread_id=thread_id or "",
             start_time=start_time,
@@ -157,15 +161,15 @@ class AsyncClient:
         ttl: Seconds = DEFAULT_TTL,
         best_effort: bool = False,
     ) -> AsyncHold:
-        """An elicitation that is open while an `async with` block lives; the arguments are those of `Client.hold`."""
+        """An elicitation that is open while an `async with` block runs; the arguments are those of `Client.hold`."""
         named = self.config.thread_id if thread_id is None else thread_id
-        thread = named if best_effort else calls.the_thread(thread_id, self.config.thread_id)
+        thread = named if best_effort else calls.resolve_thread(thread_id, self.config.thread_id)
         return AsyncHold(self._connection, thread, reason, holder, ttl, best_effort)
 
     def watch(
         self, thread_ids: Iterable[str] | None = None, *, include_elicitations: bool = False, observer: bool = False
     ) -> AsyncWatch:
-        """Watches these threads, or with None every thread, as `Client.watch`."""
+        """Watches these threads, or with None every thread, as `Client.watch` does."""
         return AsyncWatch(self._connection, thread_ids, include_elicitations, observer)
 
     def stopwatch(
@@ -177,7 +181,7 @@ class AsyncClient:
         disconnect_grace: Seconds = DISCONNECT_GRACE,
     ) -> AsyncStopwatch:
         """A stopwatch for tasks; the arguments are those of `Client.stopwatch`."""
-        thread = calls.the_thread(thread_id, self.config.thread_id)
+        thread = calls.resolve_thread(thread_id, self.config.thread_id)
         return AsyncStopwatch(self._connection, thread, limit, max_wall, disconnect_grace)
 
     def pausable_timeout(
@@ -188,22 +192,23 @@ class AsyncClient:
         max_wall: Seconds | None = None,
         disconnect_grace: Seconds = DISCONNECT_GRACE,
     ) -> PausableTimeout:
-        """As asyncio.timeout, for an `async with` block: TimeoutError after `limit` of unpaused time.
+        """The same as asyncio.timeout, for an `async with` block: raises TimeoutError after `limit` of unpaused time.
 
         The arguments are those of `Client.stopwatch`; with `max_wall`, `ended_by` says which limit it was.
 
-        Raises InvalidField when it is entered: no thread can have this id.
+        Raises InvalidField at the entry of the block: the thread id is not valid.
         """
-        thread = calls.the_thread(thread_id, self.config.thread_id)
+        thread = calls.resolve_thread(thread_id, self.config.thread_id)
         return PausableTimeout(self._connection, thread, limit, max_wall, disconnect_grace)
 
     async def close(self) -> None:
-        """Ends the connection, and with it every watch of this client; again is harmless.
+        """Ends the connection and every watch of this client. Calling it again does nothing.
 
-        Stopwatches and timeouts run on, and from now on no thread pauses them: they expire at the end of their limits, and nobody
-        is asked before. A new one raises RuntimeError, as any call does.
+        Stopwatches and timeouts continue, and are no longer paused by their threads: they expire at the end of their limits,
+        without asking the coordinator. New ones raise RuntimeError, as every call does.
 
-        Holds that are left open end with their leases; those that are being closed in the background get one deadline.
+        Holds that are still open end with their leases. For holds that are being closed in the background, it waits for one
+        deadline at most.
         """
         await self._connection.close()
 
@@ -229,10 +234,10 @@ def pausable_timeout(
     max_wall: Seconds | None = None,
     disconnect_grace: Seconds = DISCONNECT_GRACE,
 ) -> PausableTimeout:
-    """As `AsyncClient.pausable_timeout`, with a client from the environment that the running event loop shares.
+    """The same as `AsyncClient.pausable_timeout`, with one shared client per event loop, configured from the environment.
 
-    The client of a loop that was closed is closed when the next loop needs one. A program that makes one loop after another
-    better has an `AsyncClient` of its own in each.
+    The shared client of a closed loop is released when the next loop needs one. A program that creates several loops in turn
+    should use its own `AsyncClient` in each.
 
     Raises ConfigError.
     """

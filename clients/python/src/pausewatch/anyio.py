@@ -8,7 +8,7 @@ with fail_after(10, thread_id="thread-1"):
 ```
 
 The block is an `anyio.CancelScope` that is cancelled when a stopwatch of the synchronous client expires. So it works on asyncio
-and on Trio, and cancellation, nesting and shielding are AnyIO's own. Needs AnyIO 4.11: `pip install 'pausewatch[anyio]'`.
+and on Trio, and cancellation, nesting and shielding are those of AnyIO. Requires AnyIO 4.11: `pip install 'pausewatch[anyio]'`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class _Scope:
 
     @property
     def stopwatch(self) -> Stopwatch:
-        """Its stopwatch: to pause it, and to see what is left.
+        """Its stopwatch: to pause it, and to read the remaining time.
 
         Raises RuntimeError before the block is entered.
         """
@@ -53,7 +53,7 @@ class _Scope:
 
     @property
     def shield(self) -> bool:
-        """Whether cancellation from outside waits for the end of the block."""
+        """Whether cancellation from outside is delayed until the end of the block."""
         return self._scope.shield
 
     @shield.setter
@@ -62,21 +62,21 @@ class _Scope:
 
     @property
     def cancel_called(self) -> bool:
-        """Whether it was cancelled, by its limit or by `cancel`."""
+        """Whether the scope was cancelled, by its limit or by `cancel`."""
         return self._scope.cancel_called
 
     @property
     def cancelled_caught(self) -> bool:
-        """Whether the block was ended by that."""
+        """Whether this cancellation ended the block."""
         return self._scope.cancelled_caught
 
     @property
     def ended_by(self) -> EndedBy | None:
-        """Which limit ended the block; None: neither."""
+        """Which limit ended the block; None: no limit did."""
         return self.stopwatch.ended_by if self._timed_out and self._scope.cancelled_caught else None
 
     def cancel(self) -> None:
-        """Cancels the block now, which is no timeout."""
+        """Cancels the block now. This does not count as a timeout."""
         self._scope.cancel()
 
     def __enter__(self) -> Self:
@@ -97,22 +97,22 @@ class _Scope:
         return bool(self._scope.__exit__(kind, error, traceback))
 
     def _expired(self) -> None:
-        # The block may have been left, or cancelled, since the stopwatch expired.
+        # The block may have ended, or been cancelled, since the stopwatch expired.
         if not self._left and not self._scope.cancel_called:
             self._timed_out = True
             self._scope.cancel()
 
 
-# Two classes for type checkers: to them, `-> bool` says that the code after the block is reached without its end.
+# Two classes for type checkers: for them, `-> bool` means that the code after the block may run although the block did not end.
 class PausableScope(_Scope):
-    """A cancel scope for one `with` block, which its limit ends. Made by `move_on_after`. The limit runs from the entry."""
+    """A cancel scope with a time limit for one `with` block. Made by `move_on_after`. The time runs from the block's entry."""
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> bool:
         return self._leave(kind, error, traceback)
 
 
 class FailingScope(_Scope):
-    """As `PausableScope`, and TimeoutError is raised after a block that the limit has ended. Made by `fail_after`."""
+    """The same as `PausableScope`, but raises TimeoutError if the limit has ended the block. Made by `fail_after`."""
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
@@ -132,12 +132,12 @@ def move_on_after(
     max_wall: Seconds | None = None,
     disconnect_grace: Seconds = DISCONNECT_GRACE,
 ) -> PausableScope:
-    """As `anyio.move_on_after`: the block is left after `delay` seconds in which the thread was not paused.
+    """The same as `anyio.move_on_after`: leaves the block after `delay` seconds in which the thread was not paused.
 
-    `delay` None: there is no limit. `client`: None: one from the environment, which the process shares. The other arguments
-    are those of `Client.stopwatch`.
+    `delay` None: there is no limit. `client` None: the shared client of the process, configured from the environment. The other
+    arguments are those of `Client.stopwatch`.
 
-    Raises ConfigError; InvalidField when it is entered: no thread can have this id.
+    Raises ConfigError; InvalidField at the entry of the block: the thread id is not valid.
     """
     return PausableScope(_starter(delay, thread_id, client, max_wall, disconnect_grace), shield=shield)
 
@@ -151,7 +151,7 @@ def fail_after(
     max_wall: Seconds | None = None,
     disconnect_grace: Seconds = DISCONNECT_GRACE,
 ) -> FailingScope:
-    """As `move_on_after`, and a block that its limit has ended raises TimeoutError, as with `anyio.fail_after`."""
+    """The same as `move_on_after`, but raises TimeoutError if the limit has ended the block, as `anyio.fail_after` does."""
     return FailingScope(_starter(delay, thread_id, client, max_wall, disconnect_grace), shield=shield)
 
 
@@ -163,8 +163,8 @@ def _starter(
 
 
 def _runs_soon() -> Callable[[Callable[[], None]], None]:
-    """A function that any thread may call, which runs its argument in the running event loop unless that has ended."""
-    # Not anyio.from_thread: it waits for the loop, and the thread has the callbacks of other loops to call.
+    """Returns a thread-safe function that runs its argument in the running event loop, unless the loop has ended."""
+    # Not anyio.from_thread: it waits for the loop, and would block the callbacks of other loops on the same thread.
     native: Any = anyio.lowlevel.current_token().native_token
     submit = native.call_soon_threadsafe if isinstance(native, asyncio.AbstractEventLoop) else native.run_sync_soon
 
@@ -172,7 +172,7 @@ def _runs_soon() -> Callable[[Callable[[], None]], None]:
         try:
             submit(function)
         except RuntimeError:
-            return  # The loop has ended, and the block with it.
+            return  # The loop has ended, and so has the block.
 
     return run_soon
 
@@ -182,7 +182,7 @@ _defaults: dict[int, Client] = {}
 
 
 def _default_client() -> Client:
-    # By process: a forked child needs one of its own.
+    # The key is the process id: a forked child needs a client of its own.
     with _default_lock:
         if (client := _defaults.get(os.getpid())) is None:
             client = _defaults[os.getpid()] = Client.from_env()

@@ -21,20 +21,20 @@ if TYPE_CHECKING:
 
 
 class Client:
-    """A connection to a coordinator, made at the first call and again whenever it is lost. Any thread may use it.
+    """A client of a coordinator. It connects at the first call, and reconnects whenever the connection is lost. Thread-safe.
 
-    Every call has a deadline, 5 s unless told otherwise, and is repeated within it, with random pauses and the same request
-    id, while the coordinator is unavailable or the rate limit is exceeded. It raises the errors that it is documented to have,
-    or LimitExceeded (nothing changed), or Unavailable, StoreUnavailable or DeadlineExceeded (whether it counted is unknown:
-    call again with the same request id), or CallError.
+    Every call has a deadline, 5 s by default. While the coordinator is unavailable or the rate limit is exceeded, the call is
+    retried within the deadline, with random retry delays and the same request id. Besides its documented errors a call can raise
+    LimitExceeded (nothing changed); Unavailable, StoreUnavailable or DeadlineExceeded (whether the call counted is unknown: call
+    again with the same request id); or CallError.
 
-    A forked child needs a client of its own.
+    A forked child must create its own client.
     """
 
     def __init__(self, config: Config | None = None) -> None:
-        """A client with these settings, by default those of `Config()`. Does not connect yet, and looks at no environment.
+        """A client with these settings, by default those of `Config()`. Does not connect yet, and ignores the environment.
 
-        Raises ConfigError: a file for TLS cannot be read, or is not what it should be.
+        Raises ConfigError: a TLS file cannot be read, or its contents are not valid.
         """
         self._connection = Connection(config or Config())
 
@@ -53,7 +53,7 @@ class Client:
         retries: int | None = None,
         config_file: str | os.PathLike[str] | None = None,
     ) -> Self:
-        """A client with the settings of the arguments, else of the environment, else of the config file; see `Config.load`.
+        """A client with the settings of the arguments, else of the environment, else of the config file: see `Config.load`.
 
         Raises ConfigError.
         """
@@ -74,7 +74,7 @@ class Client:
 
     @property
     def config(self) -> Config:
-        """Its settings."""
+        """The settings of this client."""
         return self._connection.config
 
     def increment_elicitation(
@@ -87,14 +87,14 @@ class Client:
         request_id: str = "",
         deadline: Seconds | None = None,
     ) -> Incremented:
-        """Opens one elicitation, and leaves it to you to renew and close it; `hold` does both.
+        """Opens one elicitation. The caller must renew and close it; `hold` does both by itself.
 
-        `thread_id`: the configured one unless given. `ttl`: 1 s to 24 h; None: the server's default. `request_id`: a random
-        one unless given.
+        `thread_id`: None: the configured thread. `ttl`: 1 s to 24 h; None: the server's default. `request_id`: a random id by
+        default.
 
         Raises InvalidField, RequestIdReused, TooManyElicitations, LimitExceeded: nothing changed.
         """
-        thread = calls.the_thread(thread_id, self.config.thread_id)
+        thread = calls.resolve_thread(thread_id, self.config.thread_id)
         call = calls.increment(thread, reason=reason, holder=holder, ttl=ttl, request_id=request_id)
         return self._connection.run(call, deadline)
 
@@ -106,12 +106,12 @@ class Client:
         request_id: str = "",
         deadline: Seconds | None = None,
     ) -> Decremented:
-        """Closes one elicitation: that one, or with None the oldest that was opened without a ttl, else the oldest.
+        """Closes one elicitation. `elicitation_id` None: the oldest that was opened without a ttl, else the oldest.
 
         Raises InvalidField, RequestIdReused, NoOutstandingElicitation, ElicitationUnknown, ElicitationReleased,
         ElicitationExpired: nothing changed.
         """
-        thread = calls.the_thread(thread_id, self.config.thread_id)
+        thread = calls.resolve_thread(thread_id, self.config.thread_id)
         call = calls.decrement(thread, elicitation_id=elicitation_id, request_id=request_id)
         return self._connection.run(call, deadline)
 
@@ -123,11 +123,11 @@ class Client:
         ttl: Seconds | None = None,
         deadline: Seconds | None = None,
     ) -> Elicitation:
-        """Extends one lease: it ends `ttl` from now; None: as long again as it has been. Again is harmless.
+        """Extends one lease: it ends `ttl` from now. `ttl` None: the previous ttl again. Calling it again is harmless.
 
         Raises InvalidField, ElicitationUnknown, ElicitationReleased, ElicitationExpired: nothing changed.
         """
-        thread = calls.the_thread(thread_id, self.config.thread_id)
+        thread = calls.resolve_thread(thread_id, self.config.thread_id)
         return self._connection.run(calls.renew(thread, elicitation_id, ttl=ttl), deadline)
 
     def get_pause_state(self, thread_id: str | None = None, *, deadline: Seconds | None = None) -> PauseState:
@@ -135,7 +135,7 @@ class Client:
 
         Raises InvalidField.
         """
-        return self._connection.run(calls.get(calls.the_thread(thread_id, self.config.thread_id)), deadline)
+        return self._connection.run(calls.get(calls.resolve_thread(thread_id, self.config.thread_id)), deadline)
 
     def list_pause_states(
         self,
@@ -145,9 +145,9 @@ class Client:
         include_running: bool = False,
         deadline: Seconds | None = None,
     ) -> PauseStatePage:
-        """One page of threads: the paused ones, or with `include_running` all that are known.
+        """Returns one page of threads: the paused ones, or with `include_running` all known threads.
 
-        `page_size`: 0 means 100; above 1,000 is cut to that. `page_token`: that of the page before.
+        `page_size`: 0 means 100; at most 1,000, larger values count as 1,000. `page_token`: the token of the previous page.
 
         Raises InvalidField.
         """
@@ -164,12 +164,13 @@ class Client:
         page_token: str = "",
         deadline: Seconds | None = None,
     ) -> PausePage:
-        """One page of ended pauses, the last one to end first: of one thread, or with None of all that the caller may see.
+        """Returns one page of ended pauses, latest end first. `thread_id` None: of all threads that the caller may read.
 
-        `start_time`, `end_time`: only pauses that ended at the first or later, and before the second; a time without a time zone
-        is UTC. `page_size`: 0 means 100; above 1,000 is cut to that. `page_token`: that of the page before.
+        `start_time`, `end_time`: only pauses that ended at `start_time` or later, and before `end_time`; a time without a time
+        zone is UTC. `page_size`: 0 means 100; at most 1,000, larger values count as 1,000. `page_token`: the token of the
+        previous page.
 
-        Raises InvalidField; for a `page_token` also after a restart of the server.
+        Raises InvalidField; also for a `page_token` from before a restart of the server.
         """
         call = calls.list_pauses(
             thread_id=thread_id or "",
@@ -189,25 +190,27 @@ class Client:
         ttl: Seconds = DEFAULT_TTL,
         best_effort: bool = False,
     ) -> Hold:
-        """An elicitation that is open while a `with` block lives.
+        """An elicitation that is open while a `with` block runs.
 
-        `reason`: what the person is asked, up to 1,024 bytes. `holder`: who asks, up to 256 bytes; None: this program's name
-        and process id. `ttl`: how long it outlives a holder that died, 1 s to 24 h; it is renewed every third of it.
-        `best_effort`: if the thread cannot be paused (no thread is named, no coordinator runs, …), a warning is logged and the
-        block runs all the same, as with `pausewatch hold` without `--require`; `failure` says why. InvalidField is raised.
+        `reason`: the question to the person, up to 1,024 bytes. `holder`: who asks, up to 256 bytes; None: this program's name
+        and process id. `ttl`: the lease, 1 s to 24 h: if the holder dies, the elicitation ends with it. It is renewed after each
+        third of the ttl. `best_effort`: if the thread cannot be paused (no thread is named, no coordinator runs, …), a warning is
+        logged and the block runs anyway, as with `pausewatch hold` without `--require`; `failure` has the cause. InvalidField is
+        raised in any case.
         """
         named = self.config.thread_id if thread_id is None else thread_id
-        thread = named if best_effort else calls.the_thread(thread_id, self.config.thread_id)
+        thread = named if best_effort else calls.resolve_thread(thread_id, self.config.thread_id)
         return Hold(self._connection, thread, reason, holder, ttl, best_effort)
 
     def watch(
         self, thread_ids: Iterable[str] | None = None, *, include_elicitations: bool = False, observer: bool = False
     ) -> Watch:
-        """Watches these threads, or with None every thread that this client may see, across lost connections.
+        """Watches these threads, or with None every thread that this client may read. The watch reconnects by itself.
 
-        `observer`: it shows pauses to people, and freezes nothing, so it does not count among the `watchers` of a thread.
+        `observer`: the watch only shows pauses to people, and freezes nothing, so it does not count among the `watchers` of a
+        thread.
 
-        Raises InvalidField: no thread can have such an id, or there is none.
+        Raises InvalidField: an id is not valid, or `thread_ids` is empty.
         """
         return Watch(self._connection, thread_ids, include_elicitations, observer)
 
@@ -219,25 +222,26 @@ class Client:
         max_wall: Seconds | None = None,
         disconnect_grace: Seconds = DISCONNECT_GRACE,
     ) -> Stopwatch:
-        """A stopwatch that expires after `limit` of time in which neither its thread nor itself is paused.
+        """A stopwatch that expires after `limit` of time in which neither its thread nor the stopwatch itself is paused.
 
-        `limit` None: there is none. `max_wall`: when it expires at the latest, whatever is paused and without asking the
-        coordinator; `ended_by` says which limit it was. `disconnect_grace`: for how long it waits for a coordinator that
-        cannot be asked, and a pause counts that cannot be confirmed. The stopwatches of a client with the same grace share
-        one stream.
+        `limit` None: there is no limit. `max_wall`: the limit on wall time, at which it expires even during a pause and without
+        asking the coordinator; `ended_by` says which limit it was. `disconnect_grace`: how long it waits for an unreachable
+        coordinator, and how long an unconfirmed pause counts. The stopwatches of a client with the same grace share one
+        stream.
 
-        Raises InvalidField: no thread can have this id.
+        Raises InvalidField: the thread id is not valid.
         """
-        thread = calls.the_thread(thread_id, self.config.thread_id)
+        thread = calls.resolve_thread(thread_id, self.config.thread_id)
         return Stopwatch(self._connection, thread, limit, max_wall, disconnect_grace)
 
     def close(self) -> None:
-        """Ends the connection, and with it every watch of this client; again is harmless.
+        """Ends the connection and every watch of this client. Calling it again does nothing.
 
-        Stopwatches and timeouts run on, and from now on no thread pauses them: they expire at the end of their limits, and nobody
-        is asked before. A new one raises RuntimeError, as any call does.
+        Stopwatches and timeouts continue, and are no longer paused by their threads: they expire at the end of their limits,
+        without asking the coordinator. New ones raise RuntimeError, as every call does.
 
-        Holds that are left open end with their leases; those that are being closed in the background get one deadline.
+        Holds that are still open end with their leases. For holds that are being closed in the background, it waits for one
+        deadline at most.
         """
         self._connection.close()
 

@@ -1,13 +1,13 @@
-"""Which coordinator, and how: an argument wins over the environment, that over the config file.
+"""The settings of a client. An argument overrides the environment, which overrides the config file.
 
-1. A variable that is set and empty counts as not set, and so does an empty address in the file. The thread's variables are
-   `THREAD_VARIABLES`: its own first, then those that agents set for their commands.
-2. A config file that was named must be there; the one in its usual place may be missing. An unknown key is refused by
-   name: a typing error must not quietly mean the default.
-3. A token or a certificate is never quietly left unused, and a token never crosses a network in plain text.
+1. An empty variable counts as not set, and so does an empty value in the file. The variables for the thread are
+   `THREAD_VARIABLES`: first pausewatch's own, then those that agents set for their commands.
+2. A config file that was named must exist; the default one may be missing. An unknown key is an error: a typing mistake must
+   not silently select the default.
+3. A token or a certificate is never silently ignored, and a token is never sent over a network in plain text.
 4. A token is in no repr, error or log.
-5. What is for TLS stays there: an address in plain text that goes over settings for TLS (an https address, or files) has
-   nothing of theirs but the thread. They are another coordinator's.
+5. A plaintext address overrides TLS settings (an https address, or files) of the lower layers completely: nothing of these
+   layers is used but the thread. They belong to another coordinator.
 """
 
 from __future__ import annotations
@@ -34,75 +34,76 @@ if TYPE_CHECKING:
     Interceptor: TypeAlias = grpc.UnaryUnaryClientInterceptor | grpc.StreamStreamClientInterceptor | grpc.aio.ClientInterceptor
 
 DEADLINE: Seconds = 5.0
-"""How long a call may take, retries included by default."""
+"""The default deadline of a call, retries included, in seconds."""
 
 THREAD_VARIABLES = ("PAUSEWATCH_THREAD_ID", "CODEX_THREAD_ID", "CLAUDE_CODE_SESSION_ID")
-"""Where the environment names the thread; the first that is set and not empty counts."""
+"""The variables that name the thread; the first that is not empty is used."""
 
 _KEYS = ("address", "thread_id", "token", "tls_ca", "tls_cert", "tls_key")
-# The server's part of the file, which is not ours to judge.
+# The server's section of the file, which clients ignore.
 _SERVER = "serve"
 _CONFIG_VARIABLE = "PAUSEWATCH_CONFIG"
 
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """What a TLS connection needs besides the usual authorities: the paths of PEM files, or their contents."""
+    """The settings of a TLS connection: the paths of PEM files, or their contents."""
 
     ca: Path | bytes | None = None
-    """The authorities to trust; None: those of gRPC."""
+    """The certificate authorities to trust; None: the default ones of gRPC."""
     cert: Path | bytes | None = None
-    """This client's certificate, for a server that asks for one."""
+    """The client certificate, for a server that requires one."""
     key: Path | bytes | None = field(default=None, repr=False)
-    """The key of that certificate, not encrypted."""
+    """The private key of the client certificate, not encrypted."""
 
 
 @dataclass(frozen=True, slots=True)
 class TokenFile:
-    """A token source: the token in a file, which is read each time; white space around it does not count."""
+    """A token source: reads the token from a file each time, and strips white space around it."""
 
     path: Path
     """The file."""
 
     def __call__(self) -> str:
-        """The token as it is now. Raises OSError, or ValueError for what is no ASCII."""
+        """The current token. Raises OSError, or ValueError if the file is not ASCII."""
         return self.path.read_text("ascii").strip()
 
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """How a client connects and how long it is patient.
+    """The settings of a client: how it connects, and the deadline of its calls.
 
-    Raises ConfigError when the parts do not fit together.
+    Raises ConfigError if the settings contradict each other.
     """
 
     address: Address = field(default_factory=lambda: Address.parse(DEFAULT))
-    """Where the coordinator listens."""
+    """The address of the coordinator."""
     thread_id: str | None = None
-    """The thread to work on where a call names none."""
+    """The default thread of calls."""
     token: str | None = field(default=None, repr=False)
-    """Sent with every call as `authorization: Bearer`; visible ASCII."""
+    """The token, sent with every call as `authorization: Bearer`; visible ASCII."""
     tls: Tls = field(default_factory=Tls)
-    """For TLS; only with an https address."""
+    """The TLS settings; only with an https address."""
     deadline: Seconds = DEADLINE
-    """How long a call may take, retries included: a number of seconds or a timedelta, above 0."""
+    """The deadline of a call, retries included: a number of seconds or a timedelta, above 0."""
     retries: int | None = None
-    """How often a call is repeated at most, within its deadline; None: as often as fits. 0 reports at once that no coordinator
-    runs."""
+    """The maximum number of retries of a call within its deadline; None: no maximum. With 0, a missing coordinator is reported at
+    once."""
     token_source: Callable[[], str] | None = field(default=None, repr=False)
-    """Gives the token instead, for one that ends and is replaced before. It is asked for every call, and again while a watch is
-    open (at least once a minute), whose stream then goes on with the new token. It must answer at once; what it raises ends a
-    call as `Unauthenticated`. Any thread may call it."""
+    """A function that returns the token, for a token that is replaced before it expires; instead of `token`. It is called for
+    every call, and again while a watch is open (at least once a minute); the stream then continues with the new token. It must
+    return at once, and be thread-safe. If it raises, the call raises `Unauthenticated`."""
     credentials: grpc.ChannelCredentials | None = None
-    """Instead of `tls`, only with an https address."""
+    """The channel credentials, instead of `tls`; only with an https address."""
     interceptors: Sequence[Interceptor] = ()
-    """Around every call and every stream: interceptors of `grpc` for a `Client`, of `grpc.aio` for an `AsyncClient`."""
+    """Interceptors of every call and every stream: those of `grpc` for a `Client`, of `grpc.aio` for an `AsyncClient`."""
     channel: grpc.Channel | grpc.aio.Channel | None = None
-    """A channel of your own instead of `address`, `tls`, `credentials` and `interceptors`: a `grpc.Channel` for a `Client`, a
-    `grpc.aio.Channel` for an `AsyncClient`. It is not closed with the client. How it pings and reconnects is yours to say."""
+    """Your own channel instead of `address`, `tls`, `credentials` and `interceptors`: a `grpc.Channel` for a `Client`, a
+    `grpc.aio.Channel` for an `AsyncClient`. It is not closed with the client. Its own options decide how it pings and
+    reconnects."""
     on_link: Callable[[Link], object] | None = None
-    """Called when the stopwatches and timeouts of the client are connected, cut off, or have been for the whole disconnect grace:
-    on the client's thread for callbacks, or on the event loop. Keep it short."""
+    """Called when the stopwatches and timeouts of the client are connected, are disconnected, or have been disconnected for the
+    whole disconnect grace: on the client's thread for callbacks, or on the event loop. Keep it short."""
 
     def __post_init__(self) -> None:
         _check_deadline(self.deadline)
@@ -134,15 +135,15 @@ class Config:
         channel: grpc.Channel | grpc.aio.Channel | None = None,
         on_link: Callable[[Link], object] | None = None,
     ) -> Config:
-        """Looks at the arguments, then the environment (`PAUSEWATCH_ADDRESS` and so on), then the config file.
+        """Reads the arguments, then the environment (`PAUSEWATCH_ADDRESS` and so on), then the config file.
 
-        Without `PAUSEWATCH_THREAD_ID`, the environment's thread is that of the agent that started this program:
-        `CODEX_THREAD_ID`, then `CLAUDE_CODE_SESSION_ID`.
+        Without `PAUSEWATCH_THREAD_ID`, the thread is that of the agent that started this program: `CODEX_THREAD_ID`, then
+        `CLAUDE_CODE_SESSION_ID`.
 
-        `config_file`: that of `PAUSEWATCH_CONFIG`, else `$XDG_CONFIG_HOME/pausewatch/config.toml`, else
-        `~/.config/pausewatch/config.toml`. `environ`: `os.environ`.
+        `config_file`: by default `PAUSEWATCH_CONFIG`, else `$XDG_CONFIG_HOME/pausewatch/config.toml`, else
+        `~/.config/pausewatch/config.toml`. `environ`: by default `os.environ`.
 
-        Raises ConfigError: a part is wrong, or the parts do not fit together; the text says which.
+        Raises ConfigError: a setting is not valid, or the settings contradict each other; the text says which.
         """
         environ = os.environ if environ is None else environ
         given = (address, thread_id, token, tls_ca, tls_cert, tls_key)
@@ -150,9 +151,9 @@ class Config:
         variables = {key: value for key in _KEYS if (value := _variable(key, environ))}
         if token_file := environ.get("PAUSEWATCH_TOKEN_FILE"):
             variables["token_file"] = token_file
-        # An empty argument only hides what the environment has.
+        # A given source overrides the token of the environment and the file.
         given_source = {} if token_source is None else {"token_file": ""}
-        chosen = _over(_over(arguments | given_source, variables), _file(config_file, environ))
+        chosen = _merged(_merged(arguments | given_source, variables), _file(config_file, environ))
         source = token_source or (TokenFile(Path(chosen["token_file"])) if chosen.get("token_file") else None)
         tls = Tls(**{key: Path(chosen[f"tls_{key}"]) for key in ("ca", "cert", "key") if f"tls_{key}" in chosen})
         parsed = Address.parse(chosen.get("address", DEFAULT))
@@ -172,13 +173,13 @@ class Config:
 
 
 def _variable(key: str, environ: Mapping[str, str]) -> str | None:
-    """What the environment says; empty counts as not set."""
+    """The value of the environment; an empty one counts as not set."""
     names = THREAD_VARIABLES if key == "thread_id" else (f"PAUSEWATCH_{key.upper()}",)
     return next((value for name in names if (value := environ.get(name))), None)
 
 
-def _over(upper: dict[str, str], lower: dict[str, str]) -> dict[str, str]:
-    """Each setting of `upper`, or if it has none, that of `lower`."""
+def _merged(upper: dict[str, str], lower: dict[str, str]) -> dict[str, str]:
+    """Merges two layers: the settings of `upper` override those of `lower`."""
     is_plain = "address" in upper and not _is_encrypted(upper)
     if is_plain and (_is_encrypted(lower) or any(f"tls_{file}" in lower for file in ("ca", "cert", "key"))):
         lower = {key: value for key, value in lower.items() if key == "thread_id"}
@@ -192,9 +193,9 @@ def _is_encrypted(settings: dict[str, str]) -> bool:
 
 
 def _file(named: str | os.PathLike[str] | None, environ: Mapping[str, str]) -> dict[str, str]:
-    """What the config file says."""
+    """The settings of the config file."""
     named = named or environ.get(_CONFIG_VARIABLE) or None
-    path = Path(named) if named is not None else _usual_place(environ)
+    path = Path(named) if named is not None else _default_path(environ)
     if path is None:
         return {}
     try:
@@ -214,8 +215,8 @@ def _file(named: str | os.PathLike[str] | None, environ: Mapping[str, str]) -> d
     return {key: value for key, value in settings.items() if value}
 
 
-def _usual_place(environ: Mapping[str, str]) -> Path | None:
-    # The XDG base directory specification: a relative path is to be ignored.
+def _default_path(environ: Mapping[str, str]) -> Path | None:
+    # The XDG base directory specification says that a relative path must be ignored.
     configured = environ.get("XDG_CONFIG_HOME", "")
     if Path(configured).is_absolute():
         return Path(configured, "pausewatch", "config.toml")

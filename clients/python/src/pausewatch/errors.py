@@ -1,17 +1,18 @@
-"""What can go wrong: one type for each thing that a caller does next.
+"""The errors of this library: one type for each possible reaction of the caller.
 
-A refusal is found by the machine-readable reason that the server sends (`google.rpc.ErrorInfo`, domain `pausewatch`),
-never by its text.
+The type of a refusal is chosen by the machine-readable reason that the server sends (`google.rpc.ErrorInfo`, domain
+`pausewatch`), never by its text.
 
 ```text
 PausewatchError
   ConfigError                 the configuration is wrong (also a ValueError)
     AddressError
-  CallError                   a call failed; raised itself for what has no type of its own
+  CallError                   a call failed; raised directly if no subclass fits
     InvalidField  RequestIdReused  NoOutstandingElicitation
     ElicitationUnknown  ElicitationReleased  ElicitationExpired  TooManyElicitations
-    LimitExceeded             transient only where the limit is one of calls a second
-    TransientError            the same call may succeed if it is made again
+    LimitExceeded             transient only if the limit is one of calls per second
+    Unauthenticated  PermissionDenied
+    TransientError            the same call may succeed if it is repeated
       StoreUnavailable  Unavailable  DeadlineExceeded
 ```
 """
@@ -29,38 +30,38 @@ if TYPE_CHECKING:
 
 
 class PausewatchError(Exception):
-    """The base of every error that this library raises on purpose."""
+    """The base class of all errors of this library."""
 
 
 class ConfigError(PausewatchError, ValueError):
-    """The configuration is wrong: an argument, an environment variable or the config file. The text says which."""
+    """The configuration is not valid: an argument, an environment variable or the config file. The text says which."""
 
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """How a call ended, as the server said it, or as this library says it when nothing came."""
+    """The status of a failed call: the server's, or this library's own if there was no answer."""
 
     code: StatusCode
     """The gRPC code."""
     message: str
-    """For people."""
+    """The text, for people."""
     reason: str | None = None
-    """The server's reason, for example `ELICITATION_EXPIRED`; None when it gave none, or never answered."""
+    """The server's reason, for example `ELICITATION_EXPIRED`; None if it sent none, or did not answer."""
     metadata: Mapping[str, str] = field(default_factory=dict)
     """Every dynamic part of the message, by name."""
     violations: tuple[tuple[str, str], ...] = ()
-    """The fields that were refused, each with what is wrong."""
+    """The refused fields, each with a description of the problem."""
     retry_after: timedelta | None = None
-    """When another try may help; None when the server gave no time."""
+    """The delay after which a retry may succeed; None if the server sent none."""
 
 
 class CallError(PausewatchError):
-    """A call failed. Raised itself when no type below fits: see `code`; whether something changed is unknown then."""
+    """A call failed. Raised directly if no subclass fits: see `code`; then it is unknown whether something changed."""
 
     def __init__(self, status: Status) -> None:
         super().__init__(status)
         self.status = status
-        """The status that came, or that this library made when nothing came."""
+        """The status: the server's, or this library's own if there was no answer."""
 
     @property
     def code(self) -> StatusCode:
@@ -69,7 +70,7 @@ class CallError(PausewatchError):
 
     @property
     def reason(self) -> str | None:
-        """The server's reason; None when it gave none, or never answered."""
+        """The server's reason; None if it sent none, or did not answer."""
         return self.status.reason
 
     @property
@@ -79,7 +80,7 @@ class CallError(PausewatchError):
 
     @property
     def is_transient(self) -> bool:
-        """Whether the call may succeed if it is made again just so, with the same request id."""
+        """Whether the same call may succeed if it is repeated with the same request id."""
         return False
 
     def __str__(self) -> str:
@@ -87,16 +88,16 @@ class CallError(PausewatchError):
 
 
 class InvalidField(CallError):
-    """A field is out of its limits. Nothing changed; the same call will always be refused."""
+    """A field is out of its limits. Nothing changed; the same call is always refused."""
 
     @property
     def field(self) -> str:
-        """The field, as the proto names it."""
+        """The name of the field in the proto."""
         return self.status.violations[0][0] if self.status.violations else self.metadata.get("field", "")
 
     @property
     def description(self) -> str:
-        """What it was and what is allowed."""
+        """The problem, and the allowed values."""
         return (self.status.violations[0][1] if self.status.violations else "") or self.status.message
 
     def __str__(self) -> str:
@@ -104,18 +105,18 @@ class InvalidField(CallError):
 
     @classmethod
     def of(cls, field: str, problem: str) -> InvalidField:
-        """A field that this library refuses before it sends anything, worded as the server words it."""
+        """The error for a field that this library refuses before it sends anything, with the wording of the server."""
         text = f"{field} {problem}"
         status = Status(StatusCode.INVALID_ARGUMENT, text, "INVALID_FIELD", {"field": field}, ((field, text),))
         return cls(status)
 
 
 class RequestIdReused(CallError):
-    """The request id was used by a call with other content. Nothing changed by this call."""
+    """The request id was already used by a call with other content. This call changed nothing."""
 
 
 class NoOutstandingElicitation(CallError):
-    """A decrement at count 0: there is nothing to close. Nothing changed."""
+    """The thread has no open elicitation to close (a decrement at count 0). Nothing changed."""
 
 
 class ElicitationUnknown(CallError):
@@ -123,53 +124,53 @@ class ElicitationUnknown(CallError):
 
 
 class ElicitationReleased(CallError):
-    """The named elicitation was closed before, by a decrement. Nothing changed."""
+    """The elicitation was already closed, by a decrement. Nothing changed."""
 
 
 class ElicitationExpired(CallError):
-    """The named elicitation was closed before, by the end of its lease: commands of its thread may have timed out.
+    """The elicitation was already closed, by the end of its lease: commands of its thread may have timed out.
 
-    Nothing changed by this call.
+    This call changed nothing.
     """
 
 
 class TooManyElicitations(CallError):
-    """The thread has as many open elicitations as are allowed. Nothing changed; there is room when one closes."""
+    """The thread has the maximum number of open elicitations. Nothing changed; retry after one was closed."""
 
 
 class LimitExceeded(CallError):
-    """The caller, or all callers together, have as much as the coordinator lets them have. Nothing changed.
+    """A limit of the caller, or of all callers together, is reached. Nothing changed.
 
-    For a limit of calls a second, retries within the deadline did not help. Any other limit is met until something is
-    closed.
+    For a limit of calls per second, retries within the deadline did not help. Any other limit stays reached until something
+    is closed.
     """
 
     @property
     def limit(self) -> str:
-        """Which limit, as the coordinator names it: `streams-per-caller`."""
+        """The coordinator's name of the limit, for example `streams-per-caller`."""
         return self.metadata.get("limit", "")
 
     @property
     def retry_after(self) -> timedelta | None:
-        """When another try may help; None when the server gave no time."""
+        """The delay after which a retry may succeed; None if the server sent none."""
         return self.status.retry_after
 
     @property
     def is_transient(self) -> bool:
-        """Whether it is only that there were too many calls in this second."""
+        """Whether it is a limit of calls per second."""
         return self.limit.startswith("calls-per-second")
 
 
 class Unauthenticated(CallError):
-    """The token is missing, wrong or has expired: the reason says which. Nothing changed."""
+    """The token is missing, wrong or expired: `reason` says which. Nothing changed."""
 
 
 class PermissionDenied(CallError):
-    """The token does not open this thread, or its role may not do this: the reason says which. Nothing changed."""
+    """The token gives no access to this thread, or its role does not allow this call: `reason` says which. Nothing changed."""
 
 
 class TransientError(CallError):
-    """The same call may succeed if it is made again, with the same request id: it counts once."""
+    """The same call may succeed if it is repeated with the same request id; it counts once."""
 
     @property
     def is_transient(self) -> bool:
@@ -182,14 +183,14 @@ class StoreUnavailable(TransientError):
 
 
 class Unavailable(TransientError):
-    """No coordinator answered, or the connection broke, and retries within the deadline did not help.
+    """No coordinator answered, or the connection was lost, and retries within the deadline did not help.
 
     Whether the call counted is unknown.
     """
 
     @classmethod
     def of(cls, text: str) -> Unavailable:
-        """A broken connection that this side noticed."""
+        """The error for a lost connection that this library noticed."""
         return cls(Status(StatusCode.UNAVAILABLE, text))
 
 

@@ -1,10 +1,11 @@
-"""An elicitation that a program keeps open: renewed while the block lives, closed however the block ends.
+"""An elicitation that a program keeps open: renewed while the block runs, and closed however the block ends.
 
-1. What a cancelled or interrupted opening has opened is closed in the background; its lease bounds it.
-2. Renewals go out at a third of the ttl, until the server says that the elicitation is closed, or the hold is released.
-3. All decrements of one hold carry one request id: however often a release is tried, it counts once and its answer is the
-   first one (G4).
-4. What fails here is bounded by the lease (G2).
+1. If opening is cancelled or interrupted, the elicitation is closed in the background; its lease bounds it.
+2. A renewal is sent after each third of the ttl, until the server reports that the elicitation is closed, or the hold is
+   released.
+3. All decrements of one hold have the same request id: however often a release is tried, it counts once and returns the
+   first answer (G4).
+4. Every failure here is bounded by the lease (G2).
 """
 
 from __future__ import annotations
@@ -52,34 +53,35 @@ __all__ = ["AsyncHold", "Ending", "Hold", "Lease", "Release"]
 _logger = logging.getLogger("pausewatch")
 
 DEFAULT_TTL: Seconds = 30.0
-"""Long enough to outlast two lost renewals and a restart of the server, short enough that a crash is forgotten soon."""
+"""Long enough to survive two lost renewals and a restart of the server, short enough that the thread resumes soon after a
+crash of the holder."""
 
 
 class Ending(Enum):
-    """What a release found."""
+    """How an elicitation ended, as its release found it."""
 
     CLOSED = "closed"
     """The elicitation was open until this release closed it."""
     EXPIRED = "expired"
-    """Its lease had ended before: the person's answer came late, and commands of the thread may have timed out."""
+    """Its lease had already ended: the person's answer came late, and commands of the thread may have timed out."""
     RELEASED = "released"
-    """Somebody else's decrement had closed it before."""
+    """A decrement of another caller had already closed it."""
     UNKNOWN = "unknown"
-    """The server does not know it: it lost its state, or has long forgotten it."""
+    """The server does not know the elicitation: it lost its state, or forgot the elicitation after some time."""
     NOT_OPEN = "not_open"
     """There was nothing to release: a best-effort hold that could not be opened."""
 
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """What a release found, and what it made of the thread."""
+    """The result of a release: how the elicitation ended, and the new state of the thread."""
 
     ending: Ending
-    """Whether the elicitation was open to the end."""
+    """How the elicitation ended."""
     count: int | None = None
-    """Open elicitations that the thread has left; None unless it was closed by this release."""
+    """The number of open elicitations that remain on the thread; None unless this release closed the elicitation."""
     revision: int | None = None
-    """The revision of the thread that the release made; None unless it was closed by this release."""
+    """The revision of the thread after the release; None unless this release closed the elicitation."""
 
 
 _LATE: dict[type[CallError], tuple[Ending, Lease]] = {
@@ -102,7 +104,7 @@ _ConnectionT = TypeVar("_ConnectionT", bound=_Connection)
 
 
 class _Hold(Generic[_ConnectionT]):
-    """What both kinds of hold have in common: everything but waiting."""
+    """The common parts of both kinds of hold: everything except waiting."""
 
     def __init__(
         self,
@@ -113,7 +115,7 @@ class _Hold(Generic[_ConnectionT]):
         ttl: Seconds,
         best_effort: bool,
     ) -> None:
-        """`thread_id` None: none is named, so that it cannot be opened."""
+        """`thread_id` None: no thread is named, so the hold cannot be opened."""
         holder = this_program() if holder is None else holder
         self._increment = calls.increment(thread_id or "", reason=reason, holder=holder, ttl=ttl)
         self._has_thread = thread_id is not None
@@ -127,9 +129,9 @@ class _Hold(Generic[_ConnectionT]):
 
     @property
     def opened(self) -> Incremented:
-        """What the increment made of the thread.
+        """The result of the increment.
 
-        Raises RuntimeError before the hold is open, and of a best-effort hold that could not be opened: see `failure`.
+        Raises RuntimeError before the hold is open, and if a best-effort hold could not be opened: see `failure`.
         """
         if self._failure is not None:
             raise RuntimeError(f"this best-effort hold could not be opened: {self._failure}")
@@ -139,7 +141,7 @@ class _Hold(Generic[_ConnectionT]):
 
     @property
     def failure(self) -> PausewatchError | None:
-        """Why a best-effort hold could not be opened, so that nothing is paused; None: it is open, or was not tried yet."""
+        """Why a best-effort hold could not be opened; nothing is paused then. None: the hold is open, or was not tried yet."""
         return self._failure
 
     @property
@@ -149,21 +151,21 @@ class _Hold(Generic[_ConnectionT]):
 
     @property
     def lease(self) -> Lease:
-        """What is known of the lease now."""
+        """The present state of the lease, as far as it is known."""
         if self._failure is not None:
             return Lease.NOT_OPEN
         self._check_open()
         return self._renewal.lease()
 
     def _check_open(self) -> None:
-        self.opened  # noqa: B018  # It raises.
+        self.opened  # noqa: B018  # Raises if the hold is not open.
 
     def _check_unopened(self) -> None:
         if self._opened is not None or self._failure is not None:
             raise RuntimeError("this hold was opened before; make a new one for a new question")
 
-    def _goes_on_without(self, error: PausewatchError | None = None) -> bool:
-        """Whether the block runs although nothing is paused. `error` None: nothing was tried yet."""
+    def _continues_without_hold(self, error: PausewatchError | None = None) -> bool:
+        """Whether the block runs although nothing is paused. `error` None: no call was tried yet."""
         if error is None and not self._has_thread:
             error = ConfigError("no thread: name one with thread_id or PAUSEWATCH_THREAD_ID")
         if error is None or not self._best_effort or isinstance(error, InvalidField):
@@ -185,8 +187,8 @@ class _Hold(Generic[_ConnectionT]):
         self._decrement = _decrement(elicitation)
         self._opened = opened
 
-    def _settle(self, answer: Decremented | CallError) -> Release:
-        """Reads the answer to a decrement; raises what leaves the elicitation's state open."""
+    def _on_decremented(self, answer: Decremented | CallError) -> Release:
+        """Reads the answer to a decrement. Raises it if the elicitation may still be open."""
         if not isinstance(answer, CallError):
             release, lease = Release(Ending.CLOSED, answer.count, answer.revision), Lease.RELEASED
         elif (late := _LATE.get(type(answer))) is not None:
@@ -204,29 +206,29 @@ class _Hold(Generic[_ConnectionT]):
 
 
 class Hold(_Hold["Connection"]):
-    """An elicitation that pauses its thread while a `with` block lives. Made by `Client.hold`.
+    """An elicitation that pauses its thread while a `with` block runs. Made by `Client.hold`.
 
-    Leaving the block closes it. If it was closed before, by the end of its lease or by another caller, a block that ends
-    normally raises that: ElicitationExpired, ElicitationReleased or ElicitationUnknown. A block that raises keeps its own
-    error, with a note. A release inside the block answers the same question, and then leaving raises nothing.
+    Leaving the block closes it. If it was already closed, by the end of its lease or by another caller, leaving raises
+    ElicitationExpired, ElicitationReleased or ElicitationUnknown. If the block itself raises, its own error is raised, with a
+    note. After a `release` inside the block, which returns the same information, leaving raises nothing.
     """
 
     def open(self) -> Self:
-        """Opens the elicitation and begins to renew it; a `with` block does it by itself.
+        """Opens the elicitation and starts its renewals; a `with` block calls this by itself.
 
-        Raises InvalidField, TooManyElicitations, LimitExceeded: nothing is open. TransientError and others: it may be open,
-        and its lease bounds it. Interrupted by an exception of another kind (KeyboardInterrupt), it is closed in the
-        background.
+        Raises InvalidField, TooManyElicitations, LimitExceeded: nothing is open. TransientError and others: the elicitation may
+        be open, and its lease bounds it. If another exception interrupts the call (KeyboardInterrupt), the elicitation is closed
+        in the background.
         """
         self._check_unopened()
-        if self._goes_on_without():
+        if self._continues_without_hold():
             return self
         runtime = self._connection.runtime
         sent = runtime.now()
         try:
             opened = self._connection.run(self._increment)
         except CallError as error:
-            if self._goes_on_without(error):
+            if self._continues_without_hold(error):
                 return self
             raise
         except BaseException:
@@ -237,15 +239,15 @@ class Hold(_Hold["Connection"]):
         self._begin(opened, sent, self._changed.notify_all)
         connection, decrement, ttl = self._connection, self._decrement, self._ttl
         close = partial(connection.spawn, partial(_close, connection, decrement, ttl))
-        self._dropped = weakref.finalize(self, runtime.submit, partial(_let_go, self._renewal, close))
+        self._dropped = weakref.finalize(self, runtime.submit, partial(_close_abandoned, self._renewal, close))
         self._dropped.atexit = False
         return self
 
     def release(self) -> Release:
-        """Closes the elicitation, and says whether it was open until now. Again is harmless, and says the same.
+        """Closes the elicitation, and returns whether it was open until now. Calling it again returns the same result.
 
-        Raises TransientError and others: it may still be open, and is still renewed. Call again, or leave the block: that
-        keeps retrying until the lease has ended.
+        Raises TransientError and others: the elicitation may still be open, and is still renewed. Call again, or leave the block:
+        then the release is retried in the background, for one ttl at most.
         """
         if self._release is not None:
             return self._release
@@ -258,14 +260,14 @@ class Hold(_Hold["Connection"]):
                 answer = self._connection.run(self._decrement)
             except CallError as error:
                 answer = error
-            release = self._settle(answer)
+            release = self._on_decremented(answer)
             self._dropped.detach()
             return release
 
     def lost(self, timeout: Seconds | None = None) -> Lease:
-        """Waits until the lease is not held, and says what it is; held: the timeout passed.
+        """Waits until the lease is not held any more, and returns its state; HELD: the timeout passed.
 
-        A lease that is only overdue may come back; ask again to see.
+        An overdue lease may be held again later; see `lease`.
         """
         if self._failure is not None:
             return Lease.NOT_OPEN
@@ -284,25 +286,25 @@ class Hold(_Hold["Connection"]):
             self.release()
         except BaseException as problem:
             self._dropped()
-            _tell(problem, error)
+            _raise_or_note(problem, error)
         else:
-            _tell(self._late, error)
+            _raise_or_note(self._late, error)
 
 
 class AsyncHold(_Hold["AsyncConnection"]):
-    """An elicitation that pauses its thread while an `async with` block lives. Made by `AsyncClient.hold`.
+    """An elicitation that pauses its thread while an `async with` block runs. Made by `AsyncClient.hold`.
 
-    Leaving the block is as with `Hold`. A task that is cancelled in the block still closes it on its way out, which takes
-    a deadline at most.
+    Leaving the block does the same as with `Hold`. A task that is cancelled in the block still closes the elicitation before it
+    leaves the block, which takes one deadline at most.
     """
 
     async def open(self) -> Self:
-        """Opens the elicitation and begins to renew it; an `async with` block does it by itself.
+        """Opens the elicitation and starts its renewals; an `async with` block calls this by itself.
 
-        Raises as `Hold.open`. Cancelled, what it opens is closed in the background.
+        Raises the errors of `Hold.open`. If the task is cancelled, the elicitation is closed in the background.
         """
         self._check_unopened()
-        if self._goes_on_without():
+        if self._continues_without_hold():
             return self
         runtime = self._connection.runtime
         sent = runtime.now()
@@ -313,7 +315,7 @@ class AsyncHold(_Hold["AsyncConnection"]):
             self._connection.spawn(_close_when_open(self._connection, opening, self._ttl))
             raise
         except CallError as error:
-            if self._goes_on_without(error):
+            if self._continues_without_hold(error):
                 return self
             raise
         self._changed = Signal()
@@ -321,12 +323,14 @@ class AsyncHold(_Hold["AsyncConnection"]):
         self._begin(opened, sent, self._changed.fire)
         connection, decrement, ttl = self._connection, self._decrement, self._ttl
         close = partial(_spawn_close, connection, decrement, ttl)
-        self._dropped = weakref.finalize(self, runtime.submit, partial(_let_go, self._renewal, close))
+        self._dropped = weakref.finalize(self, runtime.submit, partial(_close_abandoned, self._renewal, close))
         self._dropped.atexit = False
         return self
 
     async def release(self) -> Release:
-        """Closes the elicitation, as `Hold.release`. Cancelled, it may be closed; a later release still counts once."""
+        """Closes the elicitation, as `Hold.release` does. If the task is cancelled, the elicitation may be closed; a later
+        release still counts once.
+        """
         if self._release is not None:
             return self._release
         self._check_open()
@@ -338,12 +342,12 @@ class AsyncHold(_Hold["AsyncConnection"]):
                 answer = await self._connection.run(self._decrement)
             except CallError as error:
                 answer = error
-            release = self._settle(answer)
+            release = self._on_decremented(answer)
             self._dropped.detach()
             return release
 
     async def lost(self) -> Lease:
-        """Waits until the lease is not held, and says what it is. One that is only overdue may come back."""
+        """Waits until the lease is not held any more, and returns its state. An overdue lease may be held again later."""
         if self._failure is not None:
             return Lease.NOT_OPEN
         self._check_open()
@@ -363,26 +367,26 @@ class AsyncHold(_Hold["AsyncConnection"]):
             await self.release()
         except BaseException as problem:
             self._dropped()
-            _tell(problem, error)
+            _raise_or_note(problem, error)
         else:
-            _tell(self._late, error)
+            _raise_or_note(self._late, error)
 
 
-def _let_go(renewal: Renewal, close: Callable[[], object]) -> None:
-    """What is left to do for a hold that was dropped open, or could not be released. Knows nothing of the hold itself."""
+def _close_abandoned(renewal: Renewal, close: Callable[[], object]) -> None:
+    """Closes the elicitation of a hold that was garbage-collected open, or could not be released. Does not refer to the hold."""
     renewal.stop(Lease.RELEASED)
     close()
 
 
 def _close(connection: Connection, decrement: Call[Decremented], ttl: Seconds) -> None:
-    # After one ttl without a renewal there is nothing left to close.
+    # After one ttl without a renewal the lease has ended: there is nothing left to close.
     with contextlib.suppress(CallError, RuntimeError):
         connection.run(decrement, ttl)
 
 
 def _close_what_may_be_open(connection: Connection, increment: Call[Incremented], ttl: Seconds) -> None:
     with contextlib.suppress(CallError, RuntimeError):
-        # The same request id: it counts once, and says which elicitation it is.
+        # The same request id: the increment counts once, and its answer names the elicitation.
         elicitation = connection.run(increment, ttl).elicitation
         _close(connection, _decrement(elicitation), ttl)
 
@@ -406,8 +410,8 @@ def _decrement(elicitation: Elicitation) -> Call[Decremented]:
     return calls.decrement(elicitation.thread_id, elicitation_id=elicitation.elicitation_id)
 
 
-def _tell(problem: BaseException | None, error: BaseException | None) -> None:
-    """Raises what the release found, unless the block has an error of its own, which then says it in a note."""
+def _raise_or_note(problem: BaseException | None, error: BaseException | None) -> None:
+    """Raises the problem of the release. If the block has raised an error, adds the problem to that error as a note instead."""
     if problem is None:
         return
     if error is None or not isinstance(problem, Exception):
@@ -416,7 +420,7 @@ def _tell(problem: BaseException | None, error: BaseException | None) -> None:
 
 
 def this_program() -> str:
-    """The program's name and process id, well below the 256 bytes that are allowed."""
+    """The name of this program and its process id; always less than the allowed 256 bytes."""
     name = PurePath(sys.argv[0] if sys.argv else "").name.encode("utf-8", "replace").decode()
     name = "".join(character for character in name if character.isprintable())[:50]
     return f"{name or 'python'}[{os.getpid()}]"

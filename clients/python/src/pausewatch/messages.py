@@ -1,7 +1,7 @@
-"""What the calls answer, in Python's own types.
+"""The results of the calls, in Python's own types.
 
-What a field means is written once, in the proto: these are its messages, with timedelta, datetime and tuple in the place
-of the protobuf types. A timedelta has microseconds; the nanoseconds below are cut off.
+They are the messages of the proto, which defines each field, with timedelta, datetime and tuple in place of the protobuf
+types. A timedelta has microseconds; smaller parts are cut off.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ class Elicitation:
     """One open question to a person."""
 
     elicitation_id: str
-    """Its id, given by the server, unique among all threads."""
+    """Its id, chosen by the server, unique among all threads."""
     thread_id: str
     """The thread that it pauses."""
     reason: str
-    """What the person is asked."""
+    """The question to the person."""
     holder: str
     """Who asks."""
     create_time: datetime | None
@@ -43,7 +43,7 @@ class Elicitation:
 
     @classmethod
     def read(cls, message: pb.Elicitation) -> Elicitation:
-        """From the wire."""
+        """Converts the protobuf message."""
         created = _moment(message.create_time) if message.HasField("create_time") else None
         expires = _moment(message.expire_time) if message.HasField("expire_time") else None
         return cls(message.elicitation_id, message.thread_id, message.reason, message.holder, created, expires)
@@ -51,31 +51,31 @@ class Elicitation:
 
 @dataclass(frozen=True, slots=True)
 class PauseState:
-    """The pause state of one thread, at the moment of sending."""
+    """The pause state of one thread, at the moment when the server sent it."""
 
     thread_id: str
     """The thread."""
     count: int
-    """Its open elicitations: 0 to 1,000."""
+    """The number of its open elicitations: 0 to 1,000."""
     paused: bool
     """Whether `count` is above 0."""
     revision: int
-    """Rises with every change of the thread and never falls within one `store_epoch`."""
+    """Increases with every change of the thread, and never decreases within one `store_epoch`."""
     paused_total: timedelta
-    """All the time that the thread has been paused, the open pause included."""
+    """The total time that the thread has been paused, including the open pause."""
     paused_for: timedelta | None
     """How long the open pause has lasted, by the server's clock; None while the thread runs."""
     pause_start_time: datetime | None
-    """When the open pause began, by the server's wall clock: for people; None while the thread runs."""
+    """When the open pause began, by the server's wall clock (for display only); None while the thread runs."""
     elicitations: tuple[Elicitation, ...]
-    """The open elicitations, oldest first; of a watch only when it asked for them."""
+    """The open elicitations, oldest first; in a watch only with `include_elicitations`."""
     store_epoch: int
     """Identifies the history of the server's store: `revision` and `paused_total` can be compared only within one epoch. A
-    restored or new store and a restarted memory store have another. 0: the server is older than this field."""
+    restored store, a new store and a restarted memory store have a new epoch. 0: the server is older than this field."""
 
     @classmethod
     def read(cls, message: pb.PauseState) -> PauseState:
-        """From the wire."""
+        """Converts the protobuf message."""
         return cls(
             message.thread_id,
             message.count,
@@ -94,13 +94,13 @@ class PauseStatePage:
     """One page of threads."""
 
     pause_states: tuple[PauseState, ...]
-    """By `thread_id` in byte order, with their elicitations."""
+    """The threads, sorted by `thread_id` in byte order, with their elicitations."""
     next_page_token: str
-    """For the next page; empty: this was the last."""
+    """The token of the next page; empty: this was the last page."""
 
     @classmethod
     def read(cls, message: pb.ListPauseStatesResponse) -> PauseStatePage:
-        """From the wire."""
+        """Converts the protobuf message."""
         return cls(tuple(map(PauseState.read, message.pause_states)), message.next_page_token)
 
 
@@ -108,7 +108,7 @@ class PauseEnd(Enum):
     """How a pause, or an elicitation, ended."""
 
     UNKNOWN = 0
-    """In a way that this library does not know."""
+    """In a way that this version of the library does not know."""
     DECREMENTED = 1
     """By a decrement."""
     RELEASED = 2
@@ -116,7 +116,7 @@ class PauseEnd(Enum):
     EXPIRED = 3
     """By the end of its lease, which was not renewed in time."""
     MAX_PAUSE = 4
-    """By the server's --max-pause."""
+    """By the server's limit --max-pause."""
 
     @classmethod
     def _missing_(cls, _: object) -> PauseEnd:
@@ -130,7 +130,7 @@ class ClosedElicitation:
     elicitation_id: str
     """Its id."""
     reason: str
-    """What the person was asked."""
+    """The question to the person."""
     holder: str
     """Who asked."""
     create_time: datetime
@@ -142,7 +142,7 @@ class ClosedElicitation:
 
     @classmethod
     def read(cls, message: pb.ClosedElicitation) -> ClosedElicitation:
-        """From the wire."""
+        """Converts the protobuf message."""
         created, ended = _moment(message.create_time), _moment(message.end_time)
         end = PauseEnd(message.ended_by)
         return cls(message.elicitation_id, message.reason, message.holder, created, ended, end)
@@ -150,7 +150,7 @@ class ClosedElicitation:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """One pause of a thread that has ended."""
+    """One ended pause of a thread."""
 
     thread_id: str
     """The thread."""
@@ -159,17 +159,17 @@ class Pause:
     end_time: datetime
     """When it ended, by the server's wall clock."""
     duration: timedelta
-    """How long it was, by the server's clock that nobody sets."""
+    """How long it was, by the server's monotonic clock."""
     ended_by: PauseEnd
     """How it ended."""
     elicitations: tuple[ClosedElicitation, ...]
     """Its elicitations in the order in which they were closed: at most 16."""
     omitted_elicitations: int
-    """How many more there were."""
+    """The number of further elicitations that are not in `elicitations`."""
 
     @classmethod
     def read(cls, message: pb.Pause) -> Pause:
-        """From the wire."""
+        """Converts the protobuf message."""
         return cls(
             message.thread_id,
             _moment(message.start_time),
@@ -186,36 +186,36 @@ class PausePage:
     """One page of ended pauses."""
 
     pauses: tuple[Pause, ...]
-    """The last one to end first."""
+    """The pauses, latest end first."""
     next_page_token: str
-    """For the next page; empty: this was the last."""
+    """The token of the next page; empty: this was the last page."""
     history_start_time: datetime
-    """Every pause that ended at this time or later is kept, by the server's wall clock."""
+    """The server still has every pause that ended at this time or later, by its wall clock."""
 
     @classmethod
     def read(cls, message: pb.ListPausesResponse) -> PausePage:
-        """From the wire."""
+        """Converts the protobuf message."""
         return cls(tuple(map(Pause.read, message.pauses)), message.next_page_token, _moment(message.history_start_time))
 
 
 @dataclass(frozen=True, slots=True)
 class Incremented:
-    """What an increment made of its thread."""
+    """The result of an increment."""
 
     count: int
-    """Open elicitations of the thread right after the call: 1 to 1,000."""
+    """The number of open elicitations of the thread right after the call: 1 to 1,000."""
     paused: bool
     """Always true."""
     revision: int
-    """The revision of the thread that the call made."""
+    """The revision of the thread after the call."""
     elicitation: Elicitation
     """The elicitation that was opened."""
     watchers: int
-    """Streams that watch the thread now. 0 hints that no exec server will notice the pause."""
+    """The number of streams that watch the thread now. 0 indicates that no exec server will notice the pause."""
 
     @classmethod
     def read(cls, message: pb.IncrementElicitationResponse) -> Incremented:
-        """From the wire. Raises CallError when the elicitation is missing: it could be neither renewed nor closed."""
+        """Converts the protobuf message. Raises CallError if the elicitation is missing: it could not be renewed or closed."""
         if not message.HasField("elicitation"):
             raise CallError(Status(StatusCode.INTERNAL, "the answer to the increment has no elicitation"))
         elicitation = Elicitation.read(message.elicitation)
@@ -224,18 +224,18 @@ class Incremented:
 
 @dataclass(frozen=True, slots=True)
 class Decremented:
-    """What a decrement made of its thread."""
+    """The result of a decrement."""
 
     count: int
-    """Open elicitations of the thread right after the call: 0 to 999."""
+    """The number of open elicitations of the thread right after the call: 0 to 999."""
     paused: bool
     """Whether the thread is still paused."""
     revision: int
-    """The revision of the thread that the call made."""
+    """The revision of the thread after the call."""
 
     @classmethod
     def read(cls, message: pb.DecrementElicitationResponse) -> Decremented:
-        """From the wire."""
+        """Converts the protobuf message."""
         return cls(message.count, message.paused, message.revision)
 
 

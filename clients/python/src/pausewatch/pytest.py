@@ -1,11 +1,11 @@
 """A pytest plugin: the timers of pytest-timeout stand still while the thread is paused. `pytest -p pausewatch.pytest`.
 
-It starts another clock in place of pytest-timeout's, and at its end does what pytest-timeout does: the dump of the stacks,
-then a failed test (method `signal`) or the end of the process (method `thread`). All settings are those of pytest-timeout.
+It replaces the timer of pytest-timeout. When its own timer expires it does the same as pytest-timeout: it dumps the stacks, and
+then fails the test (method `signal`) or ends the process (method `thread`). All settings are those of pytest-timeout.
 
-1. What a timer counts is decided by pytest-timeout: a test with its fixtures, or with `func_only` the test alone.
-2. After a timer was cancelled it does nothing any more: no signal comes after the handler was removed.
-3. Without a thread, pytest-timeout's own timers run.
+1. pytest-timeout decides what a timer covers: a test with its fixtures, or with `func_only` only the test.
+2. A cancelled timer does nothing: no signal is sent after the handler was removed.
+3. Without a thread, pytest-timeout's own timers are used.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ _TIMER = pytest.StashKey["_Timer"]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Takes the timers over, if there is a thread.
+    """Replaces the timers, if there is a thread.
 
-    Raises UsageError: pytest-timeout is missing or too different, or the settings of the client are wrong.
+    Raises UsageError: pytest-timeout is missing or incompatible, or the settings of the client are not valid.
     """
     pytest_timeout = config.pluginmanager.get_plugin("timeout") or config.pluginmanager.get_plugin("pytest_timeout")
     if pytest_timeout is None:
@@ -67,7 +67,7 @@ def _version_of(config: pytest.Config, plugin: object) -> str:
 
 
 class PausablePytestTimeout:
-    """What `pytest_configure` registers: the hooks of pytest-timeout, with a client for all timers."""
+    """The plugin that `pytest_configure` registers: the hooks of pytest-timeout, with one client for all timers."""
 
     def __init__(self, client: Client, pytest_timeout: Any) -> None:
         self._client = client
@@ -78,7 +78,7 @@ class PausablePytestTimeout:
         self._client.close()
 
     def pytest_report_header(self) -> str:
-        """Says which thread is followed."""
+        """The header line that names the thread."""
         config = self._client.config
         if not config.thread_id:
             return "pausewatch: no thread (PAUSEWATCH_THREAD_ID is not set), so the timers of pytest-timeout never pause"
@@ -99,7 +99,7 @@ class PausablePytestTimeout:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_timeout_cancel_timer(self, item: pytest.Item) -> bool | None:
-        """Cancels it. Also called for nodes without a timer, and again."""
+        """Cancels the timer. pytest-timeout also calls this for nodes without a timer, and several times."""
         timer = item.stash.get(_TIMER, None)
         if timer is None:
             return None
@@ -109,7 +109,7 @@ class PausablePytestTimeout:
 
 
 class _Timer:
-    """Of the method `thread`: at its end, a thread dumps the stacks and ends the process."""
+    """The timer of the method `thread`: when it expires, a thread dumps the stacks and ends the process."""
 
     def __init__(self, end: Callable[[], None]) -> None:
         self._end = end
@@ -137,7 +137,7 @@ class _Timer:
 
 
 class _SignalTimer(_Timer):
-    """Of the method `signal`: at its end, the main thread gets SIGALRM, and its handler fails the test."""
+    """The timer of the method `signal`: when it expires, the main thread gets SIGALRM, whose handler fails the test."""
 
     def start(self, stopwatch: Stopwatch) -> None:
         signal.signal(signal.SIGALRM, self._handle)
@@ -152,7 +152,7 @@ class _SignalTimer(_Timer):
         self._end()
 
     def _act(self) -> None:
-        # To the main thread itself, so that its blocking calls are interrupted.
+        # Sent to the main thread, so that its blocking calls are interrupted.
         main = threading.main_thread().ident
         assert main is not None
         signal.pthread_kill(main, signal.SIGALRM)

@@ -1,6 +1,6 @@
-"""A limit on time that does not run while it is paused: by its own pauses, or by open elicitations of its thread.
+"""A time limit that stands still while it is paused: by its own pauses, or by open elicitations of its thread.
 
-Time is the monotonic clock's, which stands still while the machine sleeps: a sleep is not charged.
+Time is measured by the monotonic clock, which stands still while the machine sleeps: a sleep is not charged.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["AsyncStopwatch", "EndedBy", "Stopwatch"]
 
 DISCONNECT_GRACE: Seconds = 30.0
-"""How long a stopwatch that ran out while cut off waits for the link by default."""
+"""The default time that a stopwatch waits for an unreachable coordinator, and that an unconfirmed pause counts."""
 
 
 class _Connection(Protocol):
@@ -48,7 +48,7 @@ _ConnectionT = TypeVar("_ConnectionT", bound=_Connection)
 
 
 class _Ending:
-    """What happens when a stopwatch ends. It outlives the stopwatch, and has it only while somebody is to be called."""
+    """Handles the end of a stopwatch. It outlives the stopwatch, and refers to it only while callbacks wait."""
 
     def __init__(self, runtime: LastingRuntime, wake: Callable[[], None]) -> None:
         self._runtime = runtime
@@ -58,7 +58,7 @@ class _Ending:
         self.ticking: Ticking | None = None
 
     def call(self, callback: Callable[[], object], keep: object) -> None:
-        """Calls it after an expiry; `keep` lives until it is known whether there is one."""
+        """Calls `callback` after an expiry; `keep` is kept alive until the stopwatch ends."""
         assert self.ticking is not None
         if self.ticking.is_expired:
             self._runtime.defer(callback)
@@ -72,7 +72,7 @@ class _Ending:
         if self.ticking is not None and self.ticking.is_expired:
             for callback in callbacks:
                 self._runtime.defer(callback)
-        self._runtime.leave()
+        self._runtime.release_timers()
 
     def close_soon(self) -> None:
         self._runtime.submit(self.close)
@@ -84,7 +84,7 @@ class _Ending:
 
 
 class _Stopwatch(Generic[_ConnectionT]):
-    """What both kinds of stopwatch have in common: everything but waiting."""
+    """The common parts of both kinds of stopwatch: everything except waiting."""
 
     def __init__(
         self,
@@ -95,47 +95,47 @@ class _Stopwatch(Generic[_ConnectionT]):
         grace: Seconds,
         wake: Callable[[], None],
     ) -> None:
-        # It runs from the moment that it is asked for; what it needs may have to be made first.
+        # The time runs from here, even if the runtime must be made first.
         began = time.monotonic_ns()
         check_thread_id(thread_id)
         length = None if limit is None else to_nanos(limit)
         wall = None if max_wall is None else to_nanos(max_wall)
-        patience = to_nanos(grace)
+        grace_nanos = to_nanos(grace)
         runtime = connection.runtime
         self._connection = connection
         self._thread_id = thread_id
         self._lock = runtime.lock
         self._ending = _Ending(runtime, wake)
         with self._lock:
-            # Looked at under the lock: a close either finds it, or is seen here.
+            # Checked under the lock: a concurrent close either finds this stopwatch, or is noticed here.
             connection.check()
-            controller = connection.controllers.get(patience)
+            controller = connection.controllers.get(grace_nanos)
             if controller is None:
-                controller = connection.controllers[patience] = Controller(
-                    runtime, connection.deadline, patience, connection.config.on_link
+                controller = connection.controllers[grace_nanos] = Controller(
+                    runtime, connection.deadline, grace_nanos, connection.config.on_link
                 )
-            runtime.stay()
+            runtime.keep_timers()
             self._ticking = Ticking(runtime, controller, thread_id, length, began, self._ending.ended, wall)
             self._ending.ticking = self._ticking
         self._can_expire = length is not None or wall is not None
 
     def __del__(self) -> None:
-        # Not a finalizer of weakref's: it would keep the callbacks for ever, also those of an event loop that is no more.
+        # Not weakref.finalize: it would keep the callbacks alive, also those of an event loop that is closed.
         # Also called when the constructor has raised.
         if (ending := getattr(self, "_ending", None)) is not None:
             ending.close_soon()
 
     def elapsed(self) -> float:
-        """The unpaused time so far, in seconds. Never goes backwards: where a pause is learnt of only after a lost
-        connection, it stands still until that time is made up for. When the stopwatch has ended it stays.
+        """The unpaused time so far, in seconds. Never decreases: if a pause becomes known only after a reconnect, the value
+        stands still until that time is made up for. It does not change after the stopwatch has ended.
         """
         with self._lock:
             return to_seconds(self._ticking.elapsed())
 
     def remaining(self) -> float | None:
-        """What is left of the limit, in seconds; None without a limit. With `elapsed` it makes up the limit.
+        """The limit less `elapsed`, in seconds, at least 0; None without a limit.
 
-        Zero does not mean expired: the coordinator may have to be asked first.
+        Zero does not mean expired: the coordinator may have to confirm first.
         """
         with self._lock:
             remaining = self._ticking.remaining()
@@ -143,31 +143,31 @@ class _Stopwatch(Generic[_ConnectionT]):
 
     @property
     def is_expired(self) -> bool:
-        """Whether the limit is used up and the coordinator has confirmed that the thread runs (G1), or `max_wall` is over.
-        For ever, then.
+        """Whether the limit is used up and the coordinator has confirmed that the thread runs (G1), or was unreachable for the
+        whole disconnect grace, or `max_wall` is over. An expired stopwatch stays expired.
         """
         return self._ticking.is_expired
 
     @property
     def ended_by(self) -> EndedBy | None:
-        """Which limit ended it; None: it runs, or was stopped."""
+        """Which limit ended it; None: it is running, or was stopped."""
         return self._ticking.ended_by
 
     @property
     def is_paused(self) -> bool:
-        """Whether it stands still, by a pause of its own or of its thread."""
+        """Whether it stands still, because of a pause of its own or of a thread that it follows."""
         with self._lock:
             return self._ticking.is_paused
 
     @property
     def is_linked(self) -> bool:
-        """Whether the state of its thread is known and the connection is up."""
+        """Whether the state of every thread that it follows is known and the connection is up."""
         with self._lock:
             return self._ticking.is_linked
 
     @contextmanager
     def pause(self) -> Iterator[None]:
-        """Pauses while the block lives. Pauses nest: it runs again when the last one ends."""
+        """Pauses it while the block runs. Pauses nest: it continues when the last one ends."""
         with self._lock:
             self._ticking.pause()
         try:
@@ -178,12 +178,12 @@ class _Stopwatch(Generic[_ConnectionT]):
 
     @contextmanager
     def await_thread(self, thread_id: str) -> Iterator[None]:
-        """Stands still while that thread is paused too, as long as the block lives: for work that waits for a sub-agent.
+        """Makes it stand still also while that thread is paused, as long as the block runs: for work that waits for a sub-agent.
 
-        A moment in which several threads are paused counts once. The same thread may be awaited several times: it counts
-        until the last block ends. Threads that it awaits itself do not count.
+        Time in which several threads are paused counts once. The same thread may be awaited several times: it counts until the
+        last block ends. Threads that are awaited by that thread do not count.
 
-        Raises InvalidField: no thread can have this id, or it is the stopwatch's own.
+        Raises InvalidField: the id is not valid, or is the stopwatch's own thread.
         """
         check_thread_id(thread_id)
         if thread_id == self._thread_id:
@@ -197,15 +197,15 @@ class _Stopwatch(Generic[_ConnectionT]):
                 self._ticking.unawait_thread(thread_id)
 
     def call_when_expired(self, callback: Callable[[], object]) -> None:
-        """Calls it once when the stopwatch expires, soon if it has; never if it is stopped before.
+        """Calls `callback` once when the stopwatch expires, or soon if it has already expired; never if it is stopped before.
 
-        Until then the stopwatch lives, and its client with it, also if nobody keeps them.
+        Until then the stopwatch and its client stay alive, even without another reference to them.
 
-        The client has one thread for all such callbacks of a synchronous client, and the event loop runs those of an
-        asynchronous one: keep them short. What they raise is logged.
+        A synchronous client runs all its callbacks on one thread, an asynchronous client on its event loop: keep them short.
+        Their exceptions are logged.
         """
         with self._lock:
-            # Without a limit there is nothing to live for.
+            # Without a limit it cannot expire, and need not be kept alive.
             self._ending.call(callback, keep=self if self._can_expire else None)
 
     def _set_left(self, left: Seconds | None) -> None:
@@ -214,13 +214,13 @@ class _Stopwatch(Generic[_ConnectionT]):
             self._ticking.set_left(nanos)
 
     def stop(self) -> None:
-        """Ends it before its time: it will not expire. Again, or after its end, does nothing."""
+        """Stops it: it will not expire. Does nothing after its end, or if called again."""
         self._ending.close()
 
 
 class Stopwatch(_Stopwatch["Connection"]):
-    """A stopwatch for threads. Made by `Client.stopwatch`; runs from then until it expires, or is stopped by the end of its
-    `with` block.
+    """A stopwatch for threads. Made by `Client.stopwatch`. It starts at once, and runs until it expires, is stopped, or its
+    `with` block ends.
     """
 
     def __init__(
@@ -235,7 +235,7 @@ class Stopwatch(_Stopwatch["Connection"]):
         super().__init__(connection, thread_id, limit, max_wall, grace, self._ended.set)
 
     def wait_expired(self, timeout: Seconds | None = None) -> bool:
-        """Waits until it has expired, and then is true; false: `timeout` passed before, or it was stopped."""
+        """Waits until it has expired, and returns True; False: `timeout` passed before, or it was stopped."""
         self._ended.wait(to_wait(timeout))
         return self.is_expired
 
@@ -247,8 +247,8 @@ class Stopwatch(_Stopwatch["Connection"]):
 
 
 class AsyncStopwatch(_Stopwatch["AsyncConnection"]):
-    """A stopwatch for tasks. Made by `AsyncClient.stopwatch`; runs from then until it expires, or is stopped by the end of
-    its `async with` block.
+    """A stopwatch for tasks. Made by `AsyncClient.stopwatch`. It starts at once, and runs until it expires, is stopped, or its
+    `async with` block ends.
     """
 
     def __init__(
@@ -263,7 +263,7 @@ class AsyncStopwatch(_Stopwatch["AsyncConnection"]):
         super().__init__(connection, thread_id, limit, max_wall, grace, self._ended.set)
 
     async def wait_expired(self) -> bool:
-        """Waits until it has expired, and then is true; false: it was stopped. Cancelled, nothing is lost."""
+        """Waits until it has expired, and returns True; False: it was stopped. If the task is cancelled, nothing is lost."""
         await self._ended.wait()
         return self.is_expired
 

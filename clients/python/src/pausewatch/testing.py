@@ -1,4 +1,4 @@
-"""A coordinator for the tests of programs that use this library: `pausewatch serve`, with nothing kept, on a free port.
+"""A coordinator for the tests of programs that use this library: `pausewatch serve` with a memory store, on a free port.
 
 ```python
 from pausewatch.testing import Coordinator
@@ -7,7 +7,7 @@ with Coordinator() as coordinator, coordinator.client() as client, client.hold("
     assert client.get_pause_state("thread-1").paused
 ```
 
-It is the real one, so counts, leases, watches and errors are those of production.
+It is the real program, so counts, leases, watches and errors are the same as in production.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ __all__ = ["Coordinator", "find_program"]
 
 
 def find_program() -> str:
-    """The path of the program: `PAUSEWATCH_PROGRAM`, else the one that is installed with this library, else that of PATH.
+    """The path of the program: `PAUSEWATCH_PROGRAM`, else the program that is installed with this library, else that of PATH.
 
-    Raises FileNotFoundError.
+    Raises FileNotFoundError: the program was not found.
     """
     if named := os.environ.get("PAUSEWATCH_PROGRAM"):
         return named
@@ -45,9 +45,9 @@ def find_program() -> str:
 
 
 class Coordinator:
-    """Serves while its `with` block lives, or from `start` to `stop`; at the latest it ends with this process.
+    """A coordinator that runs while its `with` block runs, or from `start` to `stop`. It ends with this process at the latest.
 
-    `options`: more options of `pausewatch serve`, such as `"--max-pause", "10s"`. `program`: see `find_program`.
+    `options`: further options of `pausewatch serve`, such as `"--max-pause", "10s"`. `program`: see `find_program`.
     """
 
     def __init__(self, *options: str, program: str | None = None) -> None:
@@ -58,7 +58,7 @@ class Coordinator:
 
     @property
     def address(self) -> str:
-        """Where it listens: `127.0.0.1:PORT`, the same after a stop and a start. For `PAUSEWATCH_ADDRESS` of what is tested.
+        """Its address: `127.0.0.1:PORT`, the same after a stop and a start. For `PAUSEWATCH_ADDRESS` of the tested program.
 
         Raises RuntimeError before the first start.
         """
@@ -67,35 +67,36 @@ class Coordinator:
         return self._address
 
     def client(self, **settings: Any) -> Client:
-        """A new client of it. `settings`: other parts of `Config`."""
+        """A new client of this coordinator. `settings`: other fields of `Config`."""
         return Client(Config(Address.parse(self.address), **settings))
 
     def async_client(self, **settings: Any) -> AsyncClient:
-        """A new asynchronous client of it. `settings`: other parts of `Config`."""
+        """A new asynchronous client of this coordinator. `settings`: other fields of `Config`."""
         return AsyncClient(Config(Address.parse(self.address), **settings))
 
     def start(self) -> Self:
-        """Starts it, and waits until it listens. Again after a stop: it then has forgotten everything.
+        """Starts the coordinator, and waits until it listens. After a stop, it starts without its previous state.
 
-        Raises FileNotFoundError: there is no program. RuntimeError: it does not start; the text has what it said.
+        Raises FileNotFoundError: the program was not found. RuntimeError: it is already running, or does not start; the text
+        has its error output.
         """
         if self._end is not None and self._end.alive:
             raise RuntimeError("this coordinator is running")
         command = [self._program or find_program(), "serve", "--listen", self._address, "--store", "memory", *self._options]
-        with tempfile.TemporaryFile("w+") as said:
-            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=said, text=True)  # noqa: S603
+        with tempfile.TemporaryFile("w+") as errors:
+            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, text=True)  # noqa: S603
             self._end = weakref.finalize(self, _kill, process)
             assert process.stdout is not None
             words = process.stdout.readline().split()
             if len(words) != 2 or words[0] != "listening":
                 self.stop()
-                said.seek(0)
-                raise RuntimeError(f"{' '.join(command)}: does not start: {said.read().strip()}")
+                errors.seek(0)
+                raise RuntimeError(f"{' '.join(command)}: does not start: {errors.read().strip()}")
         self._address = words[1]
         return self
 
     def stop(self) -> None:
-        """Kills it, as a crash would. Again is harmless."""
+        """Kills the coordinator, as in a crash. Calling it again does nothing."""
         if self._end is not None:
             self._end()
 

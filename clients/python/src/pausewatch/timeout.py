@@ -1,7 +1,7 @@
 """`async with pausable_timeout(…)`: asyncio.timeout, with a clock that stands still while the thread is paused.
 
-The block is ended by an `asyncio.Timeout` that is told when the stopwatch expires. So cancellation, nesting and `uncancel`
-are asyncio's own, and a TimeoutError comes out exactly where asyncio.timeout would raise one.
+The block is ended by an `asyncio.Timeout` that is rescheduled to now when the stopwatch expires. So cancellation, nesting and
+`uncancel` are those of asyncio, and a TimeoutError is raised exactly where asyncio.timeout would raise it.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 
 class PausableTimeout:
-    """A limit for an `async with` block. Made by `pausable_timeout` and `AsyncClient.pausable_timeout`.
+    """A time limit for an `async with` block. Made by `pausable_timeout` and `AsyncClient.pausable_timeout`.
 
-    A block that outlives its limit is cancelled, and TimeoutError is raised from it. The limit runs from the entry.
+    A block that exceeds its limit is cancelled, and TimeoutError is raised. The time runs from the entry of the block.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class PausableTimeout:
 
     @property
     def stopwatch(self) -> AsyncStopwatch:
-        """Its stopwatch: to pause it, and to see what is left.
+        """Its stopwatch: to pause it, and to read the remaining time.
 
         Raises RuntimeError before the block is entered.
         """
@@ -52,8 +52,8 @@ class PausableTimeout:
         return self._stopwatch
 
     def when(self) -> float | None:
-        """When it expires if nothing pauses it from now on, by the clock of the event loop, as `asyncio.Timeout.when`. None: it
-        has no limit. `max_wall` does not count.
+        """When it expires if it is not paused from now on, by the clock of the event loop, as `asyncio.Timeout.when`. None: it
+        has no limit. `max_wall` is not considered.
 
         Raises RuntimeError before the block is entered.
         """
@@ -61,8 +61,8 @@ class PausableTimeout:
         return None if remaining is None else asyncio.get_running_loop().time() + remaining
 
     def reschedule(self, when: float | None) -> None:
-        """Changes the limit, so that it expires then if nothing pauses it from now on, as `asyncio.Timeout.reschedule`. A moment
-        that is over ends it soon; None: it has no limit any more. `max_wall` stays.
+        """Changes the limit, so that it expires at `when` if it is not paused from now on, as `asyncio.Timeout.reschedule`. A
+        moment in the past ends it soon; None: it has no limit any more. `max_wall` does not change.
 
         Raises RuntimeError before the block is entered, and after it has ended or expired.
         """
@@ -72,12 +72,12 @@ class PausableTimeout:
         self.stopwatch._set_left(left)  # noqa: SLF001 # Stopwatches have no such method: they begin anew.
 
     def expired(self) -> bool:
-        """Whether the block was ended by it."""
+        """Whether this timeout ended the block."""
         return self._timeout.expired()
 
     @property
     def ended_by(self) -> EndedBy | None:
-        """Which limit ended the block; None: neither."""
+        """Which limit ended the block; None: no limit did."""
         return self._stopwatch.ended_by if self._stopwatch is not None and self.expired() else None
 
     async def __aenter__(self) -> Self:

@@ -1,9 +1,9 @@
-"""The states of threads, across lost connections, for ever.
+"""The states of threads, across reconnects, until the watch is closed.
 
-A break of the connection, or 30 s of silence (two heartbeats), is reported as `Disconnected`; then the watch reconnects,
-after 50 ms at first, after 3 to 6 s at most. A reader that is slow gets the latest state of each thread, not all of them:
-memory is bounded by the number of threads, and that of a watch of every thread by `BACKLOG`: beyond it no more is read, and
-the server keeps the latest states for later.
+A lost connection, or 30 s without a message (two heartbeats), is reported as `Disconnected`; then the watch reconnects,
+after 50 to 100 ms at first and 3 to 6 s at most. A slow reader gets the latest state of each thread, not every state:
+memory is bounded by the number of threads. A watch of all threads is bounded by `BACKLOG`: beyond it the stream is not read,
+and the server keeps the latest states for later.
 """
 
 from __future__ import annotations
@@ -33,23 +33,23 @@ __all__ = ["AsyncWatch", "Disconnected", "Event", "SnapshotComplete", "State", "
 
 
 BACKLOG = 10_000
-"""Unread events after which a watch of every thread is not read any more."""
+"""The number of unread events at which a watch of all threads stops reading its stream."""
 
 
 class _Reading:
-    """The events of one watch on their way to its reader."""
+    """Passes the events of one watch to its reader."""
 
     def __init__(
         self, runtime: Runtime, deadline: Nanos, thread_ids: Iterable[str] | None, elicitations: bool, observer: bool
     ) -> None:
         chosen = None if thread_ids is None else _checked(thread_ids)
         self.closed = False
-        # Replaced by what wakes the reader.
-        self.wake: Callable[[], None] = _nobody
+        # Wakes the reader; set once there is one.
+        self.wake: Callable[[], None] = _no_reader
         self._runtime = runtime
         self._pending = Pending()
         self._is_bounded_by_threads = chosen is not None
-        self._held = False
+        self._reading_stopped = False
         setup = pb.WatchRequest(all_threads=chosen is None, include_elicitations=elicitations, observer=observer)
         self._watching = Watching(runtime, deadline, self._put, setup=setup)
         with runtime.lock:
@@ -79,22 +79,22 @@ class _Reading:
                 self._watching.remove(thread_id)
 
     @property
-    def has_news(self) -> bool:
+    def has_event(self) -> bool:
         return len(self._pending) > 0
 
     def take(self) -> Event:
-        """The oldest event. Raises KeyError if there is none."""
+        """Removes and returns the oldest event. Raises KeyError if there is none."""
         event = self._pending.take()
-        if self._held and len(self._pending) < BACKLOG:
-            self._held = False
-            self._watching.go_on()
+        if self._reading_stopped and len(self._pending) < BACKLOG:
+            self._reading_stopped = False
+            self._watching.resume_reading()
         return event
 
     def _put(self, event: Event) -> None:
         self._pending.put(event)
-        if not self._is_bounded_by_threads and not self._held and len(self._pending) >= BACKLOG:
-            self._held = True
-            self._watching.hold()
+        if not self._is_bounded_by_threads and not self._reading_stopped and len(self._pending) >= BACKLOG:
+            self._reading_stopped = True
+            self._watching.stop_reading()
         self.wake()
 
 
@@ -114,26 +114,26 @@ class Watch:
         weakref.finalize(self, runtime.submit, self._reading.close).atexit = False
 
     def next(self, timeout: Seconds | None = None) -> Event | None:
-        """The next event. None: none came within `timeout`, or the watch is closed."""
+        """Waits for the next event. Returns None if none arrived within `timeout`, or the watch is closed."""
         reading = self._reading
         with self._changed:
-            self._changed.wait_for(lambda: reading.has_news or reading.closed, to_wait(timeout))
-            return reading.take() if reading.has_news and not reading.closed else None
+            self._changed.wait_for(lambda: reading.has_event or reading.closed, to_wait(timeout))
+            return reading.take() if reading.has_event and not reading.closed else None
 
     def add(self, thread_id: str) -> None:
-        """Watches one thread more: its state comes, then `SnapshotComplete` again. Nothing happens if it is watched already, or
-        all are.
+        """Adds a thread: its state is delivered, then `SnapshotComplete` again. Does nothing if the thread, or every thread, is
+        watched already.
 
-        Raises InvalidField: no thread can have this id.
+        Raises InvalidField: the id is not valid; nothing changed.
         """
         self._reading.add(thread_id)
 
     def remove(self, thread_id: str) -> None:
-        """Watches one thread less; states of it that wait to be read may still come. Nothing happens if all are watched."""
+        """Removes a thread; unread states of it may still be delivered. Does nothing if all threads are watched."""
         self._reading.remove(thread_id)
 
     def close(self) -> None:
-        """Ends the watch; again is harmless."""
+        """Ends the watch. Calling it again does nothing."""
         self._reading.close()
 
     def __iter__(self) -> Self:
@@ -155,7 +155,7 @@ class Watch:
 class AsyncWatch:
     """A watch as an asynchronous iterator of events; made by `AsyncClient.watch`.
 
-    An `async with` block, or `close`, ends it. A task that is cancelled while it waits loses no event.
+    An `async with` block, or `close`, ends it. If a task is cancelled while it waits, no event is lost.
     """
 
     def __init__(self, connection: AsyncConnection, thread_ids: Iterable[str] | None, elicitations: bool, observer: bool) -> None:
@@ -168,26 +168,26 @@ class AsyncWatch:
         weakref.finalize(self, runtime.submit, self._reading.close).atexit = False
 
     def add(self, thread_id: str) -> None:
-        """Watches one thread more: its state comes, then `SnapshotComplete` again. Nothing happens if it is watched already, or
-        all are.
+        """Adds a thread: its state is delivered, then `SnapshotComplete` again. Does nothing if the thread, or every thread, is
+        watched already.
 
-        Raises InvalidField: no thread can have this id.
+        Raises InvalidField: the id is not valid; nothing changed.
         """
         self._reading.add(thread_id)
 
     def remove(self, thread_id: str) -> None:
-        """Watches one thread less; states of it that wait to be read may still come. Nothing happens if all are watched."""
+        """Removes a thread; unread states of it may still be delivered. Does nothing if all threads are watched."""
         self._reading.remove(thread_id)
 
     def close(self) -> None:
-        """Ends the watch; again is harmless."""
+        """Ends the watch. Calling it again does nothing."""
         self._reading.close()
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> Event:
-        while not (self._reading.has_news or self._reading.closed):
+        while not (self._reading.has_event or self._reading.closed):
             await self._changed.wait()
         if self._reading.closed:
             raise StopAsyncIteration
@@ -211,5 +211,5 @@ def _checked(thread_ids: Iterable[str]) -> list[str]:
     return chosen
 
 
-def _nobody() -> None:
-    """Wakes no reader: there is none yet."""
+def _no_reader() -> None:
+    """Does nothing: there is no reader to wake yet."""

@@ -24,7 +24,7 @@ def run(request: pytest.FixtureRequest) -> Run:
     return partial(anyio.run, backend=request.param)
 
 
-def test_a_block_that_outlives_its_limit_is_ended(run: Run, client: pw.Client) -> None:
+def test_a_block_that_exceeds_its_limit_is_ended(run: Run, client: pw.Client) -> None:
     async def main() -> None:
         started = time.monotonic()
         with pytest.raises(TimeoutError):
@@ -39,7 +39,7 @@ def test_a_block_that_outlives_its_limit_is_ended(run: Run, client: pw.Client) -
     run(main)
 
 
-def test_a_program_of_trio_alone_needs_no_runner_of_anyio(client: pw.Client) -> None:
+def test_a_trio_program_needs_no_runner_of_anyio(client: pw.Client) -> None:
     async def main() -> None:
         with trio.fail_after(30), client.hold():
             with move_on_after(0.2, client=client) as paused:
@@ -87,7 +87,7 @@ def test_max_wall_ends_a_paused_block(run: Run, client: pw.Client) -> None:
     run(main)
 
 
-def test_cancel_is_no_timeout(run: Run, client: pw.Client) -> None:
+def test_cancel_does_not_count_as_a_timeout(run: Run, client: pw.Client) -> None:
     async def main() -> None:
         with fail_after(60, client=client) as scope:
             scope.cancel()
@@ -149,7 +149,7 @@ def test_the_limit_runs_from_the_entry(run: Run, client: pw.Client) -> None:
     run(main)
 
 
-def test_an_expiry_after_the_loop_has_ended_is_nobodys(run: Run, client: pw.Client, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_expiry_after_the_loop_has_ended_is_ignored(run: Run, client: pw.Client, caplog: pytest.LogCaptureFixture) -> None:
     left: list[PausableScope] = []
 
     async def main() -> None:

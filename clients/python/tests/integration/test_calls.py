@@ -18,7 +18,7 @@ from support.service import Serving, limit_trailers
 import pausewatch as pw
 
 
-def test_what_is_opened_is_counted_and_closed(client: pw.Client) -> None:
+def test_elicitations_are_opened_counted_and_closed(client: pw.Client) -> None:
     opened = client.increment_elicitation(reason="May I?", holder="test", ttl=60)
     assert (opened.count, opened.paused, opened.elicitation.reason) == (1, True, "May I?")
     assert opened.elicitation.expire_time is not None
@@ -53,7 +53,7 @@ def test_a_call_without_a_thread_says_how_to_name_one(server: Server) -> None:
         client.get_pause_state()
 
 
-def test_with_nobody_there_a_call_ends_by_its_deadline() -> None:
+def test_without_a_coordinator_a_call_ends_by_its_deadline() -> None:
     with pw.Client.from_env(address="127.0.0.1:1") as client:
         started = time.monotonic()
         with pytest.raises(pw.TransientError):
@@ -61,13 +61,13 @@ def test_with_nobody_there_a_call_ends_by_its_deadline() -> None:
         assert time.monotonic() - started < 3
 
 
-async def test_with_nobody_there_an_asynchronous_call_ends_by_its_deadline() -> None:
+async def test_without_a_coordinator_an_asynchronous_call_ends_by_its_deadline() -> None:
     async with pw.AsyncClient.from_env(address="127.0.0.1:1", deadline=0.3) as client:
         with pytest.raises(pw.TransientError):
             await client.get_pause_state("t")
 
 
-def test_g4_a_connection_that_is_reset_during_a_call_is_made_again_and_the_call_counts_once(server: Server) -> None:
+def test_g4_a_call_whose_connection_is_reset_is_retried_and_counts_once(server: Server) -> None:
     with Proxy(server.address) as proxy, pw.Client.from_env(address=proxy.address, thread_id="reset") as client:
         client.get_pause_state()
         for count in range(1, 6):
@@ -76,7 +76,7 @@ def test_g4_a_connection_that_is_reset_during_a_call_is_made_again_and_the_call_
             assert proxy.resets == 0
 
 
-async def test_g4_the_same_for_the_asynchronous_client(server: Server) -> None:
+async def test_g4_an_asynchronous_call_whose_connection_is_reset_is_retried_and_counts_once(server: Server) -> None:
     with Proxy(server.address) as proxy:
         async with pw.AsyncClient.from_env(address=proxy.address, thread_id="async-reset") as client:
             await client.get_pause_state()
@@ -86,7 +86,7 @@ async def test_g4_the_same_for_the_asynchronous_client(server: Server) -> None:
                 assert proxy.resets == 0
 
 
-def test_g4_too_many_calls_a_second_are_waited_for_and_the_call_is_made_again_with_its_request_id() -> None:
+def test_g4_a_call_over_the_rate_limit_is_retried_with_its_request_id() -> None:
     with Serving() as serving, pw.Client.from_env(address=serving.address) as client:
         retry = RetryInfo(retry_delay=Duration(nanos=200_000_000))
         serving.service.refusals = [limit_trailers("calls-per-second-per-caller", retry)] * 2
@@ -97,7 +97,7 @@ def test_g4_too_many_calls_a_second_are_waited_for_and_the_call_is_made_again_wi
         assert len(set(serving.service.request_ids)) == 1
 
 
-async def test_g4_the_asynchronous_client_waits_as_well() -> None:
+async def test_g4_an_asynchronous_call_over_the_rate_limit_is_retried() -> None:
     with Serving() as serving:
         async with pw.AsyncClient.from_env(address=serving.address) as client:
             serving.service.refusals = [limit_trailers("calls-per-second")]
@@ -111,7 +111,7 @@ async def test_g4_the_asynchronous_client_waits_as_well() -> None:
 @pytest.mark.parametrize(
     ("limit", "seconds"), [("open-elicitations-per-caller", 0), ("open-elicitations", 1), ("calls-per-second", 60)]
 )
-async def test_another_limit_and_a_wait_beyond_the_deadline_are_raised_at_once(limit: str, seconds: int) -> None:
+async def test_another_limit_and_a_delay_beyond_the_deadline_are_raised_at_once(limit: str, seconds: int) -> None:
     with Serving() as serving:
         refusal = limit_trailers(limit, RetryInfo(retry_delay=Duration(seconds=seconds)))
         serving.service.refusals = [refusal] * 2
@@ -124,7 +124,7 @@ async def test_another_limit_and_a_wait_beyond_the_deadline_are_raised_at_once(l
         assert len(serving.service.request_ids) == 2
 
 
-def test_what_a_real_server_limits_is_told_or_waited_for() -> None:
+def test_limits_of_a_real_server_are_raised_or_waited_for() -> None:
     limits = ("--max-open-elicitations-per-caller", "1", "--max-calls-per-second-per-caller", "5")
     with Server(None, "127.0.0.1:0", *limits) as server, pw.Client.from_env(address=server.address) as client:
         client.increment_elicitation("t", ttl=60)
@@ -136,14 +136,14 @@ def test_what_a_real_server_limits_is_told_or_waited_for() -> None:
             client.get_pause_state("t", deadline=60)
 
 
-async def test_a_deadline_may_be_endless(server: Server) -> None:
+async def test_a_deadline_may_be_infinite(server: Server) -> None:
     async with pw.AsyncClient.from_env(address=server.address, deadline=float("inf")) as async_client:
         await async_client.get_pause_state("t")
     with pw.Client.from_env(address=server.address, deadline=timedelta.max) as client, client.hold("endless"):
         client.get_pause_state("t", deadline=1e300)
 
 
-def test_a_server_that_is_back_after_a_while_is_found_soon(tmp_path: Path) -> None:
+def test_a_client_reconnects_soon_after_the_server_is_back(tmp_path: Path) -> None:
     with Server(tmp_path) as server, pw.Client.from_env(address=server.address) as client:
         client.get_pause_state("t")
         server.kill()
@@ -155,7 +155,7 @@ def test_a_server_that_is_back_after_a_while_is_found_soon(tmp_path: Path) -> No
         assert time.monotonic() - started < 2
 
 
-def test_a_closed_client_says_so_and_closing_again_is_harmless(server: Server) -> None:
+def test_calls_of_a_closed_client_raise_and_closing_again_does_nothing(server: Server) -> None:
     client = pw.Client.from_env(address=server.address)
     client.get_pause_state("t")
     client.close()
@@ -165,7 +165,7 @@ def test_a_closed_client_says_so_and_closing_again_is_harmless(server: Server) -
             use()
 
 
-def test_closing_ends_a_call_that_waits() -> None:
+def test_closing_ends_a_waiting_call() -> None:
     client = pw.Client.from_env(address="127.0.0.1:1", deadline=60)
     raised: list[BaseException] = []
 
@@ -182,7 +182,7 @@ def test_closing_ends_a_call_that_waits() -> None:
     assert [str(error) for error in raised] == ["this pausewatch client is closed"]
 
 
-async def test_closing_ends_an_asynchronous_call_that_waits_and_cancels_nobody() -> None:
+async def test_closing_ends_a_waiting_asynchronous_call_without_cancelling_its_task() -> None:
     client = pw.AsyncClient.from_env(address="127.0.0.1:1", deadline=60)
     call = asyncio.create_task(client.get_pause_state("t"))
     await asyncio.sleep(0.2)
@@ -214,7 +214,7 @@ def test_many_threads_may_use_one_client(client: pw.Client) -> None:
     assert client.get_pause_state().count == 20
 
 
-def test_a_unix_socket_may_have_any_name(tmp_path: Path) -> None:
+def test_a_unix_socket_may_have_any_path(tmp_path: Path) -> None:
     path = tmp_path / "ä %20#?.sock"
     with Server(listen=f"unix:{path}"), pw.Client.from_env(address=f"unix://{path}") as client:
         assert client.increment_elicitation("线程").count == 1

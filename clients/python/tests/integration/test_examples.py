@@ -24,12 +24,12 @@ def run(environ: dict[str, str], *arguments: str) -> subprocess.CompletedProcess
 
 
 @pytest.mark.parametrize(("options", "code"), [([], 0), (["--deny"], 1)])
-def test_approve_says_what_the_person_said(environ: dict[str, str], options: list[str], code: int) -> None:
+def test_approve_returns_the_persons_answer(environ: dict[str, str], options: list[str], code: int) -> None:
     ended = run(environ, "examples/approve.py", "--answer-after", "0.01", *options, "Push?")
     assert (ended.returncode, ended.stderr) == (code, "Push? [y/N] (a person thinks for 0.01 s)\n")
 
 
-def test_approve_says_that_an_answer_came_too_late(environ: dict[str, str], client: pw.Client, thread_id: str) -> None:
+def test_approve_reports_a_late_answer(environ: dict[str, str], client: pw.Client, thread_id: str) -> None:
     asking = subprocess.Popen(
         [sys.executable, "examples/approve.py", "--answer-after", "1", "Push?"], env=environ, stderr=subprocess.PIPE, text=True
     )
@@ -43,7 +43,7 @@ def test_approve_says_that_an_answer_came_too_late(environ: dict[str, str], clie
     assert "the answer came too late" in errors
 
 
-def test_approve_without_a_coordinator_is_trouble(environ: dict[str, str]) -> None:
+def test_approve_without_a_coordinator_fails(environ: dict[str, str]) -> None:
     ended = run({**environ, "PAUSEWATCH_ADDRESS": "localhost"}, "examples/approve.py", "Push?")
     assert (ended.returncode, ended.stdout) == (2, "")
     assert "approve: address" in ended.stderr
@@ -60,7 +60,7 @@ def under(program: list[str], thread_id: str, limit: float) -> list[str]:
 
 
 @pytest.mark.parametrize("program", _EXEC_SERVERS)
-def test_an_exec_server_times_out_what_hangs(environ: dict[str, str], thread_id: str, program: list[str]) -> None:
+def test_an_exec_server_ends_a_hanging_command(environ: dict[str, str], thread_id: str, program: list[str]) -> None:
     started = time.monotonic()
     assert run(environ, *under(program, thread_id, 0.3), "sleep", "60").returncode == 124
     assert 0.3 <= time.monotonic() - started < 10

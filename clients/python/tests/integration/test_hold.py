@@ -48,7 +48,7 @@ def test_a_block_that_raises_closes_too_and_keeps_its_error(client: pw.Client) -
     assert client.get_pause_state().count == 0
 
 
-def test_an_answer_after_the_lease_ended_is_told_by_type(client: pw.Client) -> None:
+def test_an_answer_after_the_lease_ended_raises_its_own_type(client: pw.Client) -> None:
     with pytest.raises(pw.ElicitationReleased), client.hold() as hold:
         client.decrement_elicitation(elicitation_id=hold.elicitation.elicitation_id)
     assert hold.lease is pw.Lease.RELEASED
@@ -68,7 +68,7 @@ def test_a_release_within_the_block_answers_and_then_leaving_raises_nothing(clie
         assert hold.release() == hold.release() == pw.Release(pw.Ending.RELEASED)
 
 
-def test_a_release_is_made_once_whoever_calls_it(client: pw.Client) -> None:
+def test_concurrent_releases_decrement_once(client: pw.Client) -> None:
     client.increment_elicitation()
     hold = client.hold().open()
     releases: list[pw.Release] = []
@@ -81,7 +81,7 @@ def test_a_release_is_made_once_whoever_calls_it(client: pw.Client) -> None:
     assert client.get_pause_state().count == 1
 
 
-def test_a_hold_is_opened_once_and_says_so_before(client: pw.Client) -> None:
+def test_a_hold_is_opened_only_once_and_reading_it_before_raises(client: pw.Client) -> None:
     hold = client.hold()
     for use in (lambda: hold.opened, lambda: hold.lease, hold.release, hold.lost):
         with pytest.raises(RuntimeError, match="this hold is not open"):
@@ -90,7 +90,7 @@ def test_a_hold_is_opened_once_and_says_so_before(client: pw.Client) -> None:
         hold.open()
 
 
-def test_lost_waits_for_the_end_of_the_lease_and_no_longer_than_told(client: pw.Client) -> None:
+def test_lost_waits_for_the_end_of_the_lease_or_its_timeout(client: pw.Client) -> None:
     with client.hold(ttl=3) as hold:
         assert hold.lost(timeout=0.01) is pw.Lease.HELD
         client.decrement_elicitation(elicitation_id=hold.elicitation.elicitation_id)
@@ -98,7 +98,7 @@ def test_lost_waits_for_the_end_of_the_lease_and_no_longer_than_told(client: pw.
         hold.release()
 
 
-def test_a_hold_that_nobody_has_any_more_is_closed(client: pw.Client) -> None:
+def test_a_garbage_collected_hold_is_closed(client: pw.Client) -> None:
     client.hold().open()
     gc.collect()
     becomes(client, 0)
@@ -127,7 +127,7 @@ def test_an_interrupted_open_closes_what_it_opened(client: pw.Client, monkeypatc
     assert client.get_pause_state().revision > 0, "it had been open"
 
 
-def test_a_release_that_fails_is_told_and_goes_on_in_the_background(tmp_path: Path) -> None:
+def test_a_failed_release_is_raised_and_retried_in_the_background(tmp_path: Path) -> None:
     with Server(tmp_path) as server, pw.Client.from_env(address=server.address, deadline=0.3) as client:
         with pytest.raises(pw.TransientError), client.hold("t", ttl=20):
             server.kill()
@@ -135,7 +135,7 @@ def test_a_release_that_fails_is_told_and_goes_on_in_the_background(tmp_path: Pa
         becomes(client, 0, "t")
 
 
-def test_closing_a_client_waits_for_what_is_being_closed(server: Server, thread_id: str) -> None:
+def test_closing_a_client_waits_for_background_releases(server: Server, thread_id: str) -> None:
     with Proxy(server.address) as proxy:
         client = pw.Client.from_env(address=proxy.address)
         hold = client.hold(thread_id).open()
@@ -143,14 +143,14 @@ def test_closing_a_client_waits_for_what_is_being_closed(server: Server, thread_
         del hold
         gc.collect()
         deadline = time.monotonic() + 5
-        while not client._connection._left_over and time.monotonic() < deadline:
+        while not client._connection._background and time.monotonic() < deadline:
             time.sleep(0.001)
         client.close()
     with pw.Client.from_env(address=server.address) as other:
         assert other.get_pause_state(thread_id).count == 0
 
 
-def test_closing_the_client_wakes_who_waits_for_the_lease(server: Server, thread_id: str) -> None:
+def test_closing_the_client_wakes_waiters_for_the_lease(server: Server, thread_id: str) -> None:
     client = pw.Client.from_env(address=server.address)
     hold = client.hold(thread_id, ttl=1).open()
     threading.Timer(0.05, client.close).start()
@@ -166,7 +166,7 @@ async def test_an_async_block_holds_and_closes(async_client: pw.AsyncClient) -> 
     assert (await async_client.get_pause_state()).count == 0
 
 
-async def test_an_async_block_tells_a_late_answer_and_keeps_its_own_error(async_client: pw.AsyncClient) -> None:
+async def test_an_async_block_reports_a_late_answer_and_keeps_its_own_error(async_client: pw.AsyncClient) -> None:
     with pytest.raises(pw.ElicitationReleased):
         async with async_client.hold() as hold:
             await async_client.decrement_elicitation(elicitation_id=hold.elicitation.elicitation_id)
@@ -177,7 +177,7 @@ async def test_an_async_block_tells_a_late_answer_and_keeps_its_own_error(async_
     assert error.value.__notes__[0].startswith("pausewatch: ElicitationReleased: ")
 
 
-async def test_a_cancelled_block_closes_on_its_way_out(async_client: pw.AsyncClient) -> None:
+async def test_a_cancelled_block_closes_its_elicitation(async_client: pw.AsyncClient) -> None:
     entered = asyncio.Event()
 
     async def ask() -> None:
@@ -207,7 +207,7 @@ async def test_a_cancelled_open_closes_what_it_opens(async_client: pw.AsyncClien
                 break
 
 
-async def test_an_async_hold_that_nobody_has_any_more_is_closed(async_client: pw.AsyncClient) -> None:
+async def test_a_garbage_collected_async_hold_is_closed(async_client: pw.AsyncClient) -> None:
     hold = await async_client.hold().open()
     async with changes(async_client) as states:
         assert (await anext(states)).count == 1
@@ -237,7 +237,7 @@ async def changes(client: pw.AsyncClient) -> AsyncIterator[AsyncIterator[pw.Paus
         yield states()
 
 
-async def test_a_best_effort_hold_goes_on_without_a_coordinator_and_logs_why(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_best_effort_hold_continues_without_a_coordinator_and_logs_the_cause(caplog: pytest.LogCaptureFixture) -> None:
     nobody = pw.Config(pw.Address.parse("127.0.0.1:1"), retries=0)
     with caplog.at_level(logging.WARNING, "pausewatch"):
         with pw.Client(nobody) as client, client.hold("t", best_effort=True) as hold:
@@ -258,6 +258,6 @@ async def test_a_best_effort_hold_goes_on_without_a_coordinator_and_logs_why(cap
     assert "127.0.0.1:1" in caplog.records[0].getMessage()
 
 
-def test_a_best_effort_hold_refuses_what_can_be_no_thread(client: pw.Client) -> None:
+def test_a_best_effort_hold_refuses_an_invalid_thread_id(client: pw.Client) -> None:
     with pytest.raises(pw.InvalidField), client.hold("a\0b", best_effort=True):
         pytest.fail("it was entered")

@@ -49,7 +49,7 @@ def test_a_process_ends_with_everything_open(server: Server, program: str) -> No
     assert time.monotonic() - started < 10
 
 
-def test_a_forked_child_is_told_to_make_its_own_client(client: pw.Client) -> None:
+def test_a_forked_child_must_create_its_own_client(client: pw.Client) -> None:
     client.get_pause_state()
     reading, writing = os.pipe()
     child = os.fork()
@@ -80,7 +80,7 @@ with pausewatch.Client.from_env(thread_id="fork") as client:
 """
 
 
-def test_a_forked_child_leaves_its_blocks_and_what_the_parent_has_stays_open(server: Server) -> None:
+def test_a_forked_child_leaves_blocks_and_the_parents_holds_stay_open(server: Server) -> None:
     environ = os.environ | {"PAUSEWATCH_ADDRESS": server.address, "PYTHONPATH": "src"}
     ended = subprocess.run(
         [sys.executable, "-c", _FORKED_WITH_EVERYTHING_OPEN],
@@ -104,7 +104,7 @@ def test_a_closed_client_leaves_no_thread_behind(server: Server, thread_id: str)
     gone(before)
 
 
-def test_a_client_that_nobody_has_any_more_leaves_no_thread_behind(server: Server, thread_id: str) -> None:
+def test_a_garbage_collected_client_leaves_no_thread_behind(server: Server, thread_id: str) -> None:
     before = set(threading.enumerate())
     client = pw.Client.from_env(address=server.address, thread_id=thread_id)
     watch = client.watch()

@@ -79,7 +79,7 @@ def test_g1_no_timer_runs_while_the_thread_is_paused(project: Project, client: p
 
 
 # Limits that end in the test on a busy machine too, not in pytest between its phases.
-def test_what_hangs_is_ended_as_by_pytest_timeout(project: Project) -> None:
+def test_a_hanging_test_is_ended_as_by_pytest_timeout(project: Project) -> None:
     tests = """
 @pytest.mark.timeout(2)
 def test_body(): time.sleep(60)
@@ -153,7 +153,7 @@ def test_after_the_question_a_hang_is_ended(project: Project, client: pw.Client,
     assert "+ Timeout +" in output
 
 
-def test_a_timer_that_was_cancelled_does_nothing(project: Project) -> None:
+def test_a_cancelled_timer_does_nothing(project: Project) -> None:
     # Tests that end in the moment of their timeout: each passes or fails, and no late signal kills the process. The tests
     # alone are timed: between its phases, pytest itself does not survive pytest-timeout's failure.
     tests = """
@@ -171,7 +171,7 @@ def test_last(): time.sleep(0.2)
     assert sum(int(count) for count in re.findall(r"(\d+) (?:passed|failed)", output)) == 41, output
 
 
-def test_without_a_thread_the_timers_are_those_of_pytest_timeout(project: Project) -> None:
+def test_without_a_thread_the_timers_of_pytest_timeout_are_used(project: Project) -> None:
     project.environ["PAUSEWATCH_THREAD_ID"] = ""
     code, output = project.run("def test_it(): time.sleep(60)\n", "--timeout=2")
     assert code == 1
@@ -179,20 +179,20 @@ def test_without_a_thread_the_timers_are_those_of_pytest_timeout(project: Projec
     assert "Timeout (>2.0s) from pytest-timeout." in output
 
 
-def test_without_pytest_timeout_it_says_what_is_missing(project: Project) -> None:
+def test_a_missing_pytest_timeout_is_reported(project: Project) -> None:
     code, output = project.run("def test_it(): pass\n", "-p", "no:timeout")
     assert code == pytest.ExitCode.USAGE_ERROR
     assert "not installed or is disabled: install pytest-timeout 2.4" in output
 
 
-def test_another_pytest_timeout_is_named(project: Project) -> None:
+def test_an_incompatible_pytest_timeout_is_reported_with_its_version(project: Project) -> None:
     (project.directory / "pytest_timeout.py").write_text("")
     code, output = project.run("def test_it(): pass\n", "-p", "no:timeout", "-p", "pytest_timeout")
     assert code == pytest.ExitCode.USAGE_ERROR
     assert "was tested with pytest-timeout 2.4, and cannot end tests as version" in output
 
 
-def test_wrong_settings_are_named(project: Project) -> None:
+def test_invalid_settings_are_reported(project: Project) -> None:
     project.environ["PAUSEWATCH_ADDRESS"] = "nonsense"
     code, output = project.run("def test_it(): pass\n")
     assert code == pytest.ExitCode.USAGE_ERROR

@@ -27,7 +27,7 @@ def test_it_expires_after_its_limit(client: pw.Client) -> None:
         assert (stopwatch.is_expired, stopwatch.remaining()) == (True, 0)
 
 
-def test_who_waits_may_give_up(client: pw.Client) -> None:
+def test_waiting_may_time_out(client: pw.Client) -> None:
     with client.stopwatch(60) as stopwatch:
         assert not stopwatch.wait_expired(timeout=0.01)
 
@@ -49,7 +49,7 @@ def test_g1_it_stands_still_while_a_thread_that_it_awaits_is_held(client: pw.Cli
         assert stopwatch.wait_expired(timeout=60)
 
 
-def test_it_awaits_no_thread_that_cannot_be_and_not_its_own(client: pw.Client, thread_id: str) -> None:
+def test_it_refuses_to_await_an_invalid_thread_and_its_own(client: pw.Client, thread_id: str) -> None:
     with client.stopwatch(60) as stopwatch:
         for bad, reason in [(thread_id, f"is '{thread_id}', the stopwatch's own thread"), ("", "is empty")]:
             with pytest.raises(pw.InvalidField) as error, stopwatch.await_thread(bad):
@@ -68,7 +68,7 @@ def test_it_is_the_deadline_of_a_subprocess(client: pw.Client) -> None:
         assert process.wait(timeout=10) < 0
 
 
-def test_callbacks_are_called_once_late_ones_soon_and_what_they_raise_is_logged(
+def test_callbacks_are_called_once_and_late_ones_soon_and_their_errors_are_logged(
     client: pw.Client, caplog: pytest.LogCaptureFixture
 ) -> None:
     called: list[str] = []
@@ -93,14 +93,14 @@ def test_a_slow_callback_delays_no_other_stopwatch(client: pw.Client) -> None:
         release.set()
 
 
-def test_stopped_it_does_not_expire_and_wakes_who_waits(client: pw.Client) -> None:
+def test_a_stopped_stopwatch_does_not_expire_and_wakes_its_waiters(client: pw.Client) -> None:
     stopwatch = client.stopwatch(60)
     threading.Timer(0.05, stopwatch.stop).start()
     assert not stopwatch.wait_expired(timeout=5)
     assert stopwatch.elapsed() < 5
 
 
-def test_a_closed_client_lets_its_stopwatches_run_out_and_then_leaves_no_thread(server: Server, thread_id: str) -> None:
+def test_stopwatches_of_a_closed_client_run_out_and_then_no_thread_is_left(server: Server, thread_id: str) -> None:
     before = set(threading.enumerate())
     client = pw.Client.from_env(address=server.address)
     called = threading.Event()
@@ -134,7 +134,7 @@ def gone(before: set[threading.Thread]) -> None:
         time.sleep(0.01)
 
 
-def test_a_stopwatch_that_nobody_has_any_more_is_stopped(client: pw.Client, thread_id: str) -> None:
+def test_a_garbage_collected_stopwatch_is_stopped(client: pw.Client, thread_id: str) -> None:
     stopwatches = [client.stopwatch(60), client.stopwatch(None)]
     stopwatches[1].call_when_expired(stopwatches[1].stop)  # It never expires, so that is no reason to live.
     [controller] = client._connection.controllers.values()
@@ -148,14 +148,14 @@ def test_a_stopwatch_that_nobody_has_any_more_is_stopped(client: pw.Client, thre
         time.sleep(0.01)
 
 
-def test_who_is_to_be_called_is_called_though_nobody_keeps_the_stopwatch_or_its_client(server: Server, thread_id: str) -> None:
+def test_a_callback_is_called_without_references_to_the_stopwatch_or_its_client(server: Server, thread_id: str) -> None:
     called = threading.Event()
     pw.Client.from_env(address=server.address).stopwatch(0.05, thread_id=thread_id).call_when_expired(called.set)
     gc.collect()
     assert called.wait(5)
 
 
-async def test_who_is_to_be_called_is_called_though_nobody_keeps_the_async_stopwatch(server: Server, thread_id: str) -> None:
+async def test_a_callback_is_called_without_references_to_the_async_stopwatch(server: Server, thread_id: str) -> None:
     called = asyncio.Event()
     pw.AsyncClient.from_env(address=server.address).stopwatch(0.05, thread_id=thread_id).call_when_expired(called.set)
     gc.collect()
@@ -172,7 +172,7 @@ class _Resource:
         self.called.set()
 
 
-def test_who_was_to_be_called_does_not_outlive_the_stopwatch(client: pw.Client) -> None:
+def test_callbacks_do_not_outlive_the_stopwatch(client: pw.Client) -> None:
     expired, stopped = _Resource(), _Resource()
     ended = [client.stopwatch(0), client.stopwatch(60)]
     for stopwatch, resource in zip(ended, (expired, stopped), strict=True):
@@ -219,19 +219,19 @@ async def test_an_async_stopwatch_expires_and_is_stopped(async_client: pw.AsyncC
     assert not await waiter
 
 
-async def test_a_program_is_told_of_the_link() -> None:
-    told: SimpleQueue[pw.Link] = SimpleQueue()
-    async_told: asyncio.Queue[pw.Link] = asyncio.Queue()
+async def test_link_changes_are_reported_to_the_program() -> None:
+    reported: SimpleQueue[pw.Link] = SimpleQueue()
+    async_reported: asyncio.Queue[pw.Link] = asyncio.Queue()
     with Server() as server:
-        config = Config.load(address=server.address, on_link=told.put)
-        async_config = Config.load(address=server.address, on_link=async_told.put_nowait)
+        config = Config.load(address=server.address, on_link=reported.put)
+        async_config = Config.load(address=server.address, on_link=async_reported.put_nowait)
         async with pw.AsyncClient(async_config) as async_client:
             with pw.Client(config) as client, client.stopwatch(None, thread_id="t", disconnect_grace=0.1):
                 stopwatch = async_client.stopwatch(None, thread_id="t", disconnect_grace=0.1)
-                links = [await asyncio.to_thread(told.get), await async_told.get()]
+                links = [await asyncio.to_thread(reported.get), await async_reported.get()]
                 server.kill()
                 for _ in range(2):
-                    links += [await asyncio.to_thread(told.get), await async_told.get()]
+                    links += [await asyncio.to_thread(reported.get), await async_reported.get()]
                 stopwatch.stop()
     states = [pw.LinkState.CONNECTED, pw.LinkState.DISCONNECTED, pw.LinkState.GRACE_SPENT]
     assert [link.state for link in links] == [state for state in states for _ in range(2)]

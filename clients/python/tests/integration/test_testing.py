@@ -12,7 +12,7 @@ import pausewatch as pw
 from pausewatch.testing import Coordinator, find_program
 
 
-async def test_it_serves_while_its_block_lives() -> None:
+async def test_it_serves_while_its_block_runs() -> None:
     with Coordinator() as coordinator:
         with coordinator.client() as client, client.hold("t", ttl=5) as hold:
             assert hold.opened.count == 1
@@ -22,7 +22,7 @@ async def test_it_serves_while_its_block_lives() -> None:
         client.get_pause_state("t")
 
 
-def test_it_can_go_and_come_back_at_the_same_address() -> None:
+def test_it_restarts_at_the_same_address() -> None:
     coordinator = Coordinator("--max-pause", "1h")
     with pytest.raises(RuntimeError, match="call start"):
         coordinator.address  # noqa: B018
@@ -38,7 +38,7 @@ def test_it_can_go_and_come_back_at_the_same_address() -> None:
         assert client.get_pause_state("t").count == 0
 
 
-def test_what_keeps_it_from_starting_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_start_reports_the_cause(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(RuntimeError, match="--no-such-option"):
         Coordinator("--no-such-option").start()
     monkeypatch.delenv("PAUSEWATCH_PROGRAM")

@@ -18,7 +18,7 @@ import pausewatch as pw
 from pausewatch import aio
 
 
-async def test_a_block_that_outlives_its_limit_is_ended(async_client: pw.AsyncClient) -> None:
+async def test_a_block_that_exceeds_its_limit_is_ended(async_client: pw.AsyncClient) -> None:
     started = time.monotonic()
     with pytest.raises(TimeoutError) as error:
         async with async_client.pausable_timeout(0.1) as timeout:
@@ -29,7 +29,7 @@ async def test_a_block_that_outlives_its_limit_is_ended(async_client: pw.AsyncCl
     assert isinstance(error.value.__context__, asyncio.CancelledError)
 
 
-async def test_a_block_says_which_limit_ended_it(async_client: pw.AsyncClient) -> None:
+async def test_a_block_reports_which_limit_ended_it(async_client: pw.AsyncClient) -> None:
     async with async_client.hold():
         with pytest.raises(TimeoutError):
             async with async_client.pausable_timeout(0.1, max_wall=0.3) as paused:
@@ -46,7 +46,7 @@ async def test_a_block_says_which_limit_ended_it(async_client: pw.AsyncClient) -
     assert ended == [pw.EndedBy.MAX_WALL, pw.EndedBy.LIMIT, None, pw.EndedBy.MAX_WALL]
 
 
-async def test_a_block_within_its_limit_is_left_alone(async_client: pw.AsyncClient) -> None:
+async def test_a_block_within_its_limit_is_not_ended(async_client: pw.AsyncClient) -> None:
     async with async_client.pausable_timeout(60) as timeout:
         await asyncio.sleep(0.01)
     assert not timeout.expired()
@@ -60,7 +60,7 @@ class _Output:
     """What a command's task returns."""
 
 
-async def test_a_block_that_ended_keeps_its_task_and_what_that_returned_no_longer(async_client: pw.AsyncClient) -> None:
+async def test_an_ended_block_releases_its_task_and_the_tasks_result(async_client: pw.AsyncClient) -> None:
     async def command() -> _Output:
         async with async_client.pausable_timeout(60):
             return _Output()
@@ -87,7 +87,7 @@ async def test_a_closed_client_keeps_no_connection(server: Server, thread_id: st
     assert channel() is None, "a channel of grpc.aio ends its connection when nobody has it any more"
 
 
-async def test_a_closed_client_lets_its_timeouts_run_out(server: Server, thread_id: str) -> None:
+async def test_timeouts_of_a_closed_client_run_out(server: Server, thread_id: str) -> None:
     client = pw.AsyncClient.from_env(address=server.address, thread_id=thread_id)
     with pytest.raises(TimeoutError):
         async with client.pausable_timeout(0.5) as timeout:
@@ -99,7 +99,7 @@ async def test_a_closed_client_lets_its_timeouts_run_out(server: Server, thread_
             pass
 
 
-async def test_it_is_rescheduled_as_asyncios_timeout_is(async_client: pw.AsyncClient) -> None:
+async def test_it_is_rescheduled_like_asyncio_timeout(async_client: pw.AsyncClient) -> None:
     loop = asyncio.get_running_loop()
     timeout = async_client.pausable_timeout(60)
     for early in (timeout.when, lambda: timeout.reschedule(None)):
@@ -164,7 +164,7 @@ async def test_the_outer_of_two_timeouts_ends_both(async_client: pw.AsyncClient)
     assert (outer.expired(), inner.expired(), reached) == (True, False, False)
 
 
-async def test_it_nests_with_asyncios_own(async_client: pw.AsyncClient) -> None:
+async def test_it_nests_with_asyncio_timeout(async_client: pw.AsyncClient) -> None:
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.05) as outer:
             async with async_client.pausable_timeout(60) as inner:
@@ -172,7 +172,7 @@ async def test_it_nests_with_asyncios_own(async_client: pw.AsyncClient) -> None:
     assert (outer.expired(), inner.expired()) == (True, False)
 
 
-async def test_a_cancellation_from_outside_is_no_timeout(async_client: pw.AsyncClient) -> None:
+async def test_a_cancellation_from_outside_does_not_count_as_a_timeout(async_client: pw.AsyncClient) -> None:
     entered = asyncio.Event()
 
     async def work() -> None:
@@ -187,13 +187,13 @@ async def test_a_cancellation_from_outside_is_no_timeout(async_client: pw.AsyncC
         await task
 
 
-async def test_an_error_of_the_block_comes_out_as_it_is(async_client: pw.AsyncClient) -> None:
+async def test_an_error_of_the_block_is_raised_unchanged(async_client: pw.AsyncClient) -> None:
     with pytest.raises(KeyError):
         async with async_client.pausable_timeout(60):
             raise KeyError
 
 
-async def test_a_block_that_ends_in_the_moment_of_its_expiry_ends_well(async_client: pw.AsyncClient) -> None:
+async def test_a_block_that_ends_at_the_moment_of_its_expiry_does_not_raise(async_client: pw.AsyncClient) -> None:
     problems: list[str] = []
 
     def note(_: asyncio.AbstractEventLoop, problem: dict[str, Any]) -> None:
@@ -214,7 +214,7 @@ async def test_without_a_limit_it_never_ends_the_block(async_client: pw.AsyncCli
     assert timeout.stopwatch.remaining() is None
 
 
-async def test_it_says_what_was_done_wrong(async_client: pw.AsyncClient) -> None:
+async def test_misuse_is_reported(async_client: pw.AsyncClient) -> None:
     timeout = async_client.pausable_timeout(1)
     with pytest.raises(RuntimeError, match="has not been entered"):
         _ = timeout.stopwatch
@@ -226,7 +226,7 @@ async def test_it_says_what_was_done_wrong(async_client: pw.AsyncClient) -> None
     assert current.cancelling() == 0
 
 
-def test_the_clients_of_closed_loops_are_let_go_by_one_thread_at_a_time() -> None:
+def test_the_clients_of_closed_loops_are_released_by_one_thread_at_a_time() -> None:
     # Both threads are to look at a loop that was closed before either forgets it; the lock keeps the second one out.
     both_look = threading.Barrier(2)
 

@@ -42,7 +42,7 @@ def authority(tmp_path: Path) -> Authority:
     return Authority(trustme.CA(), tmp_path)
 
 
-def test_tls_with_an_authority_of_ones_own(authority: Authority) -> None:
+def test_tls_with_an_own_certificate_authority(authority: Authority) -> None:
     ca = authority.file("ca.pem", authority.ca.cert_pem)
     with Serving(authority.server_credentials(mutual=False)) as serving:
         with pw.Client.from_env(address=serving.address, tls_ca=ca) as client:
@@ -52,7 +52,7 @@ def test_tls_with_an_authority_of_ones_own(authority: Authority) -> None:
             client.get_pause_state("t", deadline=0.5)
 
 
-async def test_mutual_tls_shows_the_clients_certificate(authority: Authority) -> None:
+async def test_mutual_tls_sends_the_client_certificate(authority: Authority) -> None:
     ca = authority.file("ca.pem", authority.ca.cert_pem)
     cert, key = authority.issue("client@example.com")
     with Serving(authority.server_credentials(mutual=True)) as serving:
@@ -67,7 +67,7 @@ async def test_mutual_tls_shows_the_clients_certificate(authority: Authority) ->
 @pytest.mark.parametrize(
     "contents", [b"", b"no certificate", b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", b"\xff"]
 )
-def test_a_file_that_has_no_authority_is_named_at_once(
+def test_a_file_without_an_authority_is_reported_at_once(
     authority: Authority, client: type[pw.Client | pw.AsyncClient], contents: bytes
 ) -> None:
     ca = authority.file("ca.pem", trustme.Blob(contents))
@@ -75,7 +75,7 @@ def test_a_file_that_has_no_authority_is_named_at_once(
         client.from_env(address="https://localhost", tls_ca=ca)
 
 
-def test_authorities_may_have_comments_in_any_alphabet(authority: Authority) -> None:
+def test_authority_files_may_have_comments_in_any_alphabet(authority: Authority) -> None:
     bundle = "# Autoridad de Certificación\n".encode() + authority.ca.cert_pem.bytes()
     ca = authority.file("ca.pem", trustme.Blob(bundle + trustme.CA().cert_pem.bytes()))
     with Serving(authority.server_credentials(mutual=False)) as serving:
@@ -83,7 +83,7 @@ def test_authorities_may_have_comments_in_any_alphabet(authority: Authority) -> 
             assert client.get_pause_state("t").thread_id == "t"
 
 
-def test_a_certificate_that_is_none_or_not_of_its_key_is_named_at_once(authority: Authority) -> None:
+def test_an_invalid_certificate_or_a_wrong_key_is_reported_at_once(authority: Authority) -> None:
     cert, key = authority.issue("client@example.com")
     _, other_key = authority.issue("other@example.com")
     nothing = authority.file("nothing.pem", trustme.Blob(b"nothing"))
@@ -94,7 +94,7 @@ def test_a_certificate_that_is_none_or_not_of_its_key_is_named_at_once(authority
     pw.Client.from_env(address="https://localhost", tls_cert=cert, tls_key=key).close()
 
 
-def test_a_key_that_is_encrypted_is_refused_and_nobody_is_asked_for_its_password(authority: Authority) -> None:
+def test_an_encrypted_key_is_refused_without_a_password_prompt(authority: Authority) -> None:
     cert, key = authority.issue("client@example.com")
     encryption = serialization.BestAvailableEncryption(b"secret")
     private = serialization.load_pem_private_key(key.read_bytes(), None)

@@ -49,7 +49,7 @@ class AsyncMarks(grpc.aio.UnaryUnaryClientInterceptor):
         return await continuation(details, request)
 
 
-def test_interceptors_are_around_calls_and_streams(server: Server, thread_id: str) -> None:
+def test_interceptors_wrap_calls_and_streams(server: Server, thread_id: str) -> None:
     marks = Marks()
     config = Config.load(address=server.address, thread_id=thread_id, interceptors=[marks])
     with pw.Client(config) as client, client.hold(), client.stopwatch(10) as stopwatch:
@@ -69,7 +69,7 @@ async def test_interceptors_change_what_is_sent() -> None:
         assert [metadata.get("x-mark") for metadata in serving.service.metadata] == ["mine", "mine"]
 
 
-async def test_a_channel_of_ones_own_is_used_and_not_closed(server: Server, thread_id: str) -> None:
+async def test_an_own_channel_is_used_and_not_closed(server: Server, thread_id: str) -> None:
     with grpc.insecure_channel(server.address) as channel:
         for _ in range(2):
             with pw.Client(Config(channel=channel, thread_id=thread_id)) as client, client.hold() as hold:
@@ -100,7 +100,7 @@ def test_certificates_and_credentials_need_no_files() -> None:
                 assert client.get_pause_state("t").thread_id == "t"
 
 
-def test_what_does_not_fit_together_is_refused_with_what_to_do() -> None:
+def test_contradictory_settings_are_refused_with_advice() -> None:
     credentials = grpc.ssl_channel_credentials()
     https = pw.Address.parse("https://localhost:1")
     with pytest.raises(pw.ConfigError, match="write https://"):

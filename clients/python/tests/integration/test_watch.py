@@ -60,17 +60,17 @@ def test_a_slow_reader_gets_the_latest_state(client: pw.Client, thread_id: str) 
 
 
 @pytest.mark.parametrize("thread_ids", [["ok", ""], ["\x07"], []])
-def test_ids_that_no_thread_can_have_are_refused_at_once(client: pw.Client, thread_ids: list[str]) -> None:
+def test_invalid_thread_ids_are_refused_at_once(client: pw.Client, thread_ids: list[str]) -> None:
     with pytest.raises(pw.InvalidField):
         client.watch(thread_ids)
 
 
-def test_one_string_is_no_collection_of_ids(client: pw.Client) -> None:
+def test_one_string_is_not_a_collection_of_ids(client: pw.Client) -> None:
     with pytest.raises(TypeError, match="not one string"):
         client.watch("thread")
 
 
-def test_with_nobody_there_the_break_is_told_at_once() -> None:
+def test_without_a_coordinator_the_disconnect_is_reported_at_once() -> None:
     with pw.Client.from_env(address="127.0.0.1:1") as client, client.watch(["t"]) as watch:
         event = watch.next(timeout=2)
         assert isinstance(event, pw.Disconnected)
@@ -78,7 +78,7 @@ def test_with_nobody_there_the_break_is_told_at_once() -> None:
         assert isinstance(event.error, pw.Unavailable)
 
 
-def test_a_watch_that_nobody_has_any_more_ends(client: pw.Client, thread_id: str) -> None:
+def test_a_garbage_collected_watch_ends(client: pw.Client, thread_id: str) -> None:
     watch = client.watch([thread_id])
     next(watch)
     del watch
@@ -96,7 +96,7 @@ def test_closing_the_client_ends_its_watches(server: object, thread_id: str) -> 
     assert not reader.is_alive()
 
 
-def test_g7_a_watch_of_everything_that_nobody_reads_is_bounded_and_ends_at_the_last_states(
+def test_g7_an_unread_watch_of_all_threads_is_bounded_and_ends_with_the_latest_states(
     client: pw.Client, thread_id: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("pausewatch.watch.BACKLOG", 3)
@@ -112,7 +112,7 @@ def test_g7_a_watch_of_everything_that_nobody_reads_is_bounded_and_ends_at_the_l
                 del last[event.state.thread_id]
 
 
-async def test_g7_an_async_watch_of_everything_that_nobody_reads_is_bounded_and_ends_at_the_last_states(
+async def test_g7_an_unread_async_watch_of_all_threads_is_bounded_and_ends_with_the_latest_states(
     client: pw.Client, async_client: pw.AsyncClient, thread_id: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("pausewatch.watch.BACKLOG", 3)
@@ -128,7 +128,9 @@ async def test_g7_an_async_watch_of_everything_that_nobody_reads_is_bounded_and_
                 del last[event.state.thread_id]
 
 
-def test_a_watch_that_is_held_is_closed(client: pw.Client, thread_id: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_watch_that_has_stopped_reading_can_be_closed(
+    client: pw.Client, thread_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("pausewatch.watch.BACKLOG", 1)
     watch = client.watch()
     # The snapshot is one event, which holds it; what comes then waits within the stream's thread.

@@ -206,13 +206,13 @@ class Ops:
 
     async def expire_together(self, step: Json) -> Json:
         begun, limit, count = time.monotonic(), step["limit_ms"] / 1_000, step["count"]
-        client, loop, all_told = self._clients[step["client"]], asyncio.get_running_loop(), asyncio.Event()
-        told: list[float] = []
+        client, loop, all_expired = self._clients[step["client"]], asyncio.get_running_loop(), asyncio.Event()
+        reported: list[float] = []
 
         def expired() -> None:
-            told.append(time.monotonic())
-            if len(told) == count:
-                loop.call_soon_threadsafe(all_told.set)
+            reported.append(time.monotonic())
+            if len(reported) == count:
+                loop.call_soon_threadsafe(all_expired.set)
 
         def start() -> None:
             for number in range(count):
@@ -220,8 +220,8 @@ class Ops:
                 client.stopwatch(left, thread_id=f"together-{number}").call_when_expired(expired)
 
         await self._do(start)
-        await all_told.wait()
-        return {"late_ms": (max(told) - begun - limit) * 1_000}
+        await all_expired.wait()
+        return {"late_ms": (max(reported) - begun - limit) * 1_000}
 
     async def timeout_block(self, step: Json) -> Json:
         limit, work = step["limit_ms"] / 1_000, step["work_ms"] / 1_000

@@ -10,8 +10,8 @@ client = Client.from_env()
 command = [sys.executable, "-c", "print('the command')"]
 
 
-def tell(*parts: Any) -> None:
-    """A watch goes on for ever: here it ends with its client, when it has told what it knows."""
+def print_until_known(*parts: Any) -> None:
+    """A watch runs until it is closed: here it ends with its client, after the known states."""
     print(*parts)
     if parts[0] == "initial states complete":
         client.close()

@@ -11,7 +11,7 @@ from readme import prelude
 
 faulthandler.dump_traceback_later(60, exit=True)
 path = sys.argv[1]
-names = {**vars(prelude), "__name__": "__main__", "print": prelude.tell}
+names = {**vars(prelude), "__name__": "__main__", "print": prelude.print_until_known}
 code = compile(Path(path).read_text("utf-8"), path, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
 is_async = bool(code.co_flags & inspect.CO_COROUTINE)
 

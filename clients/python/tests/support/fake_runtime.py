@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pausewatch._io.durations import SECOND
-from pausewatch._io.route import nowhere_else
+from pausewatch._io.route import single_address
 from pausewatch.messages import PauseState
 from pausewatch.v1 import elicitation_service_pb2 as pb
 
@@ -31,7 +31,7 @@ class Timer:
 
 
 @dataclass(eq=False)
-class Asked:
+class SentCall:
     """A call under way."""
 
     runtime: FakeRuntime
@@ -53,12 +53,12 @@ class Stream:
     """A stream that is open. At most one request is unanswered; `watched` are the threads of those that were sent."""
 
     runtime: FakeRuntime
-    heard: Callable[[pb.WatchResponse], None]
-    ended: Callable[[CallError], None]
+    on_message: Callable[[pb.WatchResponse], None]
+    on_end: Callable[[CallError], None]
     own_connection: bool
     token: str | None = None
     moves: int = 0
-    held: bool = False
+    reading_stopped: bool = False
     sent: list[pb.WatchRequest] = field(default_factory=list)
     answers: int = 0
     watched: dict[str, None] = field(default_factory=dict)
@@ -80,26 +80,26 @@ class Stream:
             self.watched.pop(thread_id, None)
         self.watched |= dict.fromkeys(request.add)
 
-    def hold(self) -> None:
-        self.held = True
+    def stop_reading(self) -> None:
+        self.reading_stopped = True
 
-    def go_on(self) -> None:
-        self.held = False
+    def resume_reading(self) -> None:
+        self.reading_stopped = False
 
     def state(self, thread_id: str, revision: int, count: int = 0, total: float = 0, epoch: int = 1) -> None:
-        self.heard(pb.WatchResponse(pause_state=wire_state(thread_id, revision, count, total, epoch)))
+        self.on_message(pb.WatchResponse(pause_state=wire_state(thread_id, revision, count, total, epoch)))
 
     def complete(self) -> None:
         """Ends the answer to the request that is unanswered."""
         assert self.request is not None
         self.answers += 1
-        self.heard(pb.WatchResponse(snapshot_complete=pb.SnapshotComplete(requests=self.answers)))
+        self.on_message(pb.WatchResponse(snapshot_complete=pb.SnapshotComplete(requests=self.answers)))
 
     def confirm(self, *states: pb.PauseState) -> None:
         """Answers the request that is unanswered, which asks for these threads."""
         assert self.request is not None
         assert list(self.request.confirm) == [state.thread_id for state in states]
-        self.heard(pb.WatchResponse(confirmation=pb.Confirmation(pause_states=states)))
+        self.on_message(pb.WatchResponse(confirmation=pb.Confirmation(pause_states=states)))
         self.complete()
 
     def refuse(self, refusal: pb.Refusal) -> None:
@@ -109,14 +109,14 @@ class Stream:
             self.watched.pop(thread_id, None)
         self.answers += 1
         refusal.request = self.answers
-        self.heard(pb.WatchResponse(refusal=refusal))
+        self.on_message(pb.WatchResponse(refusal=refusal))
 
     def heartbeat(self) -> None:
-        self.heard(pb.WatchResponse(heartbeat=pb.Heartbeat()))
+        self.on_message(pb.WatchResponse(heartbeat=pb.Heartbeat()))
 
     def end(self, error: CallError) -> None:
         self.runtime.streams.remove(self)
-        self.ended(error)
+        self.on_end(error)
 
     def cancel(self) -> None:
         if self in self.runtime.streams:
@@ -129,10 +129,10 @@ class FakeRuntime:
     def __init__(self) -> None:
         self.lock = nullcontext()
         self.is_foreign = False
-        self.route: Route[Any] = nowhere_else()
+        self.route: Route[Any] = single_address()
         # That of a source; None: there is no source.
         self.token: str | None = None
-        self.calls: list[Asked] = []
+        self.calls: list[SentCall] = []
         # How many calls there were.
         self.sent = 0
         self.streams: list[Stream] = []
@@ -159,20 +159,20 @@ class FakeRuntime:
     def next_token(self) -> str | None:
         return self.token
 
-    def unary(self, call: Call[Any], timeout: Nanos, done: Callable[[Any], None]) -> Asked:
-        asked = Asked(self, call, timeout, done)
-        self.calls.append(asked)
+    def unary(self, call: Call[Any], timeout: Nanos, done: Callable[[Any], None]) -> SentCall:
+        sent_call = SentCall(self, call, timeout, done)
+        self.calls.append(sent_call)
         self.sent += 1
-        return asked
+        return sent_call
 
     def stream(
         self,
-        heard: Callable[[pb.WatchResponse], None],
-        ended: Callable[[CallError], None],
+        on_message: Callable[[pb.WatchResponse], None],
+        on_end: Callable[[CallError], None],
         *,
         own_connection: bool,
     ) -> Stream:
-        stream = Stream(self, heard, ended, own_connection, self.token, self.route.now[0])
+        stream = Stream(self, on_message, on_end, own_connection, self.token, self.route.now[0])
         self.streams.append(stream)
         return stream
 

@@ -14,7 +14,7 @@ LOST = pw.Unavailable.of("connection lost")
 
 
 class Stage:
-    """A controller, and a server of whose threads nobody has ever heard."""
+    """A controller, and a server whose threads are all unknown."""
 
     def __init__(self, grace: float = 30) -> None:
         self.runtime = FakeRuntime()
@@ -44,7 +44,7 @@ class Stage:
 
     @property
     def links(self) -> list[pw.Link]:
-        """What the program was told so far."""
+        """The link changes that were reported so far."""
         while self.runtime.deferred:
             self.runtime.deferred.pop(0)()
         return self._links
@@ -60,12 +60,12 @@ class Stage:
             self.runtime.move_to(self.runtime.seconds + 0.01)
 
     @property
-    def asked(self) -> list[str]:
-        """The threads of the question that is under way."""
+    def confirming(self) -> list[str]:
+        """The threads of the confirmation that is under way."""
         return [thread_id for stream in self.runtime.streams if stream.request for thread_id in stream.request.confirm]
 
     def answer(self, *states: pb.PauseState) -> None:
-        """To the question that is under way."""
+        """Answers the confirmation that is under way."""
         self.stream.confirm(*states)
 
     def move_to(self, seconds: float) -> None:

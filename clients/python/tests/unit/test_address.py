@@ -24,7 +24,7 @@ from pausewatch import Address, AddressError
         ("unix:p.sock", "unix:p.sock"),
     ],
 )
-def test_every_form_is_read_and_printed_in_its_short_form(given: str, printed: str) -> None:
+def test_every_form_is_parsed_and_printed_in_its_short_form(given: str, printed: str) -> None:
     address = Address.parse(given)
     assert str(address) == printed
     assert Address.parse(printed) == address
@@ -55,7 +55,7 @@ def test_every_form_is_read_and_printed_in_its_short_form(given: str, printed: s
         ("unix://host/p.sock", "unix:// must be followed by an absolute path"),
     ],
 )
-def test_what_is_no_address_is_quoted_and_says_why(given: str, why: str) -> None:
+def test_an_invalid_address_is_quoted_with_the_cause(given: str, why: str) -> None:
     with pytest.raises(AddressError) as error:
         Address.parse(given)
     assert why in str(error.value)
@@ -64,12 +64,12 @@ def test_what_is_no_address_is_quoted_and_says_why(given: str, why: str) -> None
 
 
 @pytest.mark.parametrize("given", ADDRESSES["addresses_taken"])
-def test_what_every_language_takes_is_taken(given: str) -> None:
+def test_addresses_that_every_language_accepts_are_accepted(given: str) -> None:
     assert str(Address.parse(given)) == given.removeprefix("http://")
 
 
 @pytest.mark.parametrize("given", ADDRESSES["addresses_refused"])
-def test_what_every_language_refuses_is_refused(given: str) -> None:
+def test_addresses_that_every_language_refuses_are_refused(given: str) -> None:
     with pytest.raises(AddressError):
         Address.parse(given)
 
@@ -80,5 +80,5 @@ def test_loopback_and_unix_sockets_are_local(local: str) -> None:
 
 
 @pytest.mark.parametrize("remote", ["10.0.0.1:1", "0.0.0.0:1", "[fe80::1]:1", "localhost.example.com:1"])
-def test_all_else_is_not_local(remote: str) -> None:
+def test_all_other_addresses_are_not_local(remote: str) -> None:
     assert not Address.parse(remote).is_local()

@@ -13,7 +13,7 @@ PARENT, CHILD = "t", "child"
 
 
 class Family(Stage):
-    """Threads that are heard, and what each has been paused so far."""
+    """Threads that are linked, and how long each has been paused so far."""
 
     def __init__(self, grace: float = 30) -> None:
         super().__init__(grace)
@@ -38,13 +38,13 @@ class Family(Stage):
         self.stream.state(thread_id, self.revision, int(paused), total)
 
     def answer_all(self, *paused: str) -> None:
-        """The questions that are under way, and those that wait for them."""
-        while self.asked:
-            self.answer(*(wire_state(each, self.revision + 1, int(each in paused)) for each in self.asked))
+        """Answers the confirmations that are under way, and those that wait for them."""
+        while self.confirming:
+            self.answer(*(wire_state(each, self.revision + 1, int(each in paused)) for each in self.confirming))
 
 
 def reconnect(family: Family, **totals: float) -> float:
-    """Moves to when a stream is open again, which tells these totals, and returns that moment."""
+    """Moves to when a stream is open again, which sends these totals, and returns that moment."""
     while not family.runtime.streams:
         family.move_to(family.runtime.seconds + 0.1)
     family.connected = True
@@ -53,7 +53,7 @@ def reconnect(family: Family, **totals: float) -> float:
     return family.runtime.seconds
 
 
-def test_g3_it_stands_still_while_any_of_them_is_paused_and_a_moment_counts_once() -> None:
+def test_g3_it_stands_still_while_any_thread_is_paused_and_overlaps_count_once() -> None:
     family = Family()
     ticking = family.parent(CHILD)
     family.move_to(2)
@@ -73,7 +73,7 @@ def test_g3_it_stands_still_while_any_of_them_is_paused_and_a_moment_counts_once
     assert family.expiries() == [208]
 
 
-def test_g1_every_thread_is_asked_before_it_expires() -> None:
+def test_g1_every_thread_is_confirmed_before_it_expires() -> None:
     family = Family()
     ticking = family.parent(CHILD, "other")
     family.move_to(10)
@@ -86,7 +86,7 @@ def test_g1_every_thread_is_asked_before_it_expires() -> None:
     assert family.expiries() == [50]
 
 
-def test_it_counts_as_long_as_one_block_that_awaits_it_lives() -> None:
+def test_a_thread_counts_until_the_last_block_that_awaits_it_ends() -> None:
     family = Family()
     ticking = family.parent(CHILD, CHILD)
     family.move_to(1)
@@ -101,10 +101,10 @@ def test_it_counts_as_long_as_one_block_that_awaits_it_lives() -> None:
     assert elapsed(ticking) == 3
     family.move_to(15)
     family.answer_all(CHILD)
-    assert family.expiries() == [15], "its own thread alone was asked"
+    assert family.expiries() == [15], "only its own thread was confirmed"
 
 
-def test_a_child_that_is_paused_already_counts_from_when_it_is_awaited() -> None:
+def test_a_paused_child_counts_from_the_moment_it_is_awaited() -> None:
     family = Family()
     ticking = family.linked()
     family.move_to(4)
@@ -132,7 +132,7 @@ def test_a_cycle_freezes_both_while_either_is_paused() -> None:
 
 
 @pytest.mark.parametrize(("parent", "child", "counts"), [(0.25, 0.5, 0.75), (0.75, 0.5, 1), (0, 1, 1), (1, 1, 1), (0, 0, 0)])
-def test_g1_of_a_gap_as_much_counts_as_is_possible(parent: float, child: float, counts: float) -> None:
+def test_g1_a_gap_counts_as_the_largest_possible_union(parent: float, child: float, counts: float) -> None:
     family = Family(grace=120)
     ticking = family.parent(CHILD)
     family.move_to(1)
@@ -151,7 +151,7 @@ def test_g1_of_a_gap_as_much_counts_as_is_possible(parent: float, child: float, 
     assert elapsed(ticking) == pytest.approx(2 + (1 - counts) * gap)
 
 
-def test_g3_what_was_seen_before_a_gap_does_not_count_within_it() -> None:
+def test_g3_pauses_before_a_gap_do_not_count_within_it() -> None:
     family = Family(grace=120)
     ticking = family.parent(CHILD)
     family.move_to(1)
@@ -165,7 +165,7 @@ def test_g3_what_was_seen_before_a_gap_does_not_count_within_it() -> None:
     assert elapsed(ticking) == pytest.approx(now - 30)
 
 
-def test_g3_nor_does_what_was_before_the_child_was_awaited() -> None:
+def test_g3_pauses_before_the_child_was_awaited_do_not_count() -> None:
     family = Family(grace=120)
     ticking = family.parent()
     family.move_to(1)
@@ -182,7 +182,7 @@ def test_g3_nor_does_what_was_before_the_child_was_awaited() -> None:
     assert elapsed(ticking) == pytest.approx(1 + 4 + max(0, now - 25 - 20))
 
 
-def test_g2_cut_off_a_child_that_was_paused_counts_for_the_grace_which_is_one_budget() -> None:
+def test_g2_after_a_disconnect_a_paused_child_counts_for_the_grace_which_is_one_budget() -> None:
     family = Family(grace=5)
     ticking = family.parent(CHILD)
     family.move_to(1)
@@ -196,20 +196,20 @@ def test_g2_cut_off_a_child_that_was_paused_counts_for_the_grace_which_is_one_bu
     assert 16.25 <= expiry <= 16.5, "1 s, the pause until 7, its other 9 s, and the least time of a question"
 
 
-def test_g2_a_child_that_cannot_be_asked_does_not_keep_it() -> None:
+def test_g2_a_child_that_cannot_be_confirmed_does_not_delay_it_beyond_the_grace() -> None:
     family = Family(grace=5)
     family.parent(CHILD)
     family.move_to(10)
-    [parent_only] = family.asked
+    [parent_only] = family.confirming
     assert parent_only == PARENT
     family.answer(wire_state(PARENT, 1))
-    [child_only] = family.asked
+    [child_only] = family.confirming
     family.stream.refuse(pb.Refusal(code=7, reason="THREAD_FORBIDDEN", thread_ids=[child_only]))
     family.move_to(20)
     assert family.expiries() == [15]
 
 
-def test_what_ended_awaits_nothing_and_follows_nobody() -> None:
+def test_an_ended_stopwatch_awaits_and_follows_no_thread() -> None:
     family = Family()
     ticking = family.parent(CHILD)
     ticking.stop()

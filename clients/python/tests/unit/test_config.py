@@ -34,7 +34,7 @@ def test_vectors(case: Json, tmp_path: Path) -> None:
         assert {name: loaded[name] for name in case["expect"]} == case["expect"]
 
 
-def test_without_anything_it_is_the_default() -> None:
+def test_without_settings_it_is_the_default() -> None:
     assert Config.load(environ={}) == Config() == Config(Address.parse("127.0.0.1:7420"), deadline=5.0)
 
 
@@ -45,7 +45,7 @@ def test_without_anything_it_is_the_default() -> None:
         ("thread_id = 7", "thread_id must be a string"),
     ],
 )
-def test_what_is_wrong_in_a_file_is_explained(tmp_path: Path, text: str, why: str) -> None:
+def test_errors_in_a_file_are_explained(tmp_path: Path, text: str, why: str) -> None:
     path = tmp_path / "config.toml"
     path.write_text(text)
     with pytest.raises(ConfigError) as error:
@@ -63,18 +63,18 @@ def test_tls_files_need_an_https_address() -> None:
 
 
 @pytest.mark.parametrize("client", [Client, AsyncClient])
-def test_a_tls_file_that_cannot_be_read_is_named(client: type[Client | AsyncClient]) -> None:
+def test_an_unreadable_tls_file_is_named(client: type[Client | AsyncClient]) -> None:
     with pytest.raises(ConfigError, match=r"tls_ca nowhere\.pem: No such file"):
         client(Config(Address.parse("https://h"), tls=Tls(ca=Path("nowhere.pem"))))
 
 
 @pytest.mark.parametrize("token", ADDRESSES["tokens_taken"])
-def test_a_token_that_every_language_takes_is_taken(token: str) -> None:
+def test_tokens_that_every_language_accepts_are_accepted(token: str) -> None:
     assert Config(token=token).token == token
 
 
 @pytest.mark.parametrize("token", ADDRESSES["tokens_refused"])
-def test_a_token_of_other_characters_is_refused_and_not_shown(token: str) -> None:
+def test_a_token_with_other_characters_is_refused_and_not_printed(token: str) -> None:
     with pytest.raises(ConfigError) as error:
         Config(token=token)
     assert not token or token not in str(error.value)

@@ -10,7 +10,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 import pausewatch as pw
 from pausewatch._io import calls
-from pausewatch._io.durations import LONGEST, in_words, to_nanos
+from pausewatch._io.durations import MAX_DURATION, in_words, to_nanos
 from pausewatch.messages import Incremented
 from pausewatch.v1 import elicitation_service_pb2 as pb
 
@@ -22,21 +22,21 @@ from pausewatch.v1 import elicitation_service_pb2 as pb
         (0.1, 100_000_000),
         (timedelta(days=1, microseconds=1), 86_400_000_001_000),
         (-1, -1_000_000_000),
-        (float("inf"), LONGEST),
-        (-1e300, -LONGEST),
-        (timedelta.max, LONGEST),
+        (float("inf"), MAX_DURATION),
+        (-1e300, -MAX_DURATION),
+        (timedelta.max, MAX_DURATION),
     ],
 )
 def test_seconds_and_timedeltas_are_lengths(given: pw.Seconds, nanos: int) -> None:
     assert to_nanos(given) == nanos
 
 
-def test_nan_is_no_length() -> None:
+def test_nan_is_not_a_length() -> None:
     with pytest.raises(ValueError, match="NaN"):
         to_nanos(float("nan"))
 
 
-def test_lengths_are_told_in_seconds() -> None:
+def test_lengths_are_printed_in_seconds() -> None:
     assert (in_words(to_nanos(30)), in_words(to_nanos(0.25))) == ("30 s", "0.25 s")
 
 
@@ -44,7 +44,7 @@ def test_lengths_are_told_in_seconds() -> None:
     ("ttl", "sent"),
     [(1.5, Duration(seconds=1, nanos=500_000_000)), (-1.5, Duration(seconds=-1, nanos=-500_000_000)), (0, Duration())],
 )
-def test_a_ttl_is_sent_as_it_is_for_the_server_to_judge(ttl: float, sent: Duration) -> None:
+def test_a_ttl_is_sent_unchecked(ttl: float, sent: Duration) -> None:
     request = calls.renew("t", "e", ttl=ttl).request
     assert isinstance(request, pb.RenewElicitationRequest)
     assert request.ttl == sent
@@ -68,7 +68,7 @@ def test_a_call_without_a_request_id_gets_a_random_one() -> None:
         (lambda: calls.increment("t", ttl=float("nan")), "ttl"),
     ],
 )
-def test_what_cannot_be_sent_is_an_invalid_field(make: object, field: str) -> None:
+def test_an_unencodable_value_is_an_invalid_field(make: object, field: str) -> None:
     with pytest.raises(pw.InvalidField) as error:
         make()  # type: ignore[operator]
     assert (error.value.field, error.value.reason) == (field, "INVALID_FIELD")
@@ -84,18 +84,18 @@ def test_what_cannot_be_sent_is_an_invalid_field(make: object, field: str) -> No
         ("\ud800", "thread_id is not Unicode text; allowed: UTF-8"),
     ],
 )
-def test_ids_that_no_thread_can_have_are_refused_in_the_servers_words(thread_id: str, problem: str) -> None:
+def test_invalid_thread_ids_are_refused_with_the_servers_wording(thread_id: str, problem: str) -> None:
     with pytest.raises(pw.InvalidField) as error:
         calls.check_thread_id(thread_id)
     assert str(error.value) == problem
 
 
 @pytest.mark.parametrize("thread_id", ["t", "é" * 128, "线程 1", " ", "\u200b\U0001f9ca"])
-def test_other_ids_are_taken(thread_id: str) -> None:
+def test_other_ids_are_accepted(thread_id: str) -> None:
     calls.check_thread_id(thread_id)
 
 
-def test_answers_have_pythons_own_types_whatever_the_server_sends() -> None:
+def test_results_have_python_types_whatever_the_server_sends() -> None:
     state = pw.PauseState.read(
         pb.PauseState(
             paused_total=Duration(seconds=2**62),

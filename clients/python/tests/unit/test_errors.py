@@ -68,7 +68,7 @@ def test_the_type_follows_the_reason(reason: str, kind: type[pw.CallError]) -> N
         (StatusCode.PERMISSION_DENIED, "THREAD_FORBIDDEN", pw.PermissionDenied),
     ],
 )
-def test_who_needs_another_token_is_told_so(code: StatusCode, reason: str, kind: type[pw.CallError]) -> None:
+def test_token_errors_have_their_own_types(code: StatusCode, reason: str, kind: type[pw.CallError]) -> None:
     error = status.read(refused(code, reason), "localhost:7420")
     assert (type(error), error.reason, isinstance(error, pw.TransientError)) == (kind, reason, False)
 
@@ -84,7 +84,7 @@ def test_who_needs_another_token_is_told_so(code: StatusCode, reason: str, kind:
         (error_details_pb2.RetryInfo(retry_delay=Duration(seconds=2**62)), timedelta(seconds=315_576_000_000)),
     ],
 )
-def test_a_limit_is_told_with_its_name_and_when_another_try_may_help(
+def test_a_limit_error_has_its_name_and_retry_delay(
     retry: error_details_pb2.RetryInfo | None, retry_after: timedelta | None
 ) -> None:
     error = status.read(
@@ -100,43 +100,43 @@ def test_a_limit_is_told_with_its_name_and_when_another_try_may_help(
     ("limit", "transient"),
     [("calls-per-second", True), ("calls-per-second-per-caller", True), ("open-elicitations-per-caller", False), ("", False)],
 )
-def test_only_a_limit_of_calls_a_second_is_transient(limit: str, transient: bool) -> None:
+def test_only_a_limit_of_calls_per_second_is_transient(limit: str, transient: bool) -> None:
     error = status.read(Raised(StatusCode.RESOURCE_EXHAUSTED, "", limit_trailers(limit)), "localhost:7420")
     assert (type(error), error.is_transient) == (pw.LimitExceeded, transient)
     assert not isinstance(error, pw.TransientError)
 
 
-def test_every_transient_error_says_so() -> None:
+def test_every_transient_error_is_marked_transient() -> None:
     store = status.read(refused(StatusCode.UNAVAILABLE, "STORE_UNAVAILABLE"), "localhost:7420")
     assert (store.is_transient, pw.Unavailable.of("gone").is_transient) == (True, True)
     assert not status.read(refused(StatusCode.NOT_FOUND, "SOMETHING_NEW"), "localhost:7420").is_transient
 
 
-def test_a_reason_of_another_domain_is_none_of_ours() -> None:
+def test_a_reason_of_another_domain_is_ignored() -> None:
     error = status.read(refused(StatusCode.NOT_FOUND, "ELICITATION_EXPIRED", "example.com"), "localhost:7420")
     assert (type(error), error.reason, str(error)) == (pw.CallError, None, "in words")
 
 
-def test_a_field_is_told_with_what_is_allowed() -> None:
+def test_a_field_error_says_what_is_allowed() -> None:
     error = status.read(refused(StatusCode.INVALID_ARGUMENT, "INVALID_FIELD"), "localhost:7420")
     assert isinstance(error, pw.InvalidField)
     assert (error.field, error.description, str(error)) == ("ttl", "ttl is 1 ms; allowed: 1 s", "ttl is 1 ms; allowed: 1 s")
 
 
 @pytest.mark.parametrize("code", [StatusCode.UNKNOWN, StatusCode.INTERNAL, StatusCode.CANCELLED, StatusCode.UNAVAILABLE])
-def test_a_connection_that_breaks_is_unavailable_whatever_its_code(code: StatusCode) -> None:
+def test_a_lost_connection_is_unavailable_whatever_its_code(code: StatusCode) -> None:
     error = status.read(Raised(code, "Stream removed", []), "localhost:7420")
     assert type(error) is pw.Unavailable
     assert error.code is StatusCode.UNAVAILABLE
     assert re.fullmatch("localhost:7420: (connection lost: )?Stream removed", str(error))
 
 
-def test_what_a_server_answered_is_no_broken_connection() -> None:
+def test_an_answer_of_a_server_is_not_a_lost_connection() -> None:
     error = status.read(Raised(StatusCode.INTERNAL, "its own words", [("date", "now")]), "localhost:7420")
     assert (type(error), str(error)) == (pw.CallError, "its own words")
 
 
-def test_details_that_cannot_be_read_are_none() -> None:
+def test_undecodable_details_are_ignored() -> None:
     error = status.read(Raised(StatusCode.NOT_FOUND, "", [("grpc-status-details-bin", b"\xff\xff")]), "localhost:7420")
     assert (type(error), error.reason, str(error)) == (pw.CallError, None, "NOT_FOUND")
 
@@ -146,6 +146,6 @@ def test_an_error_survives_pickling() -> None:
     assert (type(error), error.field, str(error)) == (pw.InvalidField, "thread_id", "thread_id is empty")
 
 
-def test_transient_errors_are_told_apart_from_timeouts_of_a_block() -> None:
+def test_transient_errors_differ_from_timeouts_of_a_block() -> None:
     assert issubclass(pw.DeadlineExceeded, pw.TransientError)
     assert not issubclass(pw.DeadlineExceeded, TimeoutError), "or it would look as if a pausable timeout had expired"

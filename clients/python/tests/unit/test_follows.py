@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pausewatch._stopwatch.follows import Follow
 from pausewatch._stopwatch.meter import Meter
-from pausewatch._stopwatch.paused_time import Joined
+from pausewatch._stopwatch.paused_time import JoinBaseline
 
 
 class Clock:
@@ -12,9 +12,9 @@ class Clock:
 
     def __init__(self, paused_time: int) -> None:
         self.paused = paused_time
-        self.joined = Joined()
+        self.joined = JoinBaseline()
 
-    def join(self, now: int) -> tuple[int, Joined]:
+    def join(self, now: int) -> tuple[int, JoinBaseline]:
         return self.paused, self.joined
 
     def paused_time(self, now: int) -> int:
@@ -36,7 +36,7 @@ class Joining:
         self.meter.resume(now, self._use(now, paused_time))
 
     def place(self, now: int, paused_time: int) -> None:
-        self.clock.joined.place = (now, paused_time)
+        self.clock.joined.value = (now, paused_time)
 
     def charged(self, now: int, paused_time: int) -> int:
         self.clock.paused = paused_time
@@ -48,7 +48,7 @@ class Joining:
         return self.follow.paused_time(now)
 
 
-def test_g1_a_place_found_late_moves_what_is_charged_by_no_more_than_the_time_since() -> None:
+def test_g1_a_late_baseline_changes_the_charged_time_by_at_most_the_time_since_the_join() -> None:
     # 2 s since it joined; it was assumed to stand at 50 s all the time.
     for paused_time, charged in [(0, 2), (50, 2), (51, 1), (900, 0)]:
         joining = Joining(1, 50)
@@ -57,7 +57,7 @@ def test_g1_a_place_found_late_moves_what_is_charged_by_no_more_than_the_time_si
         assert joining.charged(5, paused_time + 1) == charged + 1, paused_time
 
 
-def test_g3_a_place_found_late_counts_from_the_join_whatever_pauses_of_its_own_there_were_since() -> None:
+def test_g3_a_late_baseline_counts_from_the_join_despite_own_pauses() -> None:
     # A pause of its own from 5 s to 6 s, and the place at 7 s.
     for paused_time, charged in [(50, 6), (54, 2), (900, 0)]:
         joining = Joining(0, 50)
@@ -68,7 +68,7 @@ def test_g3_a_place_found_late_counts_from_the_join_whatever_pauses_of_its_own_t
         assert joining.charged(8, paused_time) == charged + 1, paused_time
 
 
-def test_a_place_found_late_charges_nothing_for_a_pause_of_its_own() -> None:
+def test_a_late_baseline_charges_nothing_for_an_own_pause() -> None:
     # Its thread was assumed to be paused all the time, and was not.
     joining = Joining(0, 50)
     joining.pause(1, 51)

@@ -1,4 +1,4 @@
-"""What a program is told of the link of its stopwatches, on a moved clock: a disconnect grace of 30 s."""
+"""The link changes that are reported to a program, on a manual clock: a disconnect grace of 30 s."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from support.stopwatch_stage import LOST, Stage
 import pausewatch as pw
 
 
-def told(stage: Stage) -> list[tuple[pw.LinkState, float | None, pw.CallError | None]]:
+def reported(stage: Stage) -> list[tuple[pw.LinkState, float | None, pw.CallError | None]]:
     return [(link.state, link.since, link.error) for link in stage.links]
 
 
-def test_connected_cut_off_and_the_end_of_the_grace_are_told_once_each(caplog: pytest.LogCaptureFixture) -> None:
+def test_connect_disconnect_and_the_end_of_the_grace_are_reported_once_each(caplog: pytest.LogCaptureFixture) -> None:
     stage = Stage()
     stage.linked(limit=None)
     stage.move_to(5)
@@ -23,18 +23,18 @@ def test_connected_cut_off_and_the_end_of_the_grace_are_told_once_each(caplog: p
         stage.move_to(34)
         connected = (pw.LinkState.CONNECTED, None, None)
         lost_at = stage.links[1].since
-        assert told(stage) == [connected, (pw.LinkState.DISCONNECTED, lost_at, LOST)]
+        assert reported(stage) == [connected, (pw.LinkState.DISCONNECTED, lost_at, LOST)]
         stage.move_to(36)
-        assert told(stage)[2:] == [(pw.LinkState.GRACE_SPENT, lost_at, LOST)]
+        assert reported(stage)[2:] == [(pw.LinkState.GRACE_SPENT, lost_at, LOST)]
         stage.reconnect(40)
         stage.connected = True
         stage.stream.state("t", 1)
         stage.stream.complete()
-    assert told(stage)[3:] == [connected]
+    assert reported(stage)[3:] == [connected]
     assert [record.levelname for record in caplog.records] == ["WARNING", "WARNING", "INFO"]
 
 
-def test_a_link_that_is_back_within_the_grace_does_not_spend_it() -> None:
+def test_a_reconnect_within_the_grace_does_not_spend_it() -> None:
     stage = Stage()
     stage.linked(limit=None)
     stage.disconnect()
@@ -48,7 +48,7 @@ def test_a_link_that_is_back_within_the_grace_does_not_spend_it() -> None:
     assert states.count(pw.LinkState.CONNECTED) == 2
 
 
-def test_a_closed_client_tells_nothing() -> None:
+def test_a_closed_client_reports_nothing() -> None:
     stage = Stage()
     stage.linked(limit=None)
     stage.disconnect()

@@ -8,7 +8,7 @@ from support.stopwatch_stage import Stage, elapsed
 import pausewatch as pw
 
 
-def test_a_pause_of_the_thread_does_not_extend_it_and_nobody_is_asked() -> None:
+def test_a_pause_of_the_thread_does_not_extend_it_and_no_confirmation_is_requested() -> None:
     stage = Stage()
     ticking = stage.linked(max_wall=60)
     stage.move_to(4)
@@ -20,7 +20,7 @@ def test_a_pause_of_the_thread_does_not_extend_it_and_nobody_is_asked() -> None:
     assert stage.runtime.calls == []
 
 
-def test_nor_does_a_pause_of_its_own() -> None:
+def test_an_own_pause_does_not_extend_it() -> None:
     stage = Stage()
     ticking = stage.linked(max_wall=60)
     ticking.pause()
@@ -28,7 +28,7 @@ def test_nor_does_a_pause_of_its_own() -> None:
     assert (stage.expiries(), ticking.ended_by) == ([60], pw.EndedBy.MAX_WALL)
 
 
-def test_nor_does_a_coordinator_that_cannot_be_asked() -> None:
+def test_an_unreachable_coordinator_does_not_extend_it() -> None:
     for lost in (False, True):
         stage = Stage()
         ticking = stage.linked(max_wall=12)
@@ -49,7 +49,7 @@ def test_the_limit_ends_it_when_that_is_earlier() -> None:
     assert (stage.expiries(), ticking.ended_by) == ([10], pw.EndedBy.LIMIT)
 
 
-def test_it_ends_one_without_a_limit_and_not_one_that_was_stopped() -> None:
+def test_it_ends_a_stopwatch_without_a_limit_and_not_a_stopped_one() -> None:
     stage = Stage()
     unlimited, stopped = stage.linked(limit=None, max_wall=60), stage.start(max_wall=60)
     stopped.stop()

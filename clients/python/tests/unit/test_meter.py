@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from support.vectors import Json, cases, nanos, only
 
-from pausewatch._io.durations import LONGEST
+from pausewatch._io.durations import MAX_DURATION
 from pausewatch._stopwatch.meter import Meter
 
 
@@ -26,7 +26,7 @@ def test_vectors(case: Json) -> None:
             assert readings[reading](now, paused_time) == nanos(expected), (reading, step)
 
 
-def test_less_paused_time_than_was_assumed_is_charged_during_a_pause_of_its_own_too() -> None:
+def test_a_downward_correction_is_charged_during_an_own_pause_too() -> None:
     meter = Meter(10, 0, 0)
     meter.settle(5, 4)
     meter.pause(5, 4)
@@ -34,9 +34,9 @@ def test_less_paused_time_than_was_assumed_is_charged_during_a_pause_of_its_own_
 
 
 def test_huge_values_and_one_resume_too_many_are_harmless() -> None:
-    meter = Meter(LONGEST, 0, 0)
-    assert meter.charged(0, LONGEST) == 0
-    meter.resume(1, LONGEST)
-    assert meter.remaining(2, LONGEST) == LONGEST - 2
+    meter = Meter(MAX_DURATION, 0, 0)
+    assert meter.charged(0, MAX_DURATION) == 0
+    meter.resume(1, MAX_DURATION)
+    assert meter.remaining(2, MAX_DURATION) == MAX_DURATION - 2
     unlimited = Meter(None, 0, 0)
     assert (unlimited.remaining(9, 0), unlimited.left(9, 0), unlimited.elapsed(9, 0)) == (None, None, 9)

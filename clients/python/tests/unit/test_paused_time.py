@@ -38,7 +38,7 @@ def test_vectors(case: Json) -> None:
             assert {"paused_ms": tracker.paused_time(at) / 1e6, "paused": tracker.is_paused(at)} == step["expect"], step
 
 
-def test_waiters_look_again_when_a_pause_ends_and_when_an_assumption_begins_or_is_corrected() -> None:
+def test_waiters_check_again_when_a_pause_ends_and_when_an_assumption_begins_or_is_corrected() -> None:
     tracker = started()
     assert apply(tracker, 0, 1, paused=False, total=0), "it was cut off until then"
     assert not tracker.disconnect(10, 10), "nobody waits for the resume of a running thread"
@@ -49,16 +49,16 @@ def test_waiters_look_again_when_a_pause_ends_and_when_an_assumption_begins_or_i
     assert apply(tracker, 50, 4, paused=False, total=34)
 
 
-def test_who_joins_gets_its_place_with_the_next_state() -> None:
+def test_a_join_gets_its_baseline_with_the_next_state() -> None:
     tracker = started()
     apply(tracker, 0, 1, paused=False, total=0)
     tracker.disconnect(10, 10)
     paused_time, joined = tracker.join(15)
-    assert (paused_time, joined.place) == (0, None)
+    assert (paused_time, joined.value) == (0, None)
     apply(tracker, 20, 3, paused=False, total=10)
-    assert joined.place == (20, 10)
+    assert joined.value == (20, 10)
     _, later = tracker.join(21)
-    assert later.place is None, "who joins later waits for a state of its own, though the link seems to be up"
+    assert later.value is None, "who joins later waits for a state of its own, though the link seems to be up"
 
 
 def test_g1_a_pause_counts_until_the_last_join_before_the_link_was_known_to_be_dead() -> None:

@@ -18,7 +18,7 @@ def times(*paused_times: int) -> dict[str, int]:
     return {str(number): paused_time for number, paused_time in enumerate(paused_times)}
 
 
-def test_a_thread_alone_counts_as_it_says_also_when_that_is_corrected() -> None:
+def test_a_single_thread_counts_exactly_also_after_a_correction() -> None:
     union = of(0, 0)
     for now, paused_time in [(5, 3), (6, 2), (7, 7), (7, 9), (8, -1)]:
         assert union.total(now, times(paused_time)) == paused_time
@@ -40,7 +40,7 @@ def test_g3_pauses_that_overlap_count_once() -> None:
     ("missed", "counts"),
     [((4, 5), 9), ((8, 7), 10), ((0, 6), 6), ((0, 0), 0), ((10, 10), 10), ((12, 1), 12), ((-3, 0), 0), ((-3, 5), 2 + 3)],
 )
-def test_g1_of_a_gap_as_much_counts_as_is_possible(missed: tuple[int, int], counts: int) -> None:
+def test_g1_a_gap_counts_as_the_largest_possible_union(missed: tuple[int, int], counts: int) -> None:
     # From 10 to 20, of which only the paused times are known afterwards.
     union = of(0, 0, 0)
     union.settle(10, times(10, 0))
@@ -49,7 +49,7 @@ def test_g1_of_a_gap_as_much_counts_as_is_possible(missed: tuple[int, int], coun
     assert union.total(30, times(10 + missed[0], missed[1])) == 10 + counts
 
 
-def test_a_thread_that_is_removed_counts_until_then_and_one_that_is_added_from_then() -> None:
+def test_removed_threads_count_until_their_removal_and_added_ones_from_their_addition() -> None:
     union = of(0, 0, 0)
     union.settle(10, times(0, 0))
     union.remove("1", 6)
@@ -61,7 +61,7 @@ def test_a_thread_that_is_removed_counts_until_then_and_one_that_is_added_from_t
     assert union.total(30, {"0": 2, "2": 1_011}) == 19
 
 
-def test_what_is_settled_out_of_turn_changes_nothing() -> None:
+def test_settling_before_the_mark_changes_nothing() -> None:
     union = of(0, 0, 0)
     union.settle(20, times(10, 0))
     union.settle(15, times(5, 0))

@@ -10,11 +10,11 @@ from pausewatch._watch.pending import Pending
 LOST = pw.Unavailable.of("connection lost")
 
 
-def told(thread_id: str, revision: int, gap: bool = False, changed: bool = True) -> pw.State:
+def state_event(thread_id: str, revision: int, gap: bool = False, changed: bool = True) -> pw.State:
     return pw.State(state(thread_id, revision), gap, changed)
 
 
-def broken(*thread_ids: str) -> pw.Disconnected:
+def disconnected(*thread_ids: str) -> pw.Disconnected:
     return pw.Disconnected(frozenset(thread_ids), LOST)
 
 
@@ -29,34 +29,38 @@ def read(*events: pw.Event) -> list[pw.Event]:
     return taken
 
 
-def test_of_each_thread_the_latest_state_waits_in_the_place_of_the_first() -> None:
-    events = (told("a", 1), told("b", 1), told("a", 2), told("a", 3))
-    assert read(*events) == [told("a", 3), told("b", 1)]
+def test_the_latest_state_of_a_thread_replaces_the_first_in_its_place() -> None:
+    events = (state_event("a", 1), state_event("b", 1), state_event("a", 2), state_event("a", 3))
+    assert read(*events) == [state_event("a", 3), state_event("b", 1)]
 
 
-def test_a_gap_and_a_change_are_not_lost_with_the_state_that_had_them() -> None:
-    assert read(told("a", 1, gap=True), told("a", 2)) == [told("a", 2, gap=True)]
-    assert read(told("a", 2), told("a", 2, gap=True, changed=False)) == [told("a", 2, gap=True)]
+def test_gap_and_changed_survive_the_replacement_of_a_state() -> None:
+    assert read(state_event("a", 1, gap=True), state_event("a", 2)) == [state_event("a", 2, gap=True)]
+    assert read(state_event("a", 2), state_event("a", 2, gap=True, changed=False)) == [state_event("a", 2, gap=True)]
 
 
 def test_a_snapshot_stays_behind_its_states() -> None:
     complete = pw.SnapshotComplete()
-    assert read(told("a", 1), complete, told("b", 1), told("a", 2)) == [told("a", 2), complete, told("b", 1)]
+    assert read(state_event("a", 1), complete, state_event("b", 1), state_event("a", 2)) == [
+        state_event("a", 2),
+        complete,
+        state_event("b", 1),
+    ]
 
 
-def test_a_break_takes_back_that_everything_was_told() -> None:
+def test_a_disconnect_removes_a_pending_snapshot_complete() -> None:
     complete = pw.SnapshotComplete()
-    events = (told("a", 1), complete, broken("a"), told("a", 1, True, False), complete)
-    assert read(*events) == [broken("a"), told("a", 1, gap=True), complete]
+    events = (state_event("a", 1), complete, disconnected("a"), state_event("a", 1, True, False), complete)
+    assert read(*events) == [disconnected("a"), state_event("a", 1, gap=True), complete]
 
 
-def test_breaks_are_told_as_one() -> None:
-    events = (broken("a"), told("a", 1, True), broken("b"))
-    assert read(*events) == [told("a", 1, True), broken("a", "b")]
+def test_pending_disconnects_are_merged() -> None:
+    events = (disconnected("a"), state_event("a", 1, True), disconnected("b"))
+    assert read(*events) == [state_event("a", 1, True), disconnected("a", "b")]
 
 
-def test_g7_what_waits_is_bounded_by_the_threads() -> None:
+def test_g7_pending_events_are_bounded_by_the_threads() -> None:
     flood: list[pw.Event] = []
     for revision in range(1_000):
-        flood += [told("a", revision, True), told("b", revision), pw.SnapshotComplete(), broken("a", "b")]
+        flood += [state_event("a", revision, True), state_event("b", revision), pw.SnapshotComplete(), disconnected("a", "b")]
     assert len(read(*flood)) == 3

@@ -21,20 +21,20 @@ class Unread:
             self.stream.state(thread_ids[number % len(thread_ids)] if thread_ids else f"t{number}", number)
 
 
-def test_g7_beyond_the_backlog_the_stream_of_everything_is_not_read() -> None:
+def test_g7_beyond_the_backlog_a_stream_of_all_threads_is_not_read() -> None:
     unread = Unread()
-    assert unread.stream.held
+    assert unread.stream.reading_stopped
     unread.reading.take()
-    assert not unread.stream.held
+    assert not unread.stream.reading_stopped
     unread.stream.state("one more", BACKLOG)
-    assert unread.stream.held
+    assert unread.stream.reading_stopped
 
 
 def test_a_watch_of_some_threads_is_bounded_by_them() -> None:
-    assert not Unread("a", "b").stream.held
+    assert not Unread("a", "b").stream.reading_stopped
 
 
-def test_a_slow_reader_does_not_break_its_own_stream() -> None:
+def test_a_slow_reader_does_not_disconnect_its_own_stream() -> None:
     unread = Unread()
     unread.runtime.move_to(300)
     assert unread.runtime.streams == [unread.stream]
@@ -45,17 +45,17 @@ def test_a_slow_reader_does_not_break_its_own_stream() -> None:
     assert unread.runtime.streams == [], "read, it is silent for 30 s"
 
 
-def test_a_stream_that_is_opened_again_meanwhile_is_not_read_either() -> None:
+def test_a_stream_that_is_reopened_beyond_the_backlog_is_not_read_either() -> None:
     unread = Unread()
     unread.stream.end(pw.Unavailable.of("connection lost"))
     unread.runtime.move_to(unread.runtime.seconds + 7)
     [stream] = unread.runtime.streams
-    assert stream.held
+    assert stream.reading_stopped
     unread.runtime.move_to(300)
     assert unread.runtime.streams == [stream], "and its first message is not waited for"
     unread.reading.take()
     unread.reading.take()
-    assert not stream.held
+    assert not stream.reading_stopped
     unread.runtime.move_to(305)
     assert unread.runtime.streams == []
 

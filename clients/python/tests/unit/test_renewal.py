@@ -24,12 +24,12 @@ class Held:
 
     def __init__(self, ttl: float = 30) -> None:
         self.runtime = FakeRuntime()
-        self.told: list[pw.Lease] = []
+        self.reported: list[pw.Lease] = []
         record = LeaseRecord(round(ttl * SECOND), self.runtime.now(), self.runtime.now())
         self.renewal = Renewal(self.runtime, ELICITATION, ttl, record, 5 * SECOND, self._changed)
 
     def _changed(self) -> None:
-        self.told.append(self.renewal.lease())
+        self.reported.append(self.renewal.lease())
 
 
 ANSWERS: dict[str, object] = {
@@ -62,7 +62,7 @@ def refused(kind: type[pw.CallError]) -> pw.CallError:
     return kind(pw.Status(StatusCode.NOT_FOUND, "gone"))
 
 
-def test_it_is_overdue_after_a_ttl_without_renewal_and_held_again_when_one_gets_through() -> None:
+def test_it_is_overdue_after_a_ttl_without_renewal_and_held_again_after_one() -> None:
     held = Held()
     held.runtime.move_to(10)
     held.runtime.calls[0].answer(LOST)
@@ -70,21 +70,21 @@ def test_it_is_overdue_after_a_ttl_without_renewal_and_held_again_when_one_gets_
     assert held.renewal.lease() is pw.Lease.HELD
     held.runtime.move_to(30)
     assert held.renewal.lease() is pw.Lease.OVERDUE
-    assert held.told[-1] is pw.Lease.OVERDUE, "who waits for it is told, though the renewal is still under way"
+    assert held.reported[-1] is pw.Lease.OVERDUE, "who waits for it is reported, though the renewal is still under way"
     held.runtime.calls[0].answer(ELICITATION)
-    assert held.told[-1] is held.renewal.lease() is pw.Lease.HELD
+    assert held.reported[-1] is held.renewal.lease() is pw.Lease.HELD
     held.runtime.move_to(59.9)
     assert held.renewal.lease() is pw.Lease.HELD, "counted from the answer"
 
 
-def test_after_a_renewal_too_who_waits_is_told_that_it_is_overdue() -> None:
+def test_waiters_are_notified_of_an_overdue_lease_after_a_renewal_too() -> None:
     held = Held()
     held.runtime.move_to(10)
     held.runtime.calls[0].answer(ELICITATION)
     held.runtime.move_to(39.9)
-    assert pw.Lease.OVERDUE not in held.told
+    assert pw.Lease.OVERDUE not in held.reported
     held.runtime.move_to(40)
-    assert held.told[-1] is pw.Lease.OVERDUE
+    assert held.reported[-1] is pw.Lease.OVERDUE
 
 
 @pytest.mark.parametrize(
@@ -95,17 +95,17 @@ def test_after_a_renewal_too_who_waits_is_told_that_it_is_overdue() -> None:
         (pw.ElicitationUnknown, pw.Lease.UNKNOWN),
     ],
 )
-def test_it_ends_when_the_server_says_so_and_is_renewed_no_more(error: type[pw.CallError], lease: pw.Lease) -> None:
+def test_it_ends_when_the_server_reports_it_and_is_not_renewed_any_more(error: type[pw.CallError], lease: pw.Lease) -> None:
     held = Held()
     held.runtime.move_to(10)
     held.runtime.calls[0].answer(refused(error))
-    assert held.told[-1] is lease
+    assert held.reported[-1] is lease
     held.runtime.move_to(1_000)
     assert (held.runtime.calls, held.runtime.timers, held.renewal.lease()) == ([], 0, lease)
 
 
 @pytest.mark.parametrize(("retry_after", "wait"), [(2, 2), (3_600, 10)])
-def test_too_many_calls_a_second_are_waited_for_but_not_until_the_lease_ends(retry_after: float, wait: float) -> None:
+def test_the_rate_limit_delay_of_a_renewal_ends_before_the_lease(retry_after: float, wait: float) -> None:
     held = Held()
     held.runtime.move_to(10)
     limit = {"limit": "calls-per-second"}
@@ -118,7 +118,7 @@ def test_too_many_calls_a_second_are_waited_for_but_not_until_the_lease_ends(ret
     assert held.renewal.lease() is pw.Lease.HELD
 
 
-def test_stopped_it_leaves_nothing_under_way() -> None:
+def test_a_stopped_renewal_leaves_no_call_or_timer() -> None:
     held = Held()
     held.runtime.move_to(10)
     held.renewal.stop(pw.Lease.RELEASED)

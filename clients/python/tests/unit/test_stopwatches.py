@@ -8,11 +8,11 @@ from support.stopwatch_stage import LOST, Stage, elapsed
 from pausewatch.v1 import elicitation_service_pb2 as pb
 
 
-def test_g1_it_expires_when_the_coordinator_asked_after_its_time_says_that_the_thread_runs() -> None:
+def test_g1_it_expires_when_a_confirmation_after_its_time_says_that_the_thread_runs() -> None:
     stage = Stage()
     ticking = stage.linked()
     stage.move_to(9.999)
-    assert stage.asked == []
+    assert stage.confirming == []
     stage.move_to(10)
     assert not ticking.is_expired
     stage.answer(wire_state("t", 1))
@@ -22,7 +22,7 @@ def test_g1_it_expires_when_the_coordinator_asked_after_its_time_says_that_the_t
     assert elapsed(ticking) == 10, "what it shows stays"
 
 
-def test_g1_it_stands_still_when_the_answer_says_that_the_thread_is_paused() -> None:
+def test_g1_it_stands_still_when_the_confirmation_says_that_the_thread_is_paused() -> None:
     stage = Stage()
     ticking = stage.linked()
     stage.move_to(10)
@@ -34,7 +34,7 @@ def test_g1_it_stands_still_when_the_answer_says_that_the_thread_is_paused() -> 
     assert stage.expiries() == [500]
 
 
-def test_g1_a_question_that_began_before_its_time_ran_out_does_not_count() -> None:
+def test_g1_a_confirmation_sent_before_its_time_ran_out_does_not_count() -> None:
     stage = Stage()
     early, late = stage.linked(), stage.start(limit=10.5)
     stage.move_to(10.5)
@@ -46,7 +46,7 @@ def test_g1_a_question_that_began_before_its_time_ran_out_does_not_count() -> No
     assert late.is_expired
 
 
-def test_stopwatches_of_a_thread_share_one_question() -> None:
+def test_stopwatches_of_a_thread_share_one_confirmation() -> None:
     stage = Stage()
     for _ in range(100):
         stage.linked() if not stage.runtime.streams else stage.start()
@@ -55,7 +55,7 @@ def test_stopwatches_of_a_thread_share_one_question() -> None:
     assert len(stage.expiries()) == 100
 
 
-def test_g3_a_pause_is_not_charged_and_wakes_nobody() -> None:
+def test_g3_a_pause_is_not_charged_and_wakes_no_stopwatch() -> None:
     stage = Stage()
     ticking = stage.linked()
     stage.move_to(3)
@@ -66,13 +66,13 @@ def test_g3_a_pause_is_not_charged_and_wakes_nobody() -> None:
     assert (ticking.is_paused, elapsed(ticking)) == (True, 3)
     stage.stream.state("t", 3, total=47)
     stage.move_to(56.999)
-    assert not stage.asked
+    assert not stage.confirming
     stage.move_to(57)
     stage.answer(wire_state("t", 3, total=47))
     assert stage.expiries() == [57]
 
 
-def test_a_late_joiner_of_a_paused_thread_starts_paused_and_is_credited_nothing_of_before() -> None:
+def test_a_stopwatch_that_joins_a_paused_thread_starts_paused_without_earlier_credit() -> None:
     stage = Stage()
     stage.linked(limit=None)
     stage.stream.state("t", 2, count=1)
@@ -85,7 +85,7 @@ def test_a_late_joiner_of_a_paused_thread_starts_paused_and_is_credited_nothing_
     assert (elapsed(late), late.is_paused) == (5, False)
 
 
-def test_own_pauses_nest_and_overlap_with_the_threads() -> None:
+def test_own_pauses_nest_and_overlap_with_those_of_the_thread() -> None:
     stage = Stage()
     ticking = stage.linked()
     ticking.pause()
@@ -99,13 +99,13 @@ def test_own_pauses_nest_and_overlap_with_the_threads() -> None:
     assert (ticking.is_paused, elapsed(ticking)) == (True, 0)
     stage.stream.state("t", 3, total=4)
     stage.move_to(18.999)
-    assert (ticking.is_paused, stage.asked) == (False, [])
+    assert (ticking.is_paused, stage.confirming) == (False, [])
     stage.move_to(19)
     stage.answer(wire_state("t", 3, total=4))
     assert stage.expiries() == [19]
 
 
-def test_a_pause_of_its_own_keeps_it_from_expiring_on_an_answer() -> None:
+def test_an_own_pause_prevents_expiry_on_a_confirmation() -> None:
     stage = Stage()
     ticking = stage.linked()
     stage.move_to(10)
@@ -118,7 +118,7 @@ def test_a_pause_of_its_own_keeps_it_from_expiring_on_an_answer() -> None:
     assert ticking.is_expired
 
 
-def test_g3_a_pause_within_a_break_is_credited_when_the_link_is_back() -> None:
+def test_g3_a_pause_during_a_disconnect_is_credited_after_the_reconnect() -> None:
     stage = Stage()
     ticking = stage.linked()
     stage.move_to(1)
@@ -137,7 +137,7 @@ def test_g3_a_pause_within_a_break_is_credited_when_the_link_is_back() -> None:
     assert stage.expiries() == [14]
 
 
-def test_g1_cut_off_it_waits_for_the_link_before_it_expires() -> None:
+def test_g1_while_disconnected_it_waits_for_the_link_before_it_expires() -> None:
     stage = Stage()
     ticking = stage.linked()
     stage.move_to(1)
@@ -145,7 +145,7 @@ def test_g1_cut_off_it_waits_for_the_link_before_it_expires() -> None:
     stage.move_to(10)
     for lost_at in (11, 14):
         stage.reconnect(lost_at)
-        assert stage.asked == ["t"], "before the set"
+        assert stage.confirming == ["t"], "before the set"
         stage.disconnect()
         assert not ticking.is_expired
     stage.reconnect(stage.runtime.seconds)
@@ -154,7 +154,7 @@ def test_g1_cut_off_it_waits_for_the_link_before_it_expires() -> None:
     assert (ticking.is_expired, ticking.is_paused) == (False, True)
 
 
-def test_g2_cut_off_for_longer_than_its_grace_it_expires() -> None:
+def test_g2_disconnected_for_longer_than_its_grace_it_expires() -> None:
     stage = Stage()
     stage.linked()
     stage.move_to(1)
@@ -171,7 +171,7 @@ def test_g2_cut_off_for_longer_than_its_grace_it_expires() -> None:
     assert stage.runtime.streams == [], "and nobody hurries any more"
 
 
-def test_g1_after_the_coordinator_is_back_a_question_is_asked_within_200_ms() -> None:
+def test_g1_after_the_coordinator_is_back_a_confirmation_is_requested_within_200_ms() -> None:
     stage = Stage()
     stage.linked()
     stage.move_to(1)
@@ -182,23 +182,23 @@ def test_g1_after_the_coordinator_is_back_a_question_is_asked_within_200_ms() ->
         now = stage.runtime.seconds
         stage.disconnect()
         stage.reconnect(now)
-        assert stage.asked == ["t"]
+        assert stage.confirming == ["t"]
         assert stage.runtime.seconds <= now + 0.21
 
 
-def test_g1_a_forbidden_question_is_not_repeated_and_the_grace_decides() -> None:
+def test_g1_a_forbidden_confirmation_is_not_repeated_and_the_grace_decides() -> None:
     stage = Stage(grace=2)
     stage.linked()
     stage.move_to(10)
     stage.stream.refuse(pb.Refusal(code=7, reason="THREAD_FORBIDDEN", thread_ids=["t"]))
-    assert stage.asked == []
+    assert stage.confirming == []
     stage.move_to(11.9)
     assert (stage.ended, len(stage.stream.sent)) == ([], 2)
     stage.move_to(12)
     assert stage.expiries() == [12]
 
 
-def test_g1_a_limit_on_questions_is_waited_for() -> None:
+def test_g1_a_limit_on_confirmations_is_waited_for() -> None:
     stage = Stage()
     stage.linked()
     stage.move_to(10)
@@ -207,13 +207,13 @@ def test_g1_a_limit_on_questions_is_waited_for() -> None:
     stream = stage.stream
     stream.refuse(refusal)
     stage.move_to(12.9)
-    assert (stage.asked, stage.stream) == ([], stream), "the link is not dead"
+    assert (stage.confirming, stage.stream) == ([], stream), "the link is not dead"
     stage.move_to(13)
     stage.answer(wire_state("t", 1))
     assert stage.expiries() == [13]
 
 
-def test_g2_a_question_that_is_never_answered_holds_it_up_for_the_grace_only() -> None:
+def test_g2_an_unanswered_confirmation_delays_it_by_the_grace_only() -> None:
     stage = Stage(grace=2)
     stage.linked()
     stage.move_to(11.999)
@@ -222,7 +222,7 @@ def test_g2_a_question_that_is_never_answered_holds_it_up_for_the_grace_only() -
     assert stage.expiries() == [12]
 
 
-def test_g1_however_short_the_grace_a_question_gets_its_time() -> None:
+def test_g1_a_confirmation_gets_its_time_however_short_the_grace() -> None:
     stage = Stage(grace=0)
     ticking = stage.linked()
     stage.move_to(10.2)
@@ -233,7 +233,7 @@ def test_g1_however_short_the_grace_a_question_gets_its_time() -> None:
     assert not ticking.is_expired
 
 
-def test_g1_a_question_that_began_late_gets_its_time_too() -> None:
+def test_g1_a_confirmation_that_was_sent_late_gets_its_time_too() -> None:
     stage = Stage(grace=0)
     stage.linked()
     late = stage.start(limit=10.1)
@@ -245,7 +245,7 @@ def test_g1_a_question_that_began_late_gets_its_time_too() -> None:
     assert not late.is_expired
 
 
-def test_g2_questions_that_hang_are_asked_again_and_end() -> None:
+def test_g2_hanging_confirmations_are_requested_again_and_end() -> None:
     stage = Stage(grace=0)
     stage.linked()
     stage.start(limit=10.1)
@@ -255,7 +255,7 @@ def test_g2_questions_that_hang_are_asked_again_and_end() -> None:
     assert 10.35 <= late <= 10.7, "250 ms after its own question, on the next stream"
 
 
-def test_less_pause_than_was_assumed_is_noticed_at_once() -> None:
+def test_a_shorter_pause_than_assumed_is_noticed_at_once() -> None:
     stage = Stage()
     stage.linked()
     stage.stream.state("t", 2, count=1)
@@ -264,10 +264,10 @@ def test_less_pause_than_was_assumed_is_noticed_at_once() -> None:
     stage.reconnect(53)
     stage.stream.state("t", 3, total=21)
     stage.stream.complete()
-    assert stage.asked == ["t"], "its time ran out at 31"
+    assert stage.confirming == ["t"], "its time ran out at 31"
 
 
-def test_g1_a_pause_of_its_own_is_not_charged_when_its_thread_was_not_paused_after_all() -> None:
+def test_g1_an_own_pause_is_not_charged_if_its_thread_was_not_paused_after_all() -> None:
     stage = Stage()
     stage.linked()
     stage.stream.state("t", 2, count=1)
@@ -285,7 +285,7 @@ def test_g1_a_pause_of_its_own_is_not_charged_when_its_thread_was_not_paused_aft
     assert elapsed(late) == stage.runtime.seconds - 10
 
 
-def test_who_joins_while_cut_off_spends_no_paused_time_of_before() -> None:
+def test_a_stopwatch_that_joins_while_disconnected_uses_no_earlier_paused_time() -> None:
     stage = Stage()
     stage.linked(limit=None)
     stage.move_to(10)
@@ -298,7 +298,7 @@ def test_who_joins_while_cut_off_spends_no_paused_time_of_before() -> None:
     assert elapsed(late) == 5, "of the 6 s, none is left over for later"
 
 
-def test_g1_who_joins_while_cut_off_is_not_charged_what_was_assumed_before() -> None:
+def test_g1_a_stopwatch_that_joins_while_disconnected_is_not_charged_earlier_assumptions() -> None:
     stage = Stage()
     old = stage.linked(limit=None)
     stage.stream.state("t", 2, count=1)
@@ -316,11 +316,11 @@ def test_g1_who_joins_while_cut_off_is_not_charged_what_was_assumed_before() -> 
     assert stage.expiries() == [30]
 
 
-def test_g1_who_joins_on_a_dead_link_is_not_charged_what_was_assumed_before() -> None:
+def test_g1_a_stopwatch_that_joins_on_a_dead_link_is_not_charged_earlier_assumptions() -> None:
     stage = Stage()
     stage.linked(limit=None)
     stage.stream.state("t", 2, count=1)
-    # It resumes after 1 s, which nobody is told, and nobody is told that the link is dead.
+    # It resumes after 1 s. Neither the resume nor the dead link is noticed.
     stage.move_to(9)
     late = stage.start()
     assert (late.is_linked, late.is_paused) == (True, True)
@@ -335,7 +335,7 @@ def test_g1_who_joins_on_a_dead_link_is_not_charged_what_was_assumed_before() ->
     assert stage.expiries() == [19]
 
 
-def test_g2_paused_and_then_cut_off_it_runs_on_after_the_grace() -> None:
+def test_g2_paused_and_then_disconnected_it_continues_after_the_grace() -> None:
     stage = Stage()
     ticking = stage.linked()
     stage.stream.state("t", 2, count=1)
@@ -349,14 +349,14 @@ def test_g2_paused_and_then_cut_off_it_runs_on_after_the_grace() -> None:
     assert elapsed(ticking) == 5
 
 
-def test_without_a_limit_it_never_expires_and_nobody_is_asked() -> None:
+def test_without_a_limit_it_never_expires_and_no_confirmation_is_requested() -> None:
     stage = Stage()
     ticking = stage.linked(limit=None)
     stage.move_to(86_400)
     assert (ticking.is_expired, ticking.remaining(), elapsed(ticking)) == (False, None, 86_400)
 
 
-def test_a_limit_of_nothing_is_confirmed_too() -> None:
+def test_a_limit_of_zero_is_confirmed_too() -> None:
     for limit in (0, -5):
         stage = Stage()
         stage.start(limit=limit)
@@ -367,7 +367,7 @@ def test_a_limit_of_nothing_is_confirmed_too() -> None:
         assert stage.ended == []
 
 
-def test_stopped_it_does_not_expire_and_its_thread_lingers() -> None:
+def test_a_stopped_stopwatch_does_not_expire_and_its_thread_lingers() -> None:
     stage = Stage()
     ticking = stage.linked()
     stage.move_to(4)
@@ -399,7 +399,7 @@ def test_a_thousand_threads_share_one_stream() -> None:
     assert [len(request.add) for request in stream.sent] == [1, 500, 499]
 
 
-def test_a_thousand_that_run_out_together_share_three_questions() -> None:
+def test_a_thousand_that_run_out_together_share_three_confirmations() -> None:
     stage = Stage()
     for number in range(1_000):
         stage.start(f"thread-{number}")
@@ -407,13 +407,13 @@ def test_a_thousand_that_run_out_together_share_three_questions() -> None:
     while stream.request is not None:
         stream.complete()
     stage.move_to(10)
-    while stage.asked:
-        stage.answer(*(wire_state(thread_id, 1) for thread_id in stage.asked))
+    while stage.confirming:
+        stage.answer(*(wire_state(thread_id, 1) for thread_id in stage.confirming))
     assert stage.expiries() == [10] * 1_000
     assert [len(request.confirm) for request in stream.sent if request.confirm] == [1, 500, 499]
 
 
-def test_g2_a_pause_that_was_cut_off_leaves_the_question_nothing_of_the_grace() -> None:
+def test_g2_an_unconfirmed_pause_leaves_the_confirmation_nothing_of_the_grace() -> None:
     stage = Stage(grace=5)
     stage.linked(limit=3)
     stage.move_to(1)
@@ -424,7 +424,7 @@ def test_g2_a_pause_that_was_cut_off_leaves_the_question_nothing_of_the_grace() 
     assert stage.expiries() == [9.25], "1 s, the pause until 7, its other 2 s, and the least time of a question"
 
 
-def test_g2_of_a_link_that_died_in_silence_the_grace_counts_from_the_last_message() -> None:
+def test_g2_the_grace_of_a_silent_dead_link_counts_from_the_last_message() -> None:
     stage = Stage(grace=20)
     stage.linked(limit=3)
     stage.move_to(1)

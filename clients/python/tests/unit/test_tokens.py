@@ -37,8 +37,8 @@ def json_web_token(claims: object) -> str:
         ("e30.+.c2ln", 60),
     ],
 )
-def test_a_token_is_asked_for_again_after_two_thirds_of_its_rest(token: str, seconds: int) -> None:
-    assert tokens.ask_again_after(token, 1_000.0) == seconds * SECOND
+def test_a_token_is_renewed_after_two_thirds_of_its_remaining_lifetime(token: str, seconds: int) -> None:
+    assert tokens.renewal_delay(token, 1_000.0) == seconds * SECOND
 
 
 def test_a_source_that_fails_is_unauthenticated() -> None:
@@ -47,12 +47,12 @@ def test_a_source_that_fails_is_unauthenticated() -> None:
 
     for source in (fails, lambda: "", lambda: "two words"):
         with pytest.raises(pw.Unauthenticated, match="no token: "):
-            tokens.ask(source)
+            tokens.current_token(source)
     with pw.Client(Config(token_source=fails)) as client, pytest.raises(pw.Unauthenticated, match="no such vault"):
         client.get_pause_state("t")
 
 
-def test_a_token_file_is_read_each_time_and_is_of_its_own_layer(tmp_path: Path) -> None:
+def test_a_token_file_is_read_each_time_and_belongs_to_its_layer(tmp_path: Path) -> None:
     path = tmp_path / "token"
     environ = {"PAUSEWATCH_TOKEN_FILE": str(path)}
     source = Config.load(environ=environ).token_source
@@ -71,7 +71,7 @@ def test_a_token_file_is_read_each_time_and_is_of_its_own_layer(tmp_path: Path) 
         Config.load(environ=environ, address="example.com:1")
 
 
-def test_the_stream_of_a_watch_gets_the_next_token_in_place() -> None:
+def test_an_open_stream_gets_the_next_token() -> None:
     stage = Stage()
     stage.runtime.token = "first"
     ticking = stage.linked(limit=1_000)

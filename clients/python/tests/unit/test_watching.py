@@ -7,7 +7,7 @@ from support.fake_runtime import FakeRuntime, Stream
 import pausewatch as pw
 from pausewatch._io.durations import SECOND
 from pausewatch._io.route import Route
-from pausewatch._watch.requests import MOST_IDS
+from pausewatch._watch.requests import MAX_IDS
 from pausewatch._watch.watching import Watching
 from pausewatch.v1 import elicitation_service_pb2 as pb
 
@@ -25,13 +25,13 @@ def limited() -> pb.Refusal:
 
 
 class Watcher:
-    """A watch, and what it has told."""
+    """A watch, and what it has reported."""
 
     def __init__(self, *thread_ids: str, everything: bool = False, elicitations: bool = False) -> None:
         self.runtime = FakeRuntime()
-        self.told: list[pw.Event] = []
+        self.reported: list[pw.Event] = []
         setup = pb.WatchRequest(all_threads=everything, include_elicitations=elicitations)
-        self.watching = Watching(self.runtime, 5 * SECOND, self.told.append, setup=setup)
+        self.watching = Watching(self.runtime, 5 * SECOND, self.reported.append, setup=setup)
         self.add(*thread_ids)
 
     @property
@@ -62,12 +62,12 @@ class Watcher:
         while not self.runtime.streams:
             self.runtime.move_to(self.runtime.seconds + 0.01)
 
-    def tell(self) -> list[tuple[object, ...]]:
-        """What has been told since, in short."""
-        told = self.told.copy()
-        self.told.clear()
+    def take_reported(self) -> list[tuple[object, ...]]:
+        """The events since the last call, in short."""
+        reported = self.reported.copy()
+        self.reported.clear()
         short: list[tuple[object, ...]] = []
-        for event in told:
+        for event in reported:
             match event:
                 case pw.State(state, gap, changed):
                     short.append((state.thread_id, state.revision, gap, changed))
@@ -78,33 +78,33 @@ class Watcher:
         return short
 
 
-def test_it_tells_each_thread_then_that_it_is_complete_then_changes() -> None:
+def test_it_reports_every_thread_then_snapshot_complete_then_changes() -> None:
     watcher = Watcher("a", "b", "a")
     assert watcher.sent == [(["a", "b"], [])]
     watcher.serve()
-    assert watcher.tell() == [("a", 1, True, True), ("b", 1, True, True), ("complete",)]
+    assert watcher.take_reported() == [("a", 1, True, True), ("b", 1, True, True), ("complete",)]
     watcher.stream.state("a", 2)
     watcher.stream.state("a", 2)
-    assert watcher.tell() == [("a", 2, False, True)], "and nothing twice"
+    assert watcher.take_reported() == [("a", 2, False, True)], "and nothing twice"
 
 
-def test_a_break_is_told_once_and_the_first_state_after_it_has_a_gap() -> None:
+def test_a_disconnect_is_reported_once_and_the_first_state_after_it_has_a_gap() -> None:
     watcher = Watcher("a", "b")
     watcher.serve()
-    watcher.tell()
+    watcher.take_reported()
     watcher.stream.end(LOST)
-    assert watcher.tell() == [("disconnected", "a", "b")]
+    assert watcher.take_reported() == [("disconnected", "a", "b")]
     watcher.reconnect()
     watcher.stream.end(LOST)
     watcher.reconnect()
-    assert watcher.tell() == []
+    assert watcher.take_reported() == []
     watcher.stream.state("a", 1)
     watcher.stream.state("b", 4)
     watcher.stream.complete()
-    assert watcher.tell() == [("a", 1, True, False), ("b", 4, True, True), ("complete",)]
+    assert watcher.take_reported() == [("a", 1, True, False), ("b", 4, True, True), ("complete",)]
 
 
-def test_after_a_break_the_whole_set_is_sent_on_a_connection_of_its_own() -> None:
+def test_after_a_disconnect_the_whole_set_is_sent_on_a_new_connection() -> None:
     watcher = Watcher("a")
     assert not watcher.stream.own_connection
     watcher.serve()
@@ -116,7 +116,7 @@ def test_after_a_break_the_whole_set_is_sent_on_a_connection_of_its_own() -> Non
     assert watcher.sent == [(["a", "b", "c"], [])]
 
 
-def test_pauses_between_attempts_grow_and_begin_anew_after_an_answer() -> None:
+def test_retry_delays_grow_and_are_reset_by_an_answer() -> None:
     watcher = Watcher("a")
     for longest in (0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6, 6, 6):
         watcher.stream.end(LOST)
@@ -130,7 +130,7 @@ def test_pauses_between_attempts_grow_and_begin_anew_after_an_answer() -> None:
     assert len(watcher.runtime.streams) == 1
 
 
-def test_silence_of_30_s_is_a_break_and_a_heartbeat_is_none() -> None:
+def test_silence_of_30_s_is_a_disconnect_and_heartbeats_prevent_it() -> None:
     watcher = Watcher("a")
     watcher.serve()
     first = watcher.stream
@@ -138,42 +138,42 @@ def test_silence_of_30_s_is_a_break_and_a_heartbeat_is_none() -> None:
     watcher.stream.heartbeat()
     watcher.runtime.move_to(58)
     assert watcher.stream is first
-    watcher.tell()
+    watcher.take_reported()
     watcher.runtime.move_to(59)
     assert watcher.runtime.streams == []
-    [event] = watcher.told
+    [event] = watcher.reported
     assert isinstance(event, pw.Disconnected)
     assert str(event.error) == "the watch was silent for 30 s"
 
 
-def test_a_first_answer_that_does_not_come_within_the_deadline_is_a_break() -> None:
+def test_a_first_answer_after_the_deadline_is_a_disconnect() -> None:
     watcher = Watcher("a")
     watcher.runtime.move_to(5)
-    assert watcher.tell() == [("disconnected", "a")]
+    assert watcher.take_reported() == [("disconnected", "a")]
 
 
-def test_a_question_without_an_answer_on_a_silent_stream_is_asked_on_another() -> None:
+def test_an_unanswered_confirmation_on_a_silent_stream_is_requested_on_another() -> None:
     watcher = Watcher("a")
     watcher.serve()
     watcher.runtime.move_to(1)
-    for patience, first in ((0.25, True), (2, False), (2, False)):
+    for timeout, first in ((0.25, True), (2, False), (2, False)):
         stream, now = watcher.stream, watcher.runtime.seconds
-        watcher.watching.ask("a", watcher.runtime.now()) if first else None
+        watcher.watching.confirm("a", watcher.runtime.now()) if first else None
         assert list(stream.sent[-1].confirm) == ["a"], "before the set"
-        watcher.runtime.move_to(now + patience - 0.001)
+        watcher.runtime.move_to(now + timeout - 0.001)
         assert watcher.stream is stream
-        watcher.runtime.move_to(now + patience)
+        watcher.runtime.move_to(now + timeout)
         assert watcher.runtime.streams == []
         while not watcher.runtime.streams:
             watcher.runtime.move_to(watcher.runtime.seconds + 0.001)
-        assert watcher.runtime.seconds <= now + patience + 0.2
+        assert watcher.runtime.seconds <= now + timeout + 0.2
 
 
-def test_a_question_on_a_stream_that_is_not_silent_waits() -> None:
+def test_a_confirmation_on_a_stream_that_is_not_silent_waits() -> None:
     watcher = Watcher("a")
     watcher.serve()
     stream = watcher.stream
-    watcher.watching.ask("a", watcher.runtime.now())
+    watcher.watching.confirm("a", watcher.runtime.now())
     for step in range(1, 20):
         watcher.runtime.move_to(step / 5)
         stream.state("a", 1 + step)
@@ -181,23 +181,23 @@ def test_a_question_on_a_stream_that_is_not_silent_waits() -> None:
     assert len(stream.sent) == 2, "one question"
 
 
-def test_a_question_shortens_the_pause_before_the_next_stream() -> None:
+def test_a_confirmation_shortens_the_retry_delay() -> None:
     watcher = Watcher("a")
     for _ in range(8):
         watcher.stream.end(LOST)
         watcher.reconnect()
     watcher.stream.end(LOST)
     now = watcher.runtime.seconds
-    watcher.watching.ask("a", watcher.runtime.now())
+    watcher.watching.confirm("a", watcher.runtime.now())
     watcher.runtime.move_to(now + 0.2)
     assert len(watcher.runtime.streams) == 1
-    watcher.watching.forget_question("a")
+    watcher.watching.cancel_confirmation("a")
     watcher.stream.end(LOST)
     watcher.runtime.move_to(watcher.runtime.seconds + 2.9)
     assert watcher.runtime.streams == []
 
 
-def test_what_is_added_and_removed_meanwhile_shares_the_next_request() -> None:
+def test_changes_during_a_request_share_the_next_one() -> None:
     watcher = Watcher("a")
     for thread_id in "bcd":
         watcher.add(thread_id)
@@ -205,32 +205,32 @@ def test_what_is_added_and_removed_meanwhile_shares_the_next_request() -> None:
     watcher.watching.remove("c")
     watcher.serve()
     assert watcher.sent == [(["a"], []), (["b", "d"], ["a"])]
-    assert watcher.tell() == [], "not complete: b and d are to come"
+    assert watcher.take_reported() == [], "not complete: b and d are to come"
     watcher.serve()
-    assert watcher.tell() == [("b", 1, True, True), ("d", 1, True, True), ("complete",)]
+    assert watcher.take_reported() == [("b", 1, True, True), ("d", 1, True, True), ("complete",)]
 
 
-def test_what_is_removed_and_added_again_gets_its_state() -> None:
+def test_a_thread_that_is_removed_and_added_again_gets_its_state() -> None:
     watcher = Watcher("a", "b")
     watcher.serve()
-    watcher.tell()
+    watcher.take_reported()
     watcher.add("c")
     watcher.watching.remove("a")
     watcher.add("a")
     watcher.serve()
     watcher.serve(revision=2)
     assert watcher.sent[1:] == [(["c"], []), (["a"], [])]
-    assert watcher.tell() == [("c", 1, True, True), ("a", 2, True, True), ("complete",)]
+    assert watcher.take_reported() == [("c", 1, True, True), ("a", 2, True, True), ("complete",)]
 
 
 def test_a_large_set_is_sent_in_requests_of_500_ids_one_after_the_other() -> None:
-    watcher = Watcher(*map(str, range(2 * MOST_IDS + 5)))
+    watcher = Watcher(*map(str, range(2 * MAX_IDS + 5)))
     for sent in (1, 2, 3):
         assert len(watcher.stream.sent) == sent
-        assert ("complete",) not in watcher.tell()
+        assert ("complete",) not in watcher.take_reported()
         watcher.serve()
-    assert [len(request.add) for request in watcher.stream.sent] == [MOST_IDS, MOST_IDS, 5]
-    assert watcher.tell()[-1] == ("complete",)
+    assert [len(request.add) for request in watcher.stream.sent] == [MAX_IDS, MAX_IDS, 5]
+    assert watcher.take_reported()[-1] == ("complete",)
 
 
 def test_a_set_that_becomes_empty_needs_no_stream() -> None:
@@ -244,37 +244,37 @@ def test_a_set_that_becomes_empty_needs_no_stream() -> None:
     assert watcher.sent == [(["c"], [])]
 
 
-def test_a_forbidden_thread_is_told_and_the_others_go_on() -> None:
+def test_a_forbidden_thread_is_reported_and_the_others_continue() -> None:
     watcher = Watcher("a", "no", "b")
     watcher.stream.refuse(forbidden("no"))
-    [event] = watcher.told
+    [event] = watcher.reported
     assert isinstance(event, pw.Disconnected)
     assert isinstance(event.error, pw.PermissionDenied)
-    assert watcher.tell() == [("disconnected", "no")]
+    assert watcher.take_reported() == [("disconnected", "no")]
     assert watcher.sent[1:] == [(["a", "b"], [])]
     watcher.serve()
-    assert watcher.tell() == [("a", 1, True, True), ("b", 1, True, True), ("complete",)]
+    assert watcher.take_reported() == [("a", 1, True, True), ("b", 1, True, True), ("complete",)]
     watcher.stream.end(LOST)
-    assert watcher.tell() == [("disconnected", "a", "b")]
+    assert watcher.take_reported() == [("disconnected", "a", "b")]
     watcher.reconnect()
     assert watcher.sent == [(["a", "no", "b"], [])], "the next server may allow it"
 
 
-def test_where_all_threads_are_forbidden_nothing_is_complete() -> None:
+def test_no_snapshot_is_complete_if_all_threads_are_forbidden() -> None:
     watcher = Watcher("no")
     watcher.stream.refuse(forbidden("no"))
-    assert watcher.tell() == [("disconnected", "no")]
+    assert watcher.take_reported() == [("disconnected", "no")]
     assert len(watcher.stream.sent) == 1
 
 
-def test_what_a_limit_refuses_is_sent_again_in_time_and_delays_no_question() -> None:
+def test_a_request_refused_by_a_limit_is_sent_again_and_delays_no_confirmation() -> None:
     watcher = Watcher("a")
     watcher.serve()
-    watcher.tell()
+    watcher.take_reported()
     watcher.add("b")
     watcher.stream.refuse(limited())
-    assert watcher.tell() == [("disconnected", "b")]
-    watcher.watching.ask("a", watcher.runtime.now())
+    assert watcher.take_reported() == [("disconnected", "b")]
+    watcher.watching.confirm("a", watcher.runtime.now())
     assert watcher.stream.request is not None
     assert list(watcher.stream.request.confirm) == ["a"]
     watcher.stream.complete()
@@ -282,10 +282,10 @@ def test_what_a_limit_refuses_is_sent_again_in_time_and_delays_no_question() -> 
     assert watcher.stream.request is None
     watcher.runtime.move_to(3)
     watcher.serve()
-    assert watcher.tell() == [("b", 1, True, True), ("complete",)]
+    assert watcher.take_reported() == [("b", 1, True, True), ("complete",)]
 
 
-def test_a_watch_of_everything_tells_the_paused_ones_and_then_any_change() -> None:
+def test_a_watch_of_all_threads_reports_paused_ones_and_then_every_change() -> None:
     watcher = Watcher(everything=True, elicitations=True)
     [request] = watcher.stream.sent
     assert (request.all_threads, request.include_elicitations, list(request.add)) == (True, True, [])
@@ -294,7 +294,7 @@ def test_a_watch_of_everything_tells_the_paused_ones_and_then_any_change() -> No
     watcher.stream.state("new", 6, count=1)
     watcher.stream.state("new", 7)
     watcher.stream.state("new", 8, count=1)
-    assert watcher.tell() == [
+    assert watcher.take_reported() == [
         ("paused", 5, True, True),
         ("complete",),
         ("new", 6, False, True),
@@ -303,13 +303,13 @@ def test_a_watch_of_everything_tells_the_paused_ones_and_then_any_change() -> No
     ]
 
 
-def test_of_everything_what_was_paused_before_a_break_is_added() -> None:
+def test_a_watch_of_all_threads_adds_those_that_were_paused_before_a_disconnect() -> None:
     watcher = Watcher(everything=True)
     for thread_id in ("a", "b", "c"):
         watcher.stream.state(thread_id, 1, count=1)
     watcher.stream.complete()
     watcher.stream.state("b", 2)
-    watcher.tell()
+    watcher.take_reported()
     watcher.stream.end(LOST)
     watcher.reconnect()
     [request] = watcher.stream.sent
@@ -318,7 +318,7 @@ def test_of_everything_what_was_paused_before_a_break_is_added() -> None:
     watcher.stream.state("c", 1, count=1)
     watcher.stream.state("d", 1, count=1)
     watcher.stream.complete()
-    assert watcher.tell() == [
+    assert watcher.take_reported() == [
         ("disconnected",),
         ("a", 3, True, True),
         ("c", 1, True, False),
@@ -327,42 +327,42 @@ def test_of_everything_what_was_paused_before_a_break_is_added() -> None:
     ]
 
 
-def test_of_everything_a_thread_that_is_forbidden_since_is_left_out() -> None:
+def test_a_watch_of_all_threads_excludes_newly_forbidden_threads() -> None:
     watcher = Watcher(everything=True)
     watcher.stream.state("a", 1, count=1)
     watcher.stream.complete()
     watcher.stream.end(LOST)
     watcher.reconnect()
-    watcher.tell()
+    watcher.take_reported()
     watcher.stream.refuse(forbidden("a"))
     watcher.reconnect()
     assert [(request.all_threads, list(request.add)) for request in watcher.stream.sent] == [(True, [])]
     watcher.stream.complete()
-    assert watcher.tell() == [("complete",)]
+    assert watcher.take_reported() == [("complete",)]
 
 
-def test_what_only_a_first_request_may_say_is_said_on_another_stream_after_a_refusal() -> None:
+def test_a_refused_first_request_with_options_reopens_the_stream() -> None:
     watcher = Watcher("a", "no", elicitations=True)
     watcher.stream.refuse(forbidden("no"))
-    assert watcher.tell() == [("disconnected", "no"), ("disconnected", "a")]
+    assert watcher.take_reported() == [("disconnected", "no"), ("disconnected", "a")]
     watcher.reconnect()
     [request] = watcher.stream.sent
     assert (request.include_elicitations, list(request.add)) == (True, ["a"])
     watcher.serve()
-    assert watcher.tell() == [("a", 1, True, True), ("complete",)]
+    assert watcher.take_reported() == [("a", 1, True, True), ("complete",)]
 
 
-def test_a_limit_on_a_watch_of_everything_is_waited_for() -> None:
+def test_a_limit_on_a_watch_of_all_threads_is_waited_for() -> None:
     watcher = Watcher(everything=True)
     watcher.stream.refuse(limited())
-    assert watcher.tell() == [("disconnected",)]
+    assert watcher.take_reported() == [("disconnected",)]
     watcher.runtime.move_to(2.9)
     assert watcher.runtime.streams == []
     watcher.reconnect()
     assert [request.all_threads for request in watcher.stream.sent] == [True]
 
 
-def test_closed_it_leaves_nothing_under_way() -> None:
+def test_a_closed_watch_leaves_no_stream_or_timer() -> None:
     for watcher in (Watcher("a"), Watcher(everything=True)):
         watcher.stream.refuse(limited())
         watcher.watching.close()
@@ -374,31 +374,31 @@ def test_a_state_of_another_epoch_is_a_change_whatever_its_revision() -> None:
     watcher.serve(revision=5)
     watcher.stream.end(LOST)
     watcher.reconnect()
-    watcher.tell()
+    watcher.take_reported()
     watcher.stream.state("a", 5, epoch=2)
     watcher.stream.complete()
-    assert watcher.tell() == [("a", 5, True, True), ("complete",)]
+    assert watcher.take_reported() == [("a", 5, True, True), ("complete",)]
 
 
-def test_two_and_a_half_intervals_of_the_server_are_a_break() -> None:
+def test_silence_of_two_and_a_half_intervals_is_a_disconnect() -> None:
     watcher = Watcher("t")
     watcher.serve()
     beat = pb.WatchResponse(heartbeat=pb.Heartbeat())
     beat.heartbeat.interval.FromSeconds(1)
     watcher.runtime.move_to(1)
-    watcher.stream.heard(beat)
-    watcher.tell()
+    watcher.stream.on_message(beat)
+    watcher.take_reported()
     watcher.runtime.move_to(3.4)
-    assert watcher.tell() == []
+    assert watcher.take_reported() == []
     watcher.runtime.move_to(3.6)
-    assert isinstance(watcher.told[0], pw.Disconnected)
-    assert str(watcher.told[0].error) == "the watch was silent for 2.5 s"
+    assert isinstance(watcher.reported[0], pw.Disconnected)
+    assert str(watcher.reported[0].error) == "the watch was silent for 2.5 s"
     # The next server says nothing.
-    watcher.told.clear()
+    watcher.reported.clear()
     watcher.reconnect()
     watcher.serve()
     watcher.runtime.move_to(watcher.runtime.seconds + 29)
-    assert not any(isinstance(event, pw.Disconnected) for event in watcher.told)
+    assert not any(isinstance(event, pw.Disconnected) for event in watcher.reported)
 
 
 def test_streams_of_a_client_that_moved_follow_within_half_a_second() -> None:
@@ -406,14 +406,14 @@ def test_streams_of_a_client_that_moved_follow_within_half_a_second() -> None:
     watcher.serve()
     route = watcher.runtime.route = Route(3, lambda _: "channel", lambda _: None, lambda _: None)
     watcher.watching.close()
-    watcher.watching = Watching(watcher.runtime, 5 * SECOND, watcher.told.append)
+    watcher.watching = Watching(watcher.runtime, 5 * SECOND, watcher.reported.append)
     watcher.add("t")
     watcher.serve()
-    watcher.tell()
+    watcher.take_reported()
     assert route.move_on(0)
-    assert watcher.tell() == [], "not at once"
+    assert watcher.take_reported() == [], "not at once"
     watcher.runtime.move_to(0.51)
-    assert watcher.tell() == [("disconnected", "t")]
+    assert watcher.take_reported() == [("disconnected", "t")]
     assert watcher.stream.moves == 1
     # Without a first message in time it leaves the address, and comes back to the first one only after a lap.
     watcher.runtime.move_to(2.2)

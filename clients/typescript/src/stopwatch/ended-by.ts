@@ -1,2 +1,2 @@
-/** Which limit ended a timeout: that on unpaused time, or that on wall time. */
+/** The limit that ended a timeout: the one on unpaused time, or the one on wall time. */
 export type EndedBy = "limit" | "maxWall";

@@ -1,11 +1,11 @@
 /**
- * Which stopwatch follows which thread; and from the stream to the threads' clocks.
+ * Which stopwatch follows which thread. Passes the events of the stream to the threads' clocks.
  *
  * 1. One stream follows all threads of a follower.
- * 2. A thread is followed for `LINGER_MS` after its last stopwatch left: the next command of the thread starts with exact knowledge and costs
- *    the coordinator nothing.
- * 3. Its stopwatches outlive its client: closed, it stops none of them, and their threads count as running.
- * 4. A follower that has no thread any more says so, and is not used again: its stream is closed.
+ * 2. A thread is followed for `LINGER_MS` after its last stopwatch: the next command of the thread starts with the exact state, and without a
+ *    request to the coordinator.
+ * 3. Stopwatches outlive their client: closing the follower stops none of them, and their threads count as running.
+ * 4. A follower without threads closes its stream, calls `onIdle`, and is not used again.
  */
 import { checkThreadId } from "../fields.js";
 import type { PauseState } from "../messages.js";
@@ -14,7 +14,7 @@ import type { Clock } from "./clock.js";
 import type { LinkListener } from "./link.js";
 import { type Coordinator, ThreadClock } from "./thread.js";
 
-/** How long a thread without stopwatches is still followed. */
+/** How long a thread is followed after its last stopwatch. */
 const LINGER_MS = 30_000;
 
 /** The part of a stream that a follower needs. */
@@ -23,8 +23,8 @@ export type Stream = Coordinator & Pick<WatchStream, "start" | "close" | "add" |
 interface Followed {
   readonly thread: ThreadClock;
   stopwatches: number;
-  /** Ends the wait for the end of its lingering. */
-  stayOn: (() => void) | undefined;
+  /** Cancels the timer that ends the following; `undefined`: it has stopwatches. */
+  cancelRemoval: (() => void) | undefined;
 }
 
 export class Follower {
@@ -36,7 +36,7 @@ export class Follower {
   readonly #threads = new Map<string, Followed>();
   #closed = false;
 
-  /** `open`: makes the stream; `onIdle`: called when the last thread is not followed any more. */
+  /** `open`: opens the stream; `onIdle`: called when no thread is followed any more. */
   constructor(
     open: (listener: Listener) => Stream,
     graceMs: number,
@@ -50,13 +50,13 @@ export class Follower {
       state: (state) => this.#threads.get(state.threadId)?.thread.apply(state),
       confirmed: (states, sentAt) => this.#confirm(states, sentAt),
       complete: () => this.#link.connected(),
-      // A thread that may not be watched was not heard before either: its grace decides.
+      // A thread that may not be watched was not linked before either: its grace decides.
       refused: () => undefined,
-      broken: (error, silentForMs) => {
+      disconnected: (error, silentForMs) => {
         this.#link.disconnected(error, silentForMs);
         for (const { thread } of this.#threads.values()) thread.disconnect(silentForMs);
       },
-      room: () => undefined,
+      capacity: () => undefined,
     });
     this.#graceMs = graceMs;
     this.#clock = clock;
@@ -65,27 +65,27 @@ export class Follower {
   }
 
   /**
-   * Follows a thread. Returns it, and what ends the following.
+   * Follows a thread. Returns its clock, and a function that ends the following.
    *
-   * @throws {InvalidFieldError} No thread can have this id.
+   * @throws {InvalidFieldError} The id is not valid.
    */
   enter(threadId: string): { thread: ThreadClock; leave: () => void } {
     const followed = this.#threads.get(threadId) ?? this.#add(threadId);
-    followed.stayOn?.();
-    followed.stayOn = undefined;
+    followed.cancelRemoval?.();
+    followed.cancelRemoval = undefined;
     followed.stopwatches++;
     return { thread: followed.thread, leave: () => this.#leave(followed) };
   }
 
-  /** Asks and follows no more. Calling it again does nothing. */
+  /** Ends the stream; no thread is followed any more. Calling it again does nothing. */
   close(): void {
     if (this.#closed) return;
     this.#closed = true;
     this.#link.close();
     this.#stream.close();
-    for (const [threadId, { thread, stayOn }] of [...this.#threads]) {
-      if (stayOn !== undefined) {
-        stayOn();
+    for (const [threadId, { thread, cancelRemoval }] of [...this.#threads]) {
+      if (cancelRemoval !== undefined) {
+        cancelRemoval();
         this.#threads.delete(threadId);
       }
       thread.close();
@@ -95,7 +95,7 @@ export class Follower {
   #add(threadId: string): Followed {
     checkThreadId(threadId);
     const thread = new ThreadClock(threadId, this.#stream, this.#graceMs, this.#clock);
-    const followed = { thread, stopwatches: 0, stayOn: undefined };
+    const followed = { thread, stopwatches: 0, cancelRemoval: undefined };
     this.#threads.set(threadId, followed);
     if (this.#closed) thread.close();
     else this.#stream.add(threadId);
@@ -110,7 +110,7 @@ export class Follower {
       this.#threads.delete(threadId);
       return;
     }
-    followed.stayOn = this.#clock.timer(LINGER_MS, () => {
+    followed.cancelRemoval = this.#clock.timer(LINGER_MS, () => {
       this.#threads.delete(threadId);
       this.#stream.remove(threadId);
       if (this.#threads.size > 0) return;

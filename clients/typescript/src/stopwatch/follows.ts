@@ -2,7 +2,7 @@
  * The threads whose pauses stop one stopwatch: its own, and those that it awaits.
  *
  * 1. A thread that is awaited several times is followed once, until the last of these waits ends.
- * 2. The union of their pauses is settled at every change while all of them are heard, and not within a gap: see `PausedUnion`.
+ * 2. The union of their pauses is settled at every change while all threads are linked, but not within a gap: see `PausedUnion`.
  */
 import { PausedUnion } from "./paused-union.js";
 import type { Observer, ThreadClock, Waiter } from "./thread.js";
@@ -11,9 +11,9 @@ import type { Observer, ThreadClock, Waiter } from "./thread.js";
 export class Follow {
   readonly thread: ThreadClock;
   readonly joinedAt: number;
-  /** How many wait for it. */
+  /** How many times it is awaited. */
   awaited = 1;
-  /** The thread's paused time when it joined, as far as is known. */
+  /** The thread's paused time when the stopwatch joined, as far as it is known. */
   #base: number;
   #used = 0;
 
@@ -23,21 +23,21 @@ export class Follow {
     this.#base = thread.pausedTime(now);
   }
 
-  /** How long the thread has been paused since it joined. */
+  /** How long the thread has been paused since the stopwatch joined. */
   pausedTime(now: number): number {
     return this.thread.pausedTime(now) - this.#base;
   }
 
   /**
-   * What was assumed when it joined may have been wrong: neither is time before that charged, nor a pause before it credited. What was used
-   * meanwhile is never charged again: a pause of the stopwatch's own may have been in it.
+   * Corrects the paused time that was assumed at the join, which may have been wrong: no time before the join is charged, and no pause before
+   * the join is credited. Paused time that was used meanwhile is never charged again: a pause of the stopwatch itself may have been in it.
    */
   correct(now: number): void {
     const pausedTime = this.pausedTime(now);
     this.#base += pausedTime - Math.max(Math.min(pausedTime, now - this.joinedAt), this.#used);
   }
 
-  /** The stopwatch has used the paused time of `now`. */
+  /** Notes that the stopwatch has used the paused time of `now`. */
   use(now: number): void {
     this.#used = this.pausedTime(now);
   }
@@ -52,49 +52,49 @@ export class Follows implements Observer {
     this.#union = new PausedUnion(now);
   }
 
-  /** In the order in which they were joined: its own first. */
+  /** All threads, in the order in which they were joined: its own first. */
   get all(): Follow[] {
     return [...this.#follows.values()];
   }
 
-  /** Those that are paused. */
+  /** The threads that are paused. */
   paused(now: number): ThreadClock[] {
     return this.all.map(({ thread }) => thread).filter((thread) => thread.isPaused(now));
   }
 
-  /** Those that are not heard. */
+  /** The threads that are not linked. */
   get unlinked(): ThreadClock[] {
     return this.all.map(({ thread }) => thread).filter((thread) => !thread.linked);
   }
 
-  /** How long any of them has been paused. */
+  /** How long any of the threads has been paused. */
   pausedTime(now: number): number {
     return this.#union.total(now, this.#pausedTimes(now));
   }
 
-  /** The stopwatch has used the paused time of `now`. */
+  /** Notes that the stopwatch has used the paused time of `now`. */
   used(now: number): void {
     for (const follow of this.#follows.values()) follow.use(now);
   }
 
-  /** One of them has changed, or is not heard any more. */
+  /** Corrects the assumptions after a change or a disconnect of one of the threads. */
   correct(now: number): void {
     for (const follow of this.#follows.values()) follow.correct(now);
   }
 
-  /** Until now all were as they are known. */
+  /** Settles the union, if the states of all threads are known until `now`. */
   settle(now: number): void {
     if (this.unlinked.length === 0) this.#union.settle(now, this.#pausedTimes(now));
   }
 
-  /** Whether it is followed already; then one more waits for it. */
-  again(threadId: string): boolean {
+  /** Awaits a thread once more, if it is followed already. Returns whether it is. */
+  awaitAgain(threadId: string): boolean {
     const follow = this.#follows.get(threadId);
     if (follow !== undefined) follow.awaited++;
     return follow !== undefined;
   }
 
-  /** Follows one that is not followed yet. The first is its own. */
+  /** Follows a thread that is not followed yet. The first one is its own. */
   add(thread: ThreadClock, now: number): void {
     this.settle(now);
     thread.observe(this);
@@ -103,7 +103,7 @@ export class Follows implements Observer {
     this.#union.add(thread.threadId, follow.pausedTime(now));
   }
 
-  /** One waits for it no more. Returns the thread when that was the last. */
+  /** Ends one `add` or `awaitAgain`. Returns the thread if that was the last one. */
   remove(threadId: string, now: number): ThreadClock | undefined {
     const follow = this.#follows.get(threadId);
     if (follow === undefined || --follow.awaited > 0) return undefined;
@@ -114,12 +114,12 @@ export class Follows implements Observer {
     return follow.thread;
   }
 
-  /** `waiter` waits for none of them. */
+  /** Removes `waiter` from all threads. */
   leave(waiter: Waiter): void {
     for (const { thread } of this.#follows.values()) thread.leave(waiter);
   }
 
-  /** Observes none of them any more. */
+  /** Stops observing the threads. */
   close(): void {
     for (const { thread } of this.#follows.values()) thread.ignore(this);
   }

@@ -1,26 +1,29 @@
 /**
- * What becomes of the link of a follower, told to the program and logged.
+ * Reports the changes of a follower's link to the program, and logs them.
  *
- * 1. Each change is told once, in order. The first loss counts: one grace is for all threads.
- * 2. A client that is closed tells nothing more.
+ * 1. Each change is reported once, in order. The grace begins with the first disconnect: there is one for all threads.
+ * 2. After the client is closed nothing is reported.
  */
 import type { CallError } from "../errors.js";
 import type { Log } from "../log.js";
 import type { Clock } from "./clock.js";
 
-/** How the timeouts of a client are linked to the coordinator. */
+/** The state of the link between the timeouts of a client and the coordinator. */
 export type Link =
-  /** The state of every thread that is followed is known and up to date. */
+  /** The state of every followed thread is known and up to date. */
   | { readonly state: "connected" }
   /**
-   * Timeouts go on with the last states that are known. `since`: when the connection was lost; if it was silent for 15 s before, when its last
-   * message came.
+   * The state of at least one thread may be out of date: timeouts continue with the last known states. `since`: when the connection was lost;
+   * if it was silent for 15 s before, when its last message arrived.
    */
   | { readonly state: "disconnected"; readonly since: Date; readonly error: CallError }
-  /** Disconnected for longer than the disconnect grace: paused threads count as running, and what runs out expires without a confirmation. */
+  /**
+   * Disconnected for longer than the disconnect grace: paused threads count as running, and timeouts that run out expire without a
+   * confirmation.
+   */
   | { readonly state: "graceSpent"; readonly since: Date; readonly error: CallError };
 
-/** What a follower tells of its link. */
+/** Receives the changes of a follower's link. */
 export interface LinkListener {
   connected(): void;
   disconnected(error: CallError, silentForMs: number): void;
@@ -31,16 +34,16 @@ export class LinkReporter implements LinkListener {
   readonly #graceMs: number;
   readonly #clock: Clock;
   readonly #log: Log;
-  readonly #tell: ((link: Link) => void) | undefined;
+  readonly #onLink: ((link: Link) => void) | undefined;
   #state: Link["state"] | "new" | "closed" = "new";
   #stopTimer: () => void = () => undefined;
 
-  /** `tell`: called soon, and on its own, so that what it throws is the program's. */
-  constructor(graceMs: number, clock: Clock, log: Log, tell: ((link: Link) => void) | undefined) {
+  /** `onLink`: called soon, in a microtask of its own, so that its errors are uncaught errors of the program. */
+  constructor(graceMs: number, clock: Clock, log: Log, onLink: ((link: Link) => void) | undefined) {
     this.#graceMs = graceMs;
     this.#clock = clock;
     this.#log = log;
-    this.#tell = tell;
+    this.#onLink = onLink;
   }
 
   connected(): void {
@@ -71,7 +74,7 @@ export class LinkReporter implements LinkListener {
 
   #become(link: Link): void {
     this.#state = link.state;
-    const tell = this.#tell;
-    if (tell !== undefined) queueMicrotask(() => tell(link));
+    const onLink = this.#onLink;
+    if (onLink !== undefined) queueMicrotask(() => onLink(link));
   }
 }

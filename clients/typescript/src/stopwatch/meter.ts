@@ -1,12 +1,12 @@
 /**
- * What one stopwatch has been charged: wall time, less its threads' paused time, less its own pauses.
+ * The time that one stopwatch has been charged: wall time, less its threads' paused time, less its own pauses.
  *
- * Pure: no clock is read; `now` and the paused time of its threads (`pausedTime`, see `Follows`) are arguments, in milliseconds. What has been
- * charged is kept up to a mark and computed from there, so each operation is a few additions.
+ * Pure: no clock is read; `now` and the paused time of its threads (`pausedTime`, see `Follows`) are arguments, in milliseconds. The charged
+ * time is stored up to a mark and computed from there, so each operation is a few additions.
  *
- * 1. What is charged is never below zero, and what is shown never goes backwards: paused time that arrives late shows as a standstill until it
- *    is used up.
- * 2. Where a pause of the stopwatch's own and one of its thread overlap, the time counts once.
+ * 1. The charged time is never below zero, and the elapsed time never decreases: if paused time is learnt late, the elapsed time stands still
+ *    until that time is made up for.
+ * 2. Where a pause of the stopwatch itself and a pause of its thread overlap, the time is subtracted once.
  */
 export class Meter {
   readonly limit: number;
@@ -14,17 +14,17 @@ export class Meter {
   #charged = 0;
   #mark: number;
   #pausedTimeAtMark = 0;
-  /** Pauses of its own that are open. */
+  /** The number of open pauses of its own. */
   #pauses = 0;
   #shown = 0;
 
-  /** `limit`: Infinity for none. */
+  /** `limit` Infinity: there is no limit. */
   constructor(limit: number, now: number) {
     this.limit = limit;
     this.#mark = now;
   }
 
-  /** Whether it stands still by a pause of its own. */
+  /** Whether a pause of its own is open. */
   get paused(): boolean {
     return this.#pauses > 0;
   }
@@ -34,37 +34,37 @@ export class Meter {
     this.#pauses++;
   }
 
-  /** Ends one of its own pauses; says whether it was the last. */
+  /** Closes one of its own pauses. Returns whether it was the last one. */
   resume(now: number, pausedTime: number): boolean {
     this.settle(now, pausedTime);
     this.#pauses = Math.max(this.#pauses - 1, 0);
     return this.#pauses === 0;
   }
 
-  /** Moves the mark. */
+  /** Moves the mark to `now`. */
   settle(now: number, pausedTime: number): void {
     this.#charged = this.charged(now, pausedTime);
     this.#mark = Math.max(this.#mark, now);
     this.#pausedTimeAtMark = pausedTime;
   }
 
-  /** What has been charged, as exactly as is known now. */
+  /** The charged time, as exactly as it is known now. */
   charged(now: number, pausedTime: number): number {
     const charged = this.#charged + this.#sinceMark(now, pausedTime);
     if (charged >= 0) return charged;
-    // More paused time than time: the rest must not be spent later.
+    // More paused time than wall time: the rest must not be credited later.
     this.#charged = 0;
     this.#mark = Math.max(this.#mark, now);
     this.#pausedTimeAtMark = pausedTime;
     return 0;
   }
 
-  /** What is left of the limit; negative: how far it is beyond. */
+  /** The limit less the charged time; negative beyond the limit. */
   left(now: number, pausedTime: number): number {
     return this.limit - this.charged(now, pausedTime);
   }
 
-  /** What to show as elapsed. */
+  /** The elapsed time to report; never decreases. */
   elapsed(now: number, pausedTime: number): number {
     this.#shown = Math.max(this.#shown, this.charged(now, pausedTime));
     return this.#shown;
@@ -72,10 +72,10 @@ export class Meter {
 
   #sinceMark(now: number, pausedTime: number): number {
     const span = Math.max(now - this.#mark, 0);
-    // Negative when less was paused than had been assumed while cut off.
+    // Negative if the thread was paused for less time than was assumed while disconnected.
     const growth = pausedTime - this.#pausedTimeAtMark;
     if (this.#pauses === 0 || growth > span) return span - growth;
-    // All of `span` is free already; what the thread was paused beyond it was paused before the mark.
+    // The whole span is not charged anyway. Only a correction of the paused time before the mark is.
     return Math.max(-growth, 0);
   }
 }

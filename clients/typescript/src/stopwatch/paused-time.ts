@@ -1,40 +1,40 @@
 /**
  * How long one thread has been paused since this process began to follow it, as far as it knows.
  *
- * The server's `pausedTotalMs` is exact at each state; between states the local clock carries on. So
+ * The server's `pausedTotalMs` is exact at each state; between states the local clock is used. So
  *
- *     pausedTime = pausedTotal - what it was at the beginning     (+ the local time since the state, while paused)
+ *     pausedTime = pausedTotal - pausedTotal at the beginning     (+ the local time since the state, while paused)
  *
- * and a pause that began or ended unseen is in the difference of two totals. Pure: no clock is read; times are milliseconds.
+ * and a pause that began or ended unobserved is in the difference of two totals. Pure: no clock is read; times are milliseconds.
  *
- * 1. Nothing before the beginning is credited, and never more than the time since then. The first state cannot say which part of its total
- *    was before; what may have been after the beginning is credited (the gap until the first state is milliseconds, unless the link was
+ * 1. No time before the beginning is credited, and never more than the time since then. The first state does not say which part of its total
+ *    was before the beginning; all that may have been after it is credited (the first state arrives within milliseconds, unless the link was
  *    down).
- * 2. Cut off, a paused thread counts as paused for `grace`, then as running: the leases that would end its pause cannot be seen. A link
- *    that died in silence was lost with its last message. The next state corrects what was assumed, both ways.
- * 3. Another epoch, or a total or a revision that fell, means that the server lost its state (or forgot an idle thread). The new total has
- *    nothing in common with the old one: the paused time so far stays, and grows by the new total, by the time since the last state at most.
- *    A server without epochs sends 0, which is compared by total and revision.
- * 4. Local time does not run while the machine sleeps, the server's may. Of a pause that spans a sleep the sleep is left out, so that it
- *    cannot pay for time that was charged. A state that was sent before the sleep and came after it does not have it in its total yet, so
- *    that nothing is left out there, but of the next.
+ * 2. After a disconnect, a paused thread counts as paused for `grace`, then as running: leases that end its pause cannot be observed. A link
+ *    that died in silence counts as lost since its last message. The next state corrects the assumption, in both directions.
+ * 3. Another epoch, or a total or a revision that decreased, means that the server lost its state (or forgot an idle thread). The new total is
+ *    not comparable with the old one: the paused time so far is kept, and grows by the new total, but at most by the time since the last
+ *    state. A server without epochs sends epoch 0; then total and revision are compared.
+ * 4. The local clock stands still while the machine sleeps; the server's clock may not. If a pause spans a sleep, the sleep is not credited, so
+ *    that it cannot make up for time that was charged. A state that was sent before the sleep and arrives after it does not have the sleep in
+ *    its total; then the sleep is subtracted from the next total.
  */
 
 import type { Version } from "../version.js";
 
-/** A sleep of the machine shorter than this is noise between two clocks. */
-const SHORTEST_SLEEP = 100;
-/** A state that is on its way for longer has had its connection given up. */
-const LONGEST_WAY = 15_000;
+/** A shorter sleep of the machine is treated as noise between two clocks. */
+const MIN_SLEEP = 100;
+/** The longest time in transit of a state: after it, its connection has been given up. */
+const MAX_TRANSIT_TIME = 15_000;
 
-/** What a state says, as far as it matters here. */
+/** The parts of a state that are used here. */
 export interface Seen {
   readonly version: Version;
   readonly paused: boolean;
   readonly total: number;
 }
 
-/** The moment, and how long the machine has slept until then. */
+/** A moment, and how long the machine has slept until then. */
 export interface Now {
   readonly at: number;
   readonly slept: number;
@@ -44,7 +44,7 @@ interface Last {
   readonly seen: Seen;
   readonly now: Now;
   readonly pausedTime: number;
-  /** What the machine slept before it came and perhaps after it was sent: then it is part of the next total. */
+  /** The sleep before this state arrived that may have been after it was sent: then it is part of the next total. */
   readonly unsettled: number;
 }
 
@@ -52,9 +52,9 @@ export class PausedTimeTracker {
   readonly #began: number;
   readonly #grace: number;
   #last: Last | undefined;
-  /** Since when the thread is not heard. */
+  /** When the watch was disconnected; `undefined`: it is connected. */
   #disconnectedAt: number | undefined;
-  /** When it was closed. Infinity: it was not. */
+  /** When it was closed; Infinity: it is not closed. */
   #closedAt = Number.POSITIVE_INFINITY;
 
   constructor(now: number, grace: number) {
@@ -83,21 +83,21 @@ export class PausedTimeTracker {
       : Math.min(this.#disconnectedAt + this.#grace, this.#closedAt);
   }
 
-  /** How much of the grace the open pause has used, for a stopwatch that joined then: what cannot be confirmed. */
+  /** How much of the grace the open, unconfirmed pause uses, for a stopwatch that joined at `joined`. */
   unconfirmedPause(joined: number): number {
     const since = this.#disconnectedAt;
     if (since === undefined || this.#last?.seen.paused !== true) return 0;
     return Math.max(since + this.#grace - Math.max(since, joined), 0);
   }
 
-  /** The thread has not been heard any more since then. Says whether waiters must look again. */
+  /** Notes that the watch has been disconnected since `since`. Returns whether waiters must check again. */
   disconnect(now: number, since: number): boolean {
     const wasPaused = this.isPaused(now);
     this.#disconnectedAt ??= Math.max(since, this.#last?.now.at ?? since);
     return wasPaused;
   }
 
-  /** Nothing will be heard any more: from now on the thread counts as running. */
+  /** Notes that no more states will arrive: from now on the thread counts as running. */
   close(now: number): void {
     this.disconnect(now, now);
     this.#closedAt = now;
@@ -107,18 +107,18 @@ export class PausedTimeTracker {
     return this.#closedAt < Number.POSITIVE_INFINITY;
   }
 
-  /** Takes a state. Says whether waiters must look again: after a resume, and when what was assumed is corrected. */
+  /** Applies a state. Returns whether waiters must check again: after a resume, and when an assumption is corrected. */
   apply(now: Now, seen: Seen): boolean {
-    const wasAssumed = this.#disconnectedAt !== undefined;
+    const wasDisconnected = this.#disconnectedAt !== undefined;
     const wasPaused = this.isPaused(now.at);
     const { pausedTime: uncapped, unsettled } = this.#pausedTimeAt(now, seen);
     const pausedTime = Math.min(uncapped, Math.max(now.at - this.#began, 0));
     this.#disconnectedAt = undefined;
     this.#last = { seen, now, pausedTime, unsettled: seen.paused ? unsettled : 0 };
-    return wasAssumed || (wasPaused && !seen.paused);
+    return wasDisconnected || (wasPaused && !seen.paused);
   }
 
-  /** What is pausedTime with this state, and what the machine slept that may be in the next total. */
+  /** The paused time with this state, and the sleep of the machine that may be in the next total. */
   #pausedTimeAt(now: Now, seen: Seen): { pausedTime: number; unsettled: number } {
     const last = this.#last;
     if (last === undefined) return { pausedTime: seen.total, unsettled: 0 };
@@ -126,7 +126,7 @@ export class PausedTimeTracker {
       const { credited, unsettled } = awake(last, now, seen.total - last.seen.total);
       return { pausedTime: last.pausedTime + credited, unsettled };
     }
-    // A pause was seen until the disconnect; the new total can be in addition to it.
+    // A pause was observed until the disconnect; the new total can be in addition to it.
     const seenUntil = last.seen.paused ? (this.#disconnectedAt ?? now.at) : last.now.at;
     const since = Math.max(now.at - seenUntil, 0);
     return {
@@ -148,16 +148,16 @@ function isLost(last: Seen, seen: Seen): boolean {
 }
 
 /**
- * The part of `growth`, paused between `last` and `now`, in which this machine was awake; and what it slept that may be in the
- * next total instead.
+ * The part of `growth` (the paused time between `last` and `now`) in which this machine was awake, and the sleep that may be in the next total
+ * instead.
  *
- * Paused when last heard of, the thread was mostly paused all the while: then the growth is as long as the time awake and
- * those sleeps that are in it. The combination that comes closest is chosen.
+ * If the thread was paused in its last state, it was probably paused all the time: then the growth is the time awake plus the sleeps that are
+ * in the total. The closest combination is chosen.
  */
 function awake(last: Last, now: Now, growth: number): { credited: number; unsettled: number } {
   const timeAwake = Math.max(now.at - last.now.at, 0);
   const slept = now.slept - last.now.slept;
-  const fresh = slept < SHORTEST_SLEEP ? 0 : slept;
+  const fresh = slept < MIN_SLEEP ? 0 : slept;
   const old = last.unsettled;
   if (fresh === 0 && old === 0) return { credited: growth, unsettled: 0 };
   if (!last.seen.paused) return { credited: Math.min(growth, timeAwake), unsettled: fresh };
@@ -171,7 +171,7 @@ function awake(last: Last, now: Now, growth: number): { credited: number; unsett
     if (choice.within <= growth && distance(choice.within) < distance(best.within)) best = choice;
   }
   const { within, unsettled } = best;
-  // What was known last may have been on its way for some time, which is in the growth too.
-  const credited = within > 0 ? growth - within : Math.min(growth, timeAwake + LONGEST_WAY);
+  // The last state may have been in transit for some time, which is in the growth too.
+  const credited = within > 0 ? growth - within : Math.min(growth, timeAwake + MAX_TRANSIT_TIME);
   return { credited, unsettled };
 }

@@ -1,11 +1,11 @@
 /**
- * One thread as its stopwatches share it: its paused time, who waits for a change of it, and the confirmation that comes before an expiry.
+ * One thread, shared by its stopwatches: its paused time, the waiters for its changes, and the confirmation before an expiry.
  *
- * 1. A change corrects what its stopwatches have assumed, and wakes none of them. Only a resume, a break and its end wake the waiters, and only
- *    those who wait for the thread; who waits for a timer is not among them.
+ * 1. A change corrects the assumptions of its stopwatches without waking them. Only a resume, a disconnect and a reconnect wake waiters, and
+ *    only those that wait for the thread, not those that wait for a timer.
  * 2. A confirmation counts for a stopwatch only if it was requested after its time ran out: an earlier one may have missed an increment that
  *    was acknowledged since (G1).
- * 3. Who waits for a confirmation looks at every break too: what was requested is lost with the stream.
+ * 3. A disconnect wakes the waiters for a confirmation too: the request is lost with the stream.
  */
 import type { PauseState } from "../messages.js";
 import { versionOf } from "../version.js";
@@ -13,19 +13,19 @@ import type { WatchStream } from "../watch/stream.js";
 import type { Clock } from "./clock.js";
 import { PausedTimeTracker } from "./paused-time.js";
 
-/** How to ask: the part of a stream that a thread needs. */
-export type Coordinator = Pick<WatchStream, "isOpen" | "confirm" | "forget" | "sentAt">;
+/** The part of a stream that requests confirmations. */
+export type Coordinator = Pick<WatchStream, "isOpen" | "confirm" | "cancelConfirmation" | "sentAt">;
 
-/** Who waits to be told that it must look again. */
+/** Is woken to check its state again. */
 export interface Waiter {
-  look(): void;
+  check(): void;
 }
 
-/** Who has assumed something of a thread. */
+/** Has computed with the paused time of a thread. */
 export interface Observer {
-  /** Before a break: until then all was as it is known. After a state: all is as it is known. */
+  /** Called before a disconnect, and after a state is applied: the thread's state is exactly known until `now`. */
   settle(now: number): void;
-  /** After a state or a break. */
+  /** Called after a state or a disconnect. */
   correct(now: number): void;
 }
 
@@ -35,10 +35,10 @@ export class ThreadClock {
   readonly #graceMs: number;
   readonly #clock: Clock;
   readonly #tracker: PausedTimeTracker;
-  /** Told when the thread changes. */
-  readonly #waiting = new Set<Waiter>();
-  /** Told when a confirmation has come, or is lost. */
-  readonly #asking = new Set<Waiter>();
+  /** Woken when the thread resumes or its link changes. */
+  readonly #waitingForChange = new Set<Waiter>();
+  /** Woken when a confirmation arrives or is lost. */
+  readonly #waitingForConfirmation = new Set<Waiter>();
   readonly #observers = new Set<Observer>();
   /** When the latest confirmation was requested. */
   #confirmedSince = Number.NEGATIVE_INFINITY;
@@ -52,14 +52,14 @@ export class ThreadClock {
   }
 
   /**
-   * How long a stopwatch that has run out may wait for an answer. The grace is one budget: a pause that could not be confirmed has used some
-   * of it, since the stopwatch joined.
+   * How long a stopwatch that has run out may wait for a confirmation. The grace is one budget: an unconfirmed pause since the stopwatch joined
+   * has used some of it.
    */
   graceLeftMs(joined: number): number {
     return this.#graceMs - this.#tracker.unconfirmedPause(joined);
   }
 
-  /** The thread's state is known, and the watch is heard. */
+  /** Whether the thread's state is known and its watch is connected. */
   get linked(): boolean {
     return this.#tracker.validUntil === undefined;
   }
@@ -74,52 +74,53 @@ export class ThreadClock {
   }
 
   /**
-   * Until when what is assumed counts, if it cannot be confirmed. Also of a running thread: its paused time is not certain then.
+   * When a pause that cannot be confirmed stops counting; `undefined`: the link is up. Also set for a running thread, whose paused time is not
+   * certain without a link.
    */
   get validUntil(): number | undefined {
     return this.#tracker.validUntil;
   }
 
-  /** The watch has not been heard any more for so long. */
+  /** Notes that the watch is disconnected; its last message arrived `silentForMs` ago. */
   disconnect(silentForMs = 0): void {
     const now = this.#clock.now();
     for (const observer of this.#observers) observer.settle(now - silentForMs);
-    const mustLook = this.#tracker.disconnect(now, now - silentForMs);
+    const mustCheck = this.#tracker.disconnect(now, now - silentForMs);
     for (const observer of this.#observers) observer.correct(now);
-    if (mustLook) wake(this.#waiting);
-    wake(this.#asking);
+    if (mustCheck) wake(this.#waitingForChange);
+    wake(this.#waitingForConfirmation);
   }
 
-  /** Takes a state. */
+  /** Applies a state. */
   apply(state: PauseState): void {
     const now = { at: this.#clock.now(), slept: this.#clock.slept() };
-    // A negative total is no server of ours; it credits nothing.
+    // A coordinator never sends a negative total; it would credit nothing.
     const seen = { version: versionOf(state), paused: state.paused, total: Math.max(state.pausedTotalMs, 0) };
-    const mustLook = this.#tracker.apply(now, seen);
+    const mustCheck = this.#tracker.apply(now, seen);
     for (const observer of this.#observers) observer.correct(now.at);
     for (const observer of this.#observers) observer.settle(now.at);
-    if (mustLook) wake(this.#waiting);
+    if (mustCheck) wake(this.#waitingForChange);
   }
 
-  /** Takes the state that was asked for at `sentAt`. `isWatched`: changes of it will come. */
+  /** Applies a confirmation that was sent at `sentAt`. `isWatched`: whether changes will follow. */
   confirm(state: PauseState, sentAt: number, isWatched: boolean): void {
     this.#confirmedSince = sentAt;
     this.apply(state);
-    if (isWatched) wake(this.#asking);
+    if (isWatched) wake(this.#waitingForConfirmation);
     else this.disconnect();
   }
 
-  /** The client is closed: from now on the thread counts as running, and that needs no confirmation. */
+  /** Notes that the client is closed: from now on the thread counts as running, without a confirmation. */
   close(): void {
     const now = this.#clock.now();
     for (const observer of this.#observers) observer.settle(now);
     this.#tracker.close(now);
     for (const observer of this.#observers) observer.correct(now);
-    wake(this.#waiting);
-    wake(this.#asking);
+    wake(this.#waitingForChange);
+    wake(this.#waitingForConfirmation);
   }
 
-  /** `observer` is told of every change from now on. */
+  /** Calls `observer` at every change from now on. */
   observe(observer: Observer): void {
     this.#observers.add(observer);
   }
@@ -128,32 +129,32 @@ export class ThreadClock {
     this.#observers.delete(observer);
   }
 
-  /** `waiter` looks once, after the next change of the thread that it must know of. */
+  /** Wakes `waiter` once, when the thread resumes or its link changes. */
   await(waiter: Waiter): void {
-    this.#waiting.add(waiter);
+    this.#waitingForChange.add(waiter);
   }
 
-  /** Whether a confirmation has come that was requested at `since` or later, or nobody can be asked any more. */
+  /** Whether a confirmation that was requested at `since` or later has arrived, or the client is closed. */
   isConfirmed(since: number): boolean {
     return this.#tracker.closed || this.#confirmedSince >= since;
   }
 
-  /** Asks for a confirmation of `since` or later; `waiter` looks once, when one has come or is lost. */
+  /** Requests a confirmation at `since` or later, and wakes `waiter` once, when one arrives or is lost. */
   awaitConfirmation(waiter: Waiter, since: number): void {
-    this.#asking.add(waiter);
+    this.#waitingForConfirmation.add(waiter);
     this.coordinator.confirm(this.threadId, since);
   }
 
   leave(waiter: Waiter): void {
-    this.#waiting.delete(waiter);
-    this.#asking.delete(waiter);
-    if (this.#asking.size === 0) this.coordinator.forget(this.threadId);
+    this.#waitingForChange.delete(waiter);
+    this.#waitingForConfirmation.delete(waiter);
+    if (this.#waitingForConfirmation.size === 0) this.coordinator.cancelConfirmation(this.threadId);
   }
 }
 
-/** Each of them once, and not those who begin to wait because of it. */
+/** Wakes each waiter once, except those that begin to wait during this call. */
 function wake(waiters: Set<Waiter>): void {
   const woken = [...waiters];
   waiters.clear();
-  for (const waiter of woken) waiter.look();
+  for (const waiter of woken) waiter.check();
 }

@@ -8,23 +8,25 @@ import type { EndedBy } from "./ended-by.js";
 import type { Follower } from "./follower.js";
 import { Stopwatch } from "./stopwatch.js";
 
-/** What a timeout follows, and how patiently. */
+/** The options of a timeout. */
 export interface TimeoutOptions {
-  /** The thread whose pauses stop the clock. Default: the client's. */
+  /** The thread whose pauses stop the clock. Default: the client's thread. */
   readonly threadId?: string | undefined;
   /**
-   * When it expires at the latest, in milliseconds of wall time: no pause extends that, and the coordinator is not asked. Default: Infinity.
+   * The limit on wall time, in milliseconds: no pause extends it, and the coordinator is not asked before it ends the timeout. Default:
+   * Infinity.
    */
   readonly maxWallMs?: number | undefined;
   /**
-   * Cut off from the coordinator, a pause counts for so long, and a timeout that runs out waits at most so long for the link. Default: 30 s.
+   * How long an unconfirmed pause counts after a disconnect, and how long a timeout that has run out waits for an unreachable coordinator, in
+   * milliseconds. Default: 30 s.
    */
   readonly disconnectGraceMs?: number | undefined;
 }
 
-/** Why the signal of a timeout is aborted. It is named `TimeoutError`, as that of `AbortSignal.timeout` is. */
+/** The reason of the signal of an expired timeout. Its name is `TimeoutError`, as with `AbortSignal.timeout`. */
 export class PausableTimeoutError extends DOMException {
-  /** Which limit it was: `"limit"` on unpaused time, or `"maxWall"` on wall time. */
+  /** The limit that ended the timeout: `"limit"` on unpaused time, or `"maxWall"` on wall time. */
   readonly endedBy: EndedBy;
 
   /** @internal */
@@ -35,21 +37,21 @@ export class PausableTimeoutError extends DOMException {
 }
 
 /**
- * A limit on the time that a command of a thread may take, less the time that the thread is paused, less its own pauses (a moment that is
- * both counts once). Made by `Client.startTimeout`. It runs from its creation.
+ * A limit on the time that a command of a thread may take. It does not count the time in which the thread is paused, and its own pauses; time
+ * in which both are paused is subtracted once. Made by `Client.startTimeout`. It runs from its creation.
  *
- * While the coordinator is heard, that is exact to 5 ms. Cut off, it goes on with the last state; a pause that began or ended meanwhile is
- * credited when the link is back.
+ * While the coordinator is connected, the time is exact to 5 ms. After a disconnect it continues with the last known state; a pause that began
+ * or ended meanwhile is credited after the reconnect.
  *
  * Like `AbortSignal.timeout`, it does not keep the process alive. Dispose of it when the command is done: until then, or until it expires, it
- * takes a little memory and its thread is watched.
+ * uses a little memory and its thread is watched.
  */
 export class PausableTimeout implements Disposable {
   readonly #stopwatch: Stopwatch;
   readonly #limitMs: number;
   readonly #threadId: string;
   readonly #follower: Follower;
-  /** What ends the following of its own thread, and of each one that it awaits. */
+  /** The functions that end the following of its own thread, and of each one that it awaits. */
   readonly #leaves = new Map<string, () => void>();
   readonly #abort = new AbortController();
   #done = false;
@@ -62,7 +64,7 @@ export class PausableTimeout implements Disposable {
     follower: () => Follower,
     clock: Clock,
   ) {
-    // Also what is no number at all.
+    // Also refuses NaN, and values that are not numbers.
     if (!(limitMs >= 0)) throw new RangeError(`a timeout of ${limitMs} ms; allowed: 0 and more`);
     if (!(maxWallMs >= 0)) throw new RangeError(`a maxWallMs of ${maxWallMs} ms; allowed: 0 and more`);
     if (threadId === undefined) {
@@ -81,50 +83,50 @@ export class PausableTimeout implements Disposable {
   }
 
   /**
-   * Aborted when the time is out, with such a reason as `AbortSignal.timeout` gives: a {@link PausableTimeoutError}, which is a `DOMException`
-   * named `TimeoutError`.
+   * Aborted when the timeout expires. Its reason is a {@link PausableTimeoutError}, which is a `DOMException` named `TimeoutError`, as with
+   * `AbortSignal.timeout`.
    */
   get signal(): AbortSignal {
     return this.#abort.signal;
   }
 
-  /** Whether the time is out. Once expired it is expired for ever. */
+  /** Whether it has expired. An expired timeout stays expired. */
   get expired(): boolean {
     return this.#stopwatch.expired;
   }
 
-  /** Which limit ended it; `undefined`: it runs, or was disposed of. */
+  /** Which limit ended it; `undefined`: it is running, or was disposed of. */
   get endedBy(): EndedBy | undefined {
     return this.#stopwatch.endedBy;
   }
 
-  /** Whether it stands still: by a pause of its own, of its thread or of one that it awaits, or because it was disposed of. */
+  /** Whether it stands still: because of a pause of its own, of its thread or of one that it awaits, or because it was disposed of. */
   get paused(): boolean {
     return this.#stopwatch.paused;
   }
 
-  /** Whether the state of its thread, and of those that it awaits, is known, and the coordinator is heard. */
+  /** Whether the states of its thread, and of those that it awaits, are known, and the connection is up. */
   get linked(): boolean {
     return this.#stopwatch.linked;
   }
 
   /**
-   * The unpaused time so far. Never goes backwards: where a pause is learnt of only after a lost connection, it stands still until that time
-   * is made up for.
+   * The unpaused time so far, in milliseconds. Never decreases: if a pause becomes known only after a reconnect, the value stands still until
+   * that time is made up for.
    */
   get elapsedMs(): number {
     return this.#stopwatch.elapsedMs;
   }
 
   /**
-   * The limit less {@link elapsedMs}, at least 0. That is 0 does not mean expired: the coordinator may have to be asked first; {@link expired}
-   * and {@link signal} decide.
+   * The limit less {@link elapsedMs}, at least 0. Zero does not mean expired, since the coordinator may have to confirm first: use
+   * {@link expired} or {@link signal}.
    */
   get remainingMs(): number {
     return Math.max(this.#limitMs - this.elapsedMs, 0);
   }
 
-  /** Pauses until what is returned is disposed of. Pauses nest: it runs again when the last one ends. */
+  /** Pauses it until the returned object is disposed of. Pauses nest: it continues when the last one ends. */
   pause(): Disposable {
     this.#stopwatch.pause();
     let ended = false;
@@ -137,11 +139,11 @@ export class PausableTimeout implements Disposable {
   }
 
   /**
-   * Stands still while that thread is paused too, until what is returned is disposed of: for work that waits for a sub-agent. A moment in which
-   * several threads are paused counts once. The same thread may be awaited several times: it counts until the last of these waits ends. Threads
-   * that it awaits itself do not count.
+   * Makes it stand still also while that thread is paused, until the returned object is disposed of: for work that waits for a sub-agent. Time
+   * in which several threads are paused counts once. The same thread may be awaited several times: it counts until the last of these waits
+   * ends. Threads that are awaited by that thread do not count.
    *
-   * @throws {InvalidFieldError} No thread can have this id, or it is the timeout's own.
+   * @throws {InvalidFieldError} The id is not valid, or is the timeout's own thread.
    */
   awaitThread(threadId: string): Disposable {
     checkThreadId(threadId);
@@ -167,7 +169,7 @@ export class PausableTimeout implements Disposable {
     };
   }
 
-  /** Pauses while `work` runs, however that ends. */
+  /** Pauses it while `work` runs, however `work` ends, and returns the result of `work`. */
   async pauseFor<T>(work: () => Promise<T> | T): Promise<T> {
     const pause = this.pause();
     try {
@@ -177,7 +179,7 @@ export class PausableTimeout implements Disposable {
     }
   }
 
-  /** Ends it before its time: the signal will not be aborted any more, and the times stay as they are. */
+  /** Stops it: the signal will not be aborted any more, and its times do not change any more. */
   [Symbol.dispose](): void {
     this.#stopwatch.stop();
     this.#end();

@@ -1,13 +1,14 @@
 /**
- * What the requests of one stream of `Watch` say: which threads are added, removed and confirmed next. Pure: `now` is an argument.
+ * The requests of a watch: which threads are added, removed and confirmed next. Pure: `now` is an argument.
  *
- * 1. One request is unanswered at a time. What changes meanwhile is collected, and sent with the next one.
- * 2. Confirmations come first, in requests of their own: neither a limit on watched threads nor a long list delays them.
- * 3. A refused request has done nothing. A thread that the token does not open is left out until the next stream, all else is sent again.
+ * 1. One request is unanswered at a time. Changes and confirmations that are wanted meanwhile are collected for the next one.
+ * 2. Confirmations are sent first, in requests of their own: neither a limit on watched threads nor a long list delays them.
+ * 3. A refused request has done nothing. All of it is sent again, except the threads that the token may not read: they are excluded until the
+ *    next stream.
  */
 
-/** The most ids in one request. */
-const MOST_IDS = 500;
+/** The maximum number of ids per request. */
+const MAX_IDS = 500;
 
 export interface Changes {
   readonly add: string[];
@@ -23,7 +24,7 @@ interface Unanswered extends Changes {
 }
 
 export class Requests {
-  /** Named to the stream, and not removed. */
+  /** Threads that were added on this stream, and not removed. */
   readonly #known = new Set<string>();
   readonly #forbidden = new Set<string>();
   readonly #add = new Set<string>();
@@ -31,12 +32,12 @@ export class Requests {
   readonly #confirm = new Set<string>();
   #unanswered: Unanswered | undefined;
   #token: string | undefined;
-  /** A limit allows no sooner request. */
-  #addFrom = 0;
-  #confirmFrom = 0;
+  /** After a refusal: when additions and confirmations may be sent again. */
+  #addNotBefore = 0;
+  #confirmNotBefore = 0;
   #confirmingSince: number | undefined;
 
-  /** A new stream watches nothing; these are to be added. */
+  /** Begins again on a new stream, on which these threads are to be watched. */
   restart(threadIds: Iterable<string>): void {
     this.#known.clear();
     this.#add.clear();
@@ -44,13 +45,16 @@ export class Requests {
     for (const threadId of threadIds) this.add(threadId);
   }
 
-  /** The stream is over. Confirmations that were under way are asked for by those who need them; `answered`: the stream had worked. */
+  /**
+   * Notes that the stream has ended. Confirmations that were under way must be requested again. `answered`: whether the stream has answered a
+   * request.
+   */
   disconnected(answered: boolean): void {
     this.#token = undefined;
     this.#unanswered = undefined;
     this.#known.clear();
-    this.#addFrom = 0;
-    this.#confirmFrom = 0;
+    this.#addNotBefore = 0;
+    this.#confirmNotBefore = 0;
     if (answered) this.#forbidden.clear();
   }
 
@@ -65,53 +69,53 @@ export class Requests {
     if (this.#known.has(threadId)) this.#remove.add(threadId);
   }
 
-  /** Asks for the state at `since` or later, unless that is under way. */
+  /** Has the thread's state confirmed by a request that is sent at `since` or later, unless one is under way. */
   confirm(threadId: string, since: number, now: number): void {
-    const asked = this.#unanswered;
-    if (this.#forbidden.has(threadId) || (asked?.confirms.has(threadId) && asked.sentAt >= since)) return;
+    const sent = this.#unanswered;
+    if (this.#forbidden.has(threadId) || (sent?.confirms.has(threadId) && sent.sentAt >= since)) return;
     this.#confirm.add(threadId);
     this.#confirmingSince ??= now;
   }
 
-  /** Nobody needs the confirmation any more. */
-  forget(threadId: string): void {
+  /** Cancels the thread's confirmation: its answer is no longer needed. */
+  cancelConfirmation(threadId: string): void {
     this.#confirm.delete(threadId);
-    this.#settle();
+    this.#clearIfConfirmed();
   }
 
-  /** Since when a confirmation has waited for its answer, that no limit holds back. */
+  /** Since when a confirmation has been waited for. `undefined`: there is none, or a limit delays it. */
   confirmingSince(now: number): number | undefined {
-    return now < this.#confirmFrom ? undefined : this.#confirmingSince;
+    return now < this.#confirmNotBefore ? undefined : this.#confirmingSince;
   }
 
-  /** When the confirmation that is under way was asked for. */
+  /** When the confirmation that is under way was sent. */
   sentAt(threadId: string): number | undefined {
     return this.#unanswered?.confirms.has(threadId) ? this.#unanswered.sentAt : undefined;
   }
 
-  /** Whether changes of the thread will come. */
+  /** Whether changes of the thread will arrive. */
   watches(threadId: string): boolean {
     return this.#known.has(threadId);
   }
 
-  /** Whether there are threads that the stream has not told yet, and may be asked for. */
+  /** Whether every thread that may be watched has been added, and its state has arrived. */
   get isComplete(): boolean {
     return this.#add.size === 0 && (this.#unanswered?.add.length ?? 0) === 0;
   }
 
-  /** The next request, which counts as sent; `undefined`: nothing is to be sent now. */
+  /** The next request, which counts as sent; `undefined`: nothing can be sent now. */
   next(now: number): Changes | undefined {
     if (this.#unanswered !== undefined) return undefined;
     if (this.#token !== undefined) {
-      // Alone: refused, it has nothing that must be sent again.
+      // Alone, so that nothing must be sent again if it is refused.
       const request = { add: [], remove: [], confirm: [], token: this.#token };
       this.#unanswered = { ...request, sentAt: now, confirms: new Set() };
       this.#token = undefined;
       return request;
     }
-    const confirm = now < this.#confirmFrom ? [] : take(this.#confirm, MOST_IDS);
-    const remove = confirm.length > 0 ? [] : take(this.#remove, MOST_IDS);
-    const add = confirm.length > 0 || now < this.#addFrom ? [] : take(this.#add, MOST_IDS - remove.length);
+    const confirm = now < this.#confirmNotBefore ? [] : take(this.#confirm, MAX_IDS);
+    const remove = confirm.length > 0 ? [] : take(this.#remove, MAX_IDS);
+    const add = confirm.length > 0 || now < this.#addNotBefore ? [] : take(this.#add, MAX_IDS - remove.length);
     if (confirm.length + remove.length + add.length === 0) return undefined;
     for (const threadId of remove) this.#known.delete(threadId);
     for (const threadId of add) this.#known.add(threadId);
@@ -125,22 +129,26 @@ export class Requests {
     this.#token = token;
   }
 
-  /** How long a limit holds back what is to be sent; `undefined`: it holds nothing back. */
-  heldBackMs(now: number): number | undefined {
+  /** The time until a request that a limit delays can be sent; `undefined`: none is delayed. */
+  delayMs(now: number): number | undefined {
     if (this.#unanswered !== undefined) return undefined;
-    const waits = [this.#add.size > 0 ? this.#addFrom - now : 0, this.#confirm.size > 0 ? this.#confirmFrom - now : 0];
-    const held = waits.filter((wait) => wait > 0);
-    return held.length === 0 ? undefined : Math.min(...held);
+    const add = this.#add.size > 0 ? this.#addNotBefore - now : 0;
+    const confirm = this.#confirm.size > 0 ? this.#confirmNotBefore - now : 0;
+    const delays = [add, confirm].filter((delay) => delay > 0);
+    return delays.length === 0 ? undefined : Math.min(...delays);
   }
 
-  /** The unanswered request is answered. */
-  answered(): void {
+  /** Notes that the unanswered request was answered. */
+  onAnswer(): void {
     this.#unanswered = undefined;
-    this.#settle();
+    this.#clearIfConfirmed();
   }
 
-  /** It was refused, because of `forbidden` or else until `again`. Gives the threads that are not watched because of that. */
-  refused(forbidden: readonly string[], again: number): string[] {
+  /**
+   * Notes that the unanswered request was refused: because of the threads in `forbidden`, or if that is empty, until `retryAt`. Returns the
+   * threads that are not watched because of it.
+   */
+  onRefusal(forbidden: readonly string[], retryAt: number): string[] {
     const { add = [], remove = [], confirm = [], token } = this.#unanswered ?? {};
     this.#unanswered = undefined;
     if (token !== undefined) return [];
@@ -154,21 +162,21 @@ export class Requests {
       if (!this.#add.has(threadId)) this.#remove.add(threadId);
     }
     for (const threadId of confirm) if (!isForbidden.has(threadId)) this.#confirm.add(threadId);
-    if (forbidden.length === 0 && confirm.length > 0) this.#confirmFrom = again;
-    if (forbidden.length === 0 && confirm.length === 0) this.#addFrom = again;
-    this.#settle();
+    if (forbidden.length === 0 && confirm.length > 0) this.#confirmNotBefore = retryAt;
+    if (forbidden.length === 0 && confirm.length === 0) this.#addNotBefore = retryAt;
+    this.#clearIfConfirmed();
     return forbidden.length > 0 ? wanted.filter((threadId) => isForbidden.has(threadId)) : wanted;
   }
 
-  #settle(): void {
+  #clearIfConfirmed(): void {
     if (this.#confirm.size === 0 && !this.#unanswered?.confirm.length) this.#confirmingSince = undefined;
   }
 }
 
-function take(ids: Set<string>, most: number): string[] {
+function take(ids: Set<string>, max: number): string[] {
   const taken: string[] = [];
   for (const threadId of ids) {
-    if (taken.length >= most) break;
+    if (taken.length >= max) break;
     ids.delete(threadId);
     taken.push(threadId);
   }

@@ -1,13 +1,14 @@
 /**
- * One stream of `Watch`, for a set of threads that may change while it is open. It is opened again whenever it breaks.
+ * The stream of the RPC `Watch`, for a set of threads that may change while it is open. It is reopened after every disconnect.
  *
- * 1. After each break the whole set is sent again: there is no cursor.
- * 2. A stream without a message for two heartbeats counts as dead (for two and a half, if the server says how often they come), even if TCP
- *    reports no error; sooner, if it owes the answer to a confirmation. Only time spent waiting for the stream counts: neither a slow reader nor a program that was held up breaks its own stream.
- * 3. While its listener has no room the stream is not read: HTTP/2 flow control tells the server, which keeps only the latest state of each
- *    thread.
- * 4. With several addresses, a stream that ends, or has no first answer in time, moves the whole client to the next one; a move by others ends
- *    the stream after a random delay.
+ * 1. After each disconnect the whole set is sent again: there is no cursor.
+ * 2. A stream without a message for two heartbeats counts as dead (two and a half, if the server reports its heartbeat interval), even if TCP
+ *    reports no error; while it awaits a confirmation, sooner. Only the time spent waiting for the stream counts: neither a slow reader nor a
+ *    blocked event loop disconnects its own stream.
+ * 3. While its listener has no capacity the stream is not read: HTTP/2 flow control stops the server, which keeps only the latest state of
+ *    each thread.
+ * 4. With several addresses, a stream that ends, or has no first answer in time, moves the whole client to the next address; a move by
+ *    another part of the client ends the stream after a random delay.
  */
 import { PassThrough } from "node:stream";
 import { ConnectError } from "@connectrpc/connect";
@@ -15,47 +16,53 @@ import type { Calls } from "../calls.js";
 import { CallError, fromStatus, LimitExceededError, refusalError, UnavailableError, unavailable } from "../errors.js";
 import type { Refusal, WatchResponse } from "../gen/pausewatch/v1/elicitation_service_pb.js";
 import { durationOf, type PauseState, pauseStateOf } from "../messages.js";
-import { Backoff, pauseFor } from "../retry.js";
-import { LONGEST_MOVE_DELAY_MS, NO_ANSWER_MS } from "../route.js";
-import { askAgainAfterMs } from "../token.js";
+import { Backoff, delayFor } from "../retry.js";
+import { ANSWER_TIMEOUT_MS, MAX_MOVE_DELAY_MS } from "../route.js";
+import { renewalDelayMs } from "../token.js";
 import { Requests } from "./requests.js";
 
 /**
- * The time within which a server promises a heartbeat that does not say its own. A connection that ends after a longer silence was dead during it: its end is what a
- * ping without an answer, or this library, has made of the silence.
+ * The heartbeat interval of a server that does not report its own. A connection that ends after a longer silence was dead during the silence:
+ * it was closed because a ping had no answer, or by this library.
  */
-const HEARTBEAT_MS = 15_000;
-/** The longest silence then. */
-const SILENCE_MS = 2 * HEARTBEAT_MS;
-/** The shortest interval that a server may say. */
-const LEAST_HEARTBEAT_MS = 100;
-/** The longest silence before the answer to a confirmation: at first, doubled until an answer comes, and at least on a new stream. */
-const ANSWER_MS = 250;
-const FIRST_ANSWER_MS = 2_000;
-/** A timer that is later than this was held up by its own program. */
-const HELD_UP_MS = 20;
-/** Before a stream is opened again: at first, at most, and at most while a confirmation waits; each with up to as much again at random. */
-const FIRST_PAUSE_MS = 50;
-const LONGEST_PAUSE_MS = 3_000;
-const CONFIRMING_PAUSE_MS = 100;
-/** After a refusal that does not say when to try again. */
-const TRY_AGAIN_MS = 1_000;
+const MAX_HEARTBEAT_INTERVAL_MS = 15_000;
+/** The longest silence of a server that does not report its heartbeat interval. */
+const SILENCE_TIMEOUT_MS = 2 * MAX_HEARTBEAT_INTERVAL_MS;
+/** The shortest heartbeat interval that a server may report. */
+const MIN_HEARTBEAT_INTERVAL_MS = 100;
+/**
+ * The longest silence while a confirmation is awaited: the first one, which doubles after each disconnect that it causes until a request is
+ * answered; and the least one on a stream without an answer.
+ */
+const CONFIRMATION_TIMEOUT_MS = 250;
+const FIRST_ANSWER_TIMEOUT_MS = 2_000;
+/** If a timer fires later than this, the event loop was blocked. */
+const BLOCKED_LOOP_MS = 20;
+/**
+ * The delay before a stream is reopened: the first, the longest, and the longest while a confirmation is awaited; each plus up to as much
+ * again at random.
+ */
+const FIRST_RETRY_DELAY_MS = 50;
+const MAX_RETRY_DELAY_MS = 3_000;
+const MAX_CONFIRMATION_DELAY_MS = 100;
+/** The delay after a refusal that has none, and after a failed renewal of the token. */
+const RETRY_AFTER_MS = 1_000;
 
-/** Receives what the stream brings. */
+/** Receives the events of the stream. */
 export interface Listener {
-  /** The threads that a new stream is to watch, or with all threads those that it must tell in any case. */
+  /** The threads that a new stream must watch; in a watch of all threads, those whose state it must send in any case. */
   threadIds(): Iterable<string>;
   state(state: PauseState): void;
-  /** The states that were asked for by `confirm`, at `sentAt`. */
+  /** The states that `confirm` requested; the request was sent at `sentAt`. */
   confirmed(states: readonly PauseState[], sentAt: number): void;
-  /** Each thread was told since the stream was opened. */
+  /** The state of every thread has arrived since the stream was opened. */
   complete(): void;
-  /** The stream goes on without these. */
+  /** The stream continues without these threads. */
   refused(threadIds: readonly string[], error: CallError): void;
-  /** The stream broke or could not be opened. It reopens by itself. */
-  broken(error: CallError, silentForMs: number): void;
-  /** Resolves when more can be told. */
-  room(): Promise<void> | undefined;
+  /** The stream was disconnected, or could not be opened. It reconnects by itself. */
+  disconnected(error: CallError, silentForMs: number): void;
+  /** `undefined`: more events can be received. Otherwise a promise that resolves when they can. */
+  capacity(): Promise<void> | undefined;
 }
 
 export interface StreamOptions {
@@ -64,28 +71,29 @@ export interface StreamOptions {
   readonly observer?: boolean;
 }
 
-/** What is known of a stream that is open. */
-class Open {
+/** The state of an open stream. */
+class OpenStream {
   readonly outbox = new PassThrough({ objectMode: true });
   readonly ending = new AbortController();
-  /** When it was opened, or brought its last message, or its reader was ready for more. */
-  heardAt = performance.now();
+  /** The last sign of life: when it was opened, its last message arrived, or its reader was ready for more. */
+  lastSignAt = performance.now();
   hasMessage = false;
-  /** Its first request was answered. */
+  /** Whether its first request was answered. */
   answered = false;
   requests = 0;
   readerIsSlow = false;
+  /** The error, if the stream was ended because of its silence. */
   silent: CallError | undefined;
-  /** Only the answer to a confirmation was awaited for too long. */
+  /** Whether only a confirmation was late when the stream was ended because of its silence. */
   slow = false;
-  /** How often the server sends a heartbeat, if it has said so. */
+  /** The heartbeat interval of the server, if it has reported one. */
   intervalMs: number | undefined;
-  /** It is about to follow its client to another address, or has ended for that. */
+  /** The timer after which the stream follows its client to another address, and whether it has ended because of that. */
   move: NodeJS.Timeout | undefined;
   moved = false;
-  watchdog: NodeJS.Timeout | undefined;
-  sendAgain: NodeJS.Timeout | undefined;
-  renewal: NodeJS.Timeout | undefined;
+  silenceTimer: NodeJS.Timeout | undefined;
+  retryTimer: NodeJS.Timeout | undefined;
+  renewalTimer: NodeJS.Timeout | undefined;
 }
 
 export class WatchStream {
@@ -94,10 +102,10 @@ export class WatchStream {
   readonly #listener: Listener;
   readonly #requests = new Requests();
   readonly #stop = new AbortController();
-  #open: Open | undefined;
-  #answerMs = ANSWER_MS;
-  #planned = false;
-  /** Ends a wait for a thread to watch, or the pause before the next stream. */
+  #open: OpenStream | undefined;
+  #confirmationTimeoutMs = CONFIRMATION_TIMEOUT_MS;
+  #isSendScheduled = false;
+  /** Ends the wait for a thread to watch, or the delay before the next stream. */
   #wake: () => void = () => undefined;
 
   constructor(calls: Calls, options: StreamOptions, listener: Listener) {
@@ -122,44 +130,47 @@ export class WatchStream {
 
   add(threadId: string): void {
     this.#requests.add(threadId);
-    this.#plan();
+    this.#scheduleSend();
   }
 
   remove(threadId: string): void {
     this.#requests.remove(threadId);
-    this.#plan();
+    this.#scheduleSend();
   }
 
-  /** Asks for the state that a thread has at `since` or later, unless that is under way. A break ends that: whoever still needs it asks again. */
+  /**
+   * Has the thread's state confirmed by a request that is sent at `since` or later, unless one is under way. A disconnect cancels it; then it
+   * must be requested again.
+   */
   confirm(threadId: string, since: number): void {
     const now = performance.now();
     const wasConfirming = this.#requests.confirmingSince(now) !== undefined;
     this.#requests.confirm(threadId, since, now);
-    this.#plan();
-    if (!wasConfirming && this.#open !== undefined) this.#watchOver(this.#open);
+    this.#scheduleSend();
+    if (!wasConfirming && this.#open !== undefined) this.#scheduleSilenceCheck(this.#open);
   }
 
-  /** Nobody needs the confirmation any more. */
-  forget(threadId: string): void {
-    this.#requests.forget(threadId);
+  /** Cancels the thread's confirmation: its answer is no longer needed. */
+  cancelConfirmation(threadId: string): void {
+    this.#requests.cancelConfirmation(threadId);
   }
 
-  /** When the confirmation that is under way was requested. */
+  /** When the confirmation that is under way was sent. */
   sentAt(threadId: string): number | undefined {
     return this.#requests.sentAt(threadId);
   }
 
-  /** Whether changes of the thread will come. */
+  /** Whether changes of the thread will arrive. */
   watches(threadId: string): boolean {
     return this.#requests.watches(threadId);
   }
 
-  /** Sends soon: what changes in one turn of the event loop shares a request. */
-  #plan(): void {
-    if (this.#planned) return;
-    this.#planned = true;
+  /** Sends soon: all changes in one turn of the event loop share a request. */
+  #scheduleSend(): void {
+    if (this.#isSendScheduled) return;
+    this.#isSendScheduled = true;
     setImmediate(() => {
-      this.#planned = false;
+      this.#isSendScheduled = false;
       this.#wake();
       this.#send();
     });
@@ -171,18 +182,18 @@ export class WatchStream {
     const now = performance.now();
     const isFirst = open.requests === 0;
     const changes = this.#requests.next(now);
-    clearTimeout(open.sendAgain);
-    const wait = this.#requests.heldBackMs(now);
-    if (wait !== undefined) open.sendAgain = setTimeout(() => this.#send(), Math.ceil(wait)).unref();
+    clearTimeout(open.retryTimer);
+    const delay = this.#requests.delayMs(now);
+    if (delay !== undefined) open.retryTimer = setTimeout(() => this.#send(), Math.ceil(delay)).unref();
     if (changes === undefined && !(isFirst && this.#options.allThreads)) return;
     open.requests++;
     open.outbox.write({ add: [], remove: [], confirm: [], ...changes, ...(isFirst && this.#options) });
-    this.#watchOver(open);
+    this.#scheduleSilenceCheck(open);
   }
 
   async #run(): Promise<void> {
     const { signal } = this.#stop;
-    const pauses = new Backoff(FIRST_PAUSE_MS, LONGEST_PAUSE_MS);
+    const retryDelays = new Backoff(FIRST_RETRY_DELAY_MS, MAX_RETRY_DELAY_MS);
     const { route } = this.#calls;
     let unanswered = 0;
     while (!signal.aborted && !this.#calls.closing.aborted) {
@@ -197,42 +208,43 @@ export class WatchStream {
       const { answered, error, silentForMs, slow, moved } = await this.#read();
       this.#requests.disconnected(answered);
       if (signal.aborted) return;
-      this.#listener.broken(error, silentForMs);
+      this.#listener.disconnected(error, silentForMs);
       if (answered) {
-        pauses.reset();
+        retryDelays.reset();
         unanswered = 0;
       }
-      // A refusal is the same everywhere.
-      const leaves = !slow && error instanceof UnavailableError && route.moveOn(moves);
-      if (leaves) unanswered++;
+      // Every address would refuse in the same way, so only UNAVAILABLE moves the client.
+      const hasMoved = !slow && error instanceof UnavailableError && route.moveOn(moves);
+      if (hasMoved) unanswered++;
       if (moved) continue;
-      // Also after a stream that worked: the clients of a restarted server must not all come back at once.
-      const midLap = leaves && unanswered % route.addresses !== 0;
-      await this.#pause(midLap ? FIRST_PAUSE_MS * (1 + Math.random()) : pauses.next());
+      // Also after a stream that worked: the clients of a restarted server must not all reconnect at once.
+      const isUntriedAddress = hasMoved && unanswered % route.addresses !== 0;
+      await this.#delay(isUntriedAddress ? FIRST_RETRY_DELAY_MS * (1 + Math.random()) : retryDelays.next());
     }
   }
 
-  async #pause(ms: number): Promise<void> {
+  /** Waits before the next stream; shorter while a confirmation is awaited. */
+  async #delay(ms: number): Promise<void> {
     const began = performance.now();
-    const confirming = Math.min(ms, CONFIRMING_PAUSE_MS * (1 + Math.random()));
+    const confirming = Math.min(ms, MAX_CONFIRMATION_DELAY_MS * (1 + Math.random()));
     while (!this.#stop.signal.aborted && !this.#calls.closing.aborted) {
       const now = performance.now();
       const left = began + (this.#requests.confirmingSince(now) === undefined ? ms : confirming) - now;
       if (left <= 0) return;
       const woken = new AbortController();
       this.#wake = () => woken.abort();
-      await pauseFor(left, this.#calls.keepsAlive, woken.signal, this.#calls.closing);
+      await delayFor(left, this.#calls.keepsAlive, woken.signal, this.#calls.closing);
     }
   }
 
-  /** One stream, to its end: whether its first request was answered, why it ended, and how long it was silent before. */
+  /** Reads one stream to its end. Returns whether its first request was answered, why it ended, and how long it was silent before. */
   async #read(): Promise<{ answered: boolean; error: CallError; silentForMs: number; slow: boolean; moved: boolean }> {
-    const open = new Open();
+    const open = new OpenStream();
     const { signal } = open.ending;
     const end = () => open.ending.abort();
     this.#stop.signal.addEventListener("abort", end);
     this.#open = open;
-    const forgetMoves = this.#calls.route.onMove(() => this.#followLater(open));
+    const stopListening = this.#calls.route.onMove(() => this.#followLater(open));
     this.#send();
     let error: CallError;
     try {
@@ -241,14 +253,14 @@ export class WatchStream {
       for await (const message of this.#calls.watch(open.outbox, signal, token)) {
         if (signal.aborted) break;
         open.hasMessage = true;
-        open.heardAt = performance.now();
+        open.lastSignAt = performance.now();
         this.#receive(open, message);
-        const room = this.#listener.room();
-        if (room === undefined) continue;
+        const capacity = this.#listener.capacity();
+        if (capacity === undefined) continue;
         open.readerIsSlow = true;
-        await room;
+        await capacity;
         open.readerIsSlow = false;
-        open.heardAt = performance.now();
+        open.lastSignAt = performance.now();
       }
       error = unavailable("the watch ended");
     } catch (reason) {
@@ -257,36 +269,36 @@ export class WatchStream {
     this.#open = undefined;
     end();
     open.outbox.end();
-    clearTimeout(open.watchdog);
-    clearTimeout(open.sendAgain);
-    clearTimeout(open.renewal);
+    clearTimeout(open.silenceTimer);
+    clearTimeout(open.retryTimer);
+    clearTimeout(open.renewalTimer);
     clearTimeout(open.move);
-    forgetMoves();
+    stopListening();
     this.#stop.signal.removeEventListener("abort", end);
-    const silence = open.hasMessage ? performance.now() - open.heardAt : 0;
+    const silence = open.hasMessage ? performance.now() - open.lastSignAt : 0;
     return {
       answered: open.answered,
       error: open.moved ? unavailable("the client has moved to another address") : (open.silent ?? error),
-      silentForMs: silence >= (open.intervalMs ?? HEARTBEAT_MS) ? silence : 0,
+      silentForMs: silence >= (open.intervalMs ?? MAX_HEARTBEAT_INTERVAL_MS) ? silence : 0,
       slow: open.slow,
       moved: open.moved,
     };
   }
 
-  /** Not all streams of a replica at once. */
-  #followLater(open: Open): void {
+  /** Follows the client after a random delay, so that not all streams of a replica move at once. */
+  #followLater(open: OpenStream): void {
     open.move ??= setTimeout(() => {
       open.moved = true;
       open.ending.abort();
-    }, Math.random() * LONGEST_MOVE_DELAY_MS).unref();
+    }, Math.random() * MAX_MOVE_DELAY_MS).unref();
   }
 
-  #renewLater(open: Open, token: string, afterMs = askAgainAfterMs(token, Date.now())): void {
-    open.renewal = setTimeout(() => this.#renew(open, token), afterMs).unref();
+  #renewLater(open: OpenStream, token: string, delayMs = renewalDelayMs(token, Date.now())): void {
+    open.renewalTimer = setTimeout(() => this.#renew(open, token), delayMs).unref();
   }
 
-  /** Sends the token as it is now, if it is another one than the stream has. */
-  async #renew(open: Open, token: string): Promise<void> {
+  /** Sends the current token if it differs from that of the stream. */
+  async #renew(open: OpenStream, token: string): Promise<void> {
     let next: string | undefined;
     try {
       next = await this.#calls.nextToken();
@@ -295,7 +307,7 @@ export class WatchStream {
     }
     if (open !== this.#open) return;
     if (next === undefined || !open.answered) {
-      this.#renewLater(open, token, TRY_AGAIN_MS);
+      this.#renewLater(open, token, RETRY_AFTER_MS);
       return;
     }
     if (next !== token) {
@@ -305,7 +317,7 @@ export class WatchStream {
     this.#renewLater(open, next);
   }
 
-  #receive(open: Open, { event }: WatchResponse): void {
+  #receive(open: OpenStream, { event }: WatchResponse): void {
     switch (event.case) {
       case "pauseState":
         this.#listener.state(pauseStateOf(event.value));
@@ -317,16 +329,16 @@ export class WatchStream {
         return;
       }
       case "snapshotComplete":
-        this.#requests.answered();
+        this.#requests.onAnswer();
         break;
       case "refusal":
-        this.#refused(open, event.value);
+        this.#onRefusal(open, event.value);
         break;
       case "heartbeat": {
         const { interval } = event.value;
-        const everyMs = interval === undefined ? 0 : durationOf(interval);
-        open.intervalMs = everyMs > 0 ? Math.max(everyMs, LEAST_HEARTBEAT_MS) : undefined;
-        this.#watchOver(open);
+        const intervalMs = interval === undefined ? 0 : durationOf(interval);
+        open.intervalMs = intervalMs > 0 ? Math.max(intervalMs, MIN_HEARTBEAT_INTERVAL_MS) : undefined;
+        this.#scheduleSilenceCheck(open);
         return;
       }
       default:
@@ -334,58 +346,64 @@ export class WatchStream {
         return;
     }
     open.answered = true;
-    this.#answerMs = ANSWER_MS;
+    this.#confirmationTimeoutMs = CONFIRMATION_TIMEOUT_MS;
     if (this.#requests.isComplete) this.#listener.complete();
     this.#send();
   }
 
-  #refused(open: Open, refusal: Refusal): void {
+  #onRefusal(open: OpenStream, refusal: Refusal): void {
     const error = refusalError(refusal);
-    const wait = (error instanceof LimitExceededError ? error.retryAfterMs : undefined) ?? TRY_AGAIN_MS;
-    const lost = this.#requests.refused(refusal.threadIds, performance.now() + wait);
-    if (lost.length > 0) this.#listener.refused(lost, error);
-    // What only a first request can say was refused with it.
+    const delay = (error instanceof LimitExceededError ? error.retryAfterMs : undefined) ?? RETRY_AFTER_MS;
+    const unwatched = this.#requests.onRefusal(refusal.threadIds, performance.now() + delay);
+    if (unwatched.length > 0) this.#listener.refused(unwatched, error);
+    // The options of the watch were refused too. Only the first request of a stream can have them: the stream must be reopened.
     if (open.requests === 1 && Object.values(this.#options).includes(true)) throw error;
   }
 
-  /** Sees to it that the stream ends when it has been silent for too long. */
-  #watchOver(open: Open): void {
-    clearTimeout(open.watchdog);
+  /** Sets the timer that ends the stream when it has been silent for too long. */
+  #scheduleSilenceCheck(open: OpenStream): void {
+    clearTimeout(open.silenceTimer);
     const now = performance.now();
-    const due = open.readerIsSlow ? now + SILENCE_MS : this.#deadAt(open, now);
-    open.watchdog = setTimeout(() => this.#endIfDead(open, due), Math.max(due - now, 0)).unref();
+    const due = open.readerIsSlow ? now + SILENCE_TIMEOUT_MS : this.#silentAt(open, now);
+    open.silenceTimer = setTimeout(() => this.#endIfSilent(open, due), Math.max(due - now, 0)).unref();
   }
 
-  #endIfDead(open: Open, due: number): void {
+  #endIfSilent(open: OpenStream, due: number): void {
     const now = performance.now();
-    // What came while the program was held up is not read yet.
-    if (now > due + HELD_UP_MS) open.heardAt = Math.max(open.heardAt, now - HELD_UP_MS);
-    const deadAt = this.#deadAt(open, now);
-    if (open.readerIsSlow || now < deadAt) {
-      this.#watchOver(open);
+    // Messages that arrived while the event loop was blocked are not read yet.
+    if (now > due + BLOCKED_LOOP_MS) open.lastSignAt = Math.max(open.lastSignAt, now - BLOCKED_LOOP_MS);
+    const silentAt = this.#silentAt(open, now);
+    if (open.readerIsSlow || now < silentAt) {
+      this.#scheduleSilenceCheck(open);
       return;
     }
     const confirming = this.#requests.confirmingSince(now) !== undefined;
-    open.silent = unavailable(`the watch was silent for ${Math.round(deadAt - open.heardAt)} ms`);
-    open.slow = open.answered && deadAt - open.heardAt < longestSilenceMs(open);
-    if (confirming) this.#answerMs = Math.min(this.#answerMs * 2, SILENCE_MS);
+    open.silent = unavailable(`the watch was silent for ${Math.round(silentAt - open.lastSignAt)} ms`);
+    open.slow = open.answered && silentAt - open.lastSignAt < silenceTimeoutMs(open);
+    if (confirming) {
+      this.#confirmationTimeoutMs = Math.min(this.#confirmationTimeoutMs * 2, SILENCE_TIMEOUT_MS);
+    }
     open.ending.abort();
-    // The connection may be dead with it.
+    // The connection may be dead too.
     this.#calls.reconnect();
   }
 
-  /** When the stream is dead, unless something comes. */
-  #deadAt(open: Open, now: number): number {
-    const firstMs = Math.min(this.#calls.deadlineMs, this.#calls.route.several ? NO_ANSWER_MS : SILENCE_MS);
-    const silence = open.answered ? longestSilenceMs(open) : Math.min(firstMs, longestSilenceMs(open));
+  /** When the stream counts as dead, unless a message arrives. */
+  #silentAt(open: OpenStream, now: number): number {
+    const firstMs = Math.min(
+      this.#calls.deadlineMs,
+      this.#calls.route.hasSeveral ? ANSWER_TIMEOUT_MS : SILENCE_TIMEOUT_MS,
+    );
+    const silence = open.answered ? silenceTimeoutMs(open) : Math.min(firstMs, silenceTimeoutMs(open));
     const since = this.#requests.confirmingSince(now);
-    if (since === undefined) return open.heardAt + silence;
-    const answer = open.answered ? this.#answerMs : Math.max(this.#answerMs, FIRST_ANSWER_MS);
-    return Math.min(open.heardAt + silence, Math.max(open.heardAt, since) + answer);
+    if (since === undefined) return open.lastSignAt + silence;
+    const timeout = this.#confirmationTimeoutMs;
+    const confirmation = open.answered ? timeout : Math.max(timeout, FIRST_ANSWER_TIMEOUT_MS);
+    return Math.min(open.lastSignAt + silence, Math.max(open.lastSignAt, since) + confirmation);
   }
 }
 
-/** That of a stream that works. */
-function longestSilenceMs(open: Open): number {
-  return open.intervalMs === undefined ? SILENCE_MS : open.intervalMs * 2.5;
+/** The longest silence of a stream that has answered its first request. */
+function silenceTimeoutMs(open: OpenStream): number {
+  return open.intervalMs === undefined ? SILENCE_TIMEOUT_MS : open.intervalMs * 2.5;
 }

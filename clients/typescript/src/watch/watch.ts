@@ -1,30 +1,32 @@
 /**
- * A watch as its reader sees it: an iteration over what happens, across lost connections.
+ * The reader's side of a watch: an iteration over events, across reconnects.
  *
- * 1. Memory is bounded by the set of threads, and for a watch of everything by `BACKLOG`: beyond that the stream is not read.
+ * 1. Memory is bounded by the set of threads, and for a watch of all threads by `BACKLOG`: beyond that the stream is not read.
  * 2. A closed watch has no stream and no waiting reader.
- * 3. Every disconnection is reported, and the first state after it carries `gap`; `pausedTotalMs` says what was missed.
- * 4. A watch of all threads remembers those that are paused, so that a new stream tells what was resumed in a gap.
+ * 3. Every disconnect is reported, and the first state after it carries `gap`; `pausedTotalMs` covers what was missed.
+ * 4. A watch of all threads adds those that were paused to each new stream, so that a resume in a gap is reported too.
  */
 import type { Calls } from "../calls.js";
 import type { CallError } from "../errors.js";
 import { checkThreadId } from "../fields.js";
 import type { PauseState } from "../messages.js";
-import { isNoNews, type Version, versionOf } from "../version.js";
+import { isNewer, type Version, versionOf } from "../version.js";
 import type { WatchEvent } from "./event.js";
-import { EventQueue, type Told } from "./queue.js";
+import { EventQueue, type Reported } from "./queue.js";
 import { type Listener, WatchStream } from "./stream.js";
 
-/** Unread events after which the stream is not read any more. */
+/** The number of unread events at which a watch stops reading its stream. */
 const BACKLOG = 10_000;
 
-/** What a watch is to see. */
+/** The options of a watch. */
 export interface WatchOptions {
-  /** States come with their open elicitations. Default: without. */
+  /** Adds the open elicitations to the states. Default: false. */
   readonly includeElicitations?: boolean;
-  /** It shows pauses to people, and freezes nothing: it does not count among the `watchers` of a thread. Default: it counts. */
+  /**
+   * The watch only shows pauses to people, and freezes nothing: it does not count among the `watchers` of a thread. Default: false.
+   */
   readonly observer?: boolean;
-  /** Ends the watch: the iteration throws the signal's reason. */
+  /** Ends the watch when it is aborted: the iteration throws the signal's reason. */
   readonly signal?: AbortSignal;
 }
 
@@ -32,9 +34,9 @@ interface Thread {
   version: Version | undefined;
   /** Changes may be missed before its next state. */
   gap: boolean;
-  /** It was told to be disconnected, and nothing was heard since. */
-  isCut: boolean;
-  readonly told: Told;
+  /** Whether its disconnect was reported, and no state has arrived since. */
+  disconnectReported: boolean;
+  readonly reported: Reported;
 }
 
 interface Reader {
@@ -43,12 +45,12 @@ interface Reader {
 }
 
 /**
- * The states of a set of threads, across lost connections, until it is closed. Made by `Client.watch`; iterate over it once.
+ * The states of a set of threads, across reconnects, until it is closed. Made by `Client.watch`; iterate over it once.
  *
- * A break of the connection, or 30 s of silence (two heartbeats), is reported as `disconnected`; then the watch reconnects, after 50 ms at
- * first, after 3 to 6 s at most. A reader that is slow gets the latest state of each thread, not all.
+ * A lost connection, or 30 s without a message (two heartbeats), is reported as `disconnected`; then the watch reconnects, after 50 to 100 ms
+ * at first and 3 to 6 s at most. A slow reader gets the latest state of each thread, not every state.
  *
- * It begins with the first `next()`, and keeps the process alive until it is closed: by leaving `for await`, by {@link close}, at the end of
+ * It starts with the first `next()`, and keeps the process alive until it is closed: by leaving `for await`, by {@link close}, at the end of
  * an `await using` block, by its signal, or with its client.
  */
 export class Watch implements AsyncIterableIterator<WatchEvent, undefined>, AsyncDisposable {
@@ -59,13 +61,13 @@ export class Watch implements AsyncIterableIterator<WatchEvent, undefined>, Asyn
   readonly #readers: Reader[] = [];
   readonly #closing: AbortSignal;
   readonly #signal: AbortSignal | undefined;
-  /** For the stream, which waits until there is room in the queue. */
-  #room: { readonly promise: Promise<void>; readonly resolve: () => void } | undefined;
+  /** The stream waits for this until the queue has capacity. */
+  #capacity: { readonly promise: Promise<void>; readonly resolve: () => void } | undefined;
   #state: "new" | "running" | "closed" = "new";
-  /** The present stream has told every thread. */
+  /** Whether the states of all threads have arrived on the present stream. */
   #isComplete = false;
-  /** Of all threads: told to be disconnected. */
-  #isCut = false;
+  /** In a watch of all threads: whether the disconnect was reported. */
+  #disconnectReported = false;
 
   /** @internal */
   constructor(calls: Calls, threadIds: Iterable<string> | undefined, options: WatchOptions = {}) {
@@ -82,9 +84,9 @@ export class Watch implements AsyncIterableIterator<WatchEvent, undefined>, Asyn
   }
 
   /**
-   * Watches one thread more. Nothing happens if it is watched already, or all are.
+   * Adds a thread. Does nothing if the thread, or every thread, is watched already.
    *
-   * @throws {InvalidFieldError} No thread can have this id.
+   * @throws {InvalidFieldError} The id is not valid; nothing changed.
    */
   add(threadId: string): void {
     checkThreadId(threadId);
@@ -94,22 +96,22 @@ export class Watch implements AsyncIterableIterator<WatchEvent, undefined>, Asyn
     this.#stream.add(threadId);
   }
 
-  /** Watches one thread less. Events of it that wait to be read may still come. */
+  /** Removes a thread. Unread events of it may still be returned. Does nothing if all threads are watched. */
   remove(threadId: string): void {
     if (this.#isOfAll || !this.#threads.delete(threadId)) return;
     this.#stream.remove(threadId);
   }
 
   /**
-   * The next event. Waits until there is one; done once the watch is closed.
+   * Waits for the next event; `done` once the watch is closed.
    *
-   * @throws The reason of the watch's signal, when it is aborted.
+   * @throws The reason of the watch's signal, if it is aborted.
    */
   next(): Promise<IteratorResult<WatchEvent, undefined>> {
     if (this.#state === "new") this.#start();
     return new Promise((resolve, reject) => {
       this.#readers.push({ resolve, reject });
-      if (this.#state === "closed") this.#dismiss();
+      if (this.#state === "closed") this.#endReaders();
       else this.#deliver();
     });
   }
@@ -120,8 +122,8 @@ export class Watch implements AsyncIterableIterator<WatchEvent, undefined>, Asyn
     this.#closing.removeEventListener("abort", this.#close);
     this.#signal?.removeEventListener("abort", this.#close);
     this.#stream.close();
-    this.#room?.resolve();
-    this.#dismiss();
+    this.#capacity?.resolve();
+    this.#endReaders();
   }
 
   async return(): Promise<IteratorReturnResult<undefined>> {
@@ -150,27 +152,27 @@ export class Watch implements AsyncIterableIterator<WatchEvent, undefined>, Asyn
     this.#stream.start();
   }
 
-  /** A method of its own: none of these is for the reader to call. */
+  /** A separate object, so that these methods are not public. */
   #listener(): Listener {
-    const telling =
-      <Arguments extends unknown[]>(tell: (...event: Arguments) => void) =>
+    const thenDeliver =
+      <Arguments extends unknown[]>(handle: (...event: Arguments) => void) =>
       (...event: Arguments) => {
         if (this.#state === "closed") return;
-        tell(...event);
+        handle(...event);
         this.#deliver();
       };
     return {
       threadIds: () => this.#threads.keys(),
-      state: telling((state: PauseState) => this.#take(state)),
+      state: thenDeliver((state: PauseState) => this.#onState(state)),
       confirmed: () => undefined,
-      complete: telling(() => this.#complete()),
-      refused: telling((threadIds: readonly string[], error: CallError) => this.#refused(threadIds, error)),
-      broken: telling((error: CallError, silentForMs: number) => this.#broken(error, silentForMs)),
-      room: () => this.#roomLeft(),
+      complete: thenDeliver(() => this.#onComplete()),
+      refused: thenDeliver((threadIds: readonly string[], error: CallError) => this.#onRefused(threadIds, error)),
+      disconnected: thenDeliver((error: CallError, silentForMs: number) => this.#onDisconnected(error, silentForMs)),
+      capacity: () => this.#waitForCapacity(),
     };
   }
 
-  #take(state: PauseState): void {
+  #onState(state: PauseState): void {
     const { threadId } = state;
     let thread = this.#threads.get(threadId);
     if (thread === undefined) {
@@ -178,43 +180,43 @@ export class Watch implements AsyncIterableIterator<WatchEvent, undefined>, Asyn
       thread = newThread(!this.#isComplete);
       this.#threads.set(threadId, thread);
     }
-    this.#isCut = false;
-    thread.isCut = false;
+    this.#disconnectReported = false;
+    thread.disconnectReported = false;
     if (this.#isOfAll && !state.paused) this.#threads.delete(threadId);
     const version = versionOf(state);
-    if (!thread.gap && isNoNews(version, thread.version)) return;
-    this.#queue.state(state, thread.gap, thread.told);
+    if (!thread.gap && !isNewer(version, thread.version)) return;
+    this.#queue.state(state, thread.gap, thread.reported);
     thread.gap = false;
     thread.version = version;
   }
 
-  #complete(): void {
-    this.#isCut = false;
+  #onComplete(): void {
+    this.#disconnectReported = false;
     if (!this.#isComplete) this.#queue.snapshotComplete();
     this.#isComplete = true;
   }
 
-  #refused(threadIds: readonly string[], error: CallError): void {
+  #onRefused(threadIds: readonly string[], error: CallError): void {
     if (this.#isOfAll) for (const threadId of threadIds) this.#threads.delete(threadId);
-    else this.#cut(threadIds, error, 0);
+    else this.#reportDisconnect(threadIds, error, 0);
   }
 
-  #broken(error: CallError, silentForMs: number): void {
+  #onDisconnected(error: CallError, silentForMs: number): void {
     this.#isComplete = false;
     for (const thread of this.#threads.values()) thread.gap = true;
-    if (!this.#isOfAll) this.#cut([...this.#threads.keys()], error, silentForMs);
-    else if (!this.#isCut) this.#queue.disconnected(undefined, error, silentForMs);
-    this.#isCut = true;
+    if (!this.#isOfAll) this.#reportDisconnect([...this.#threads.keys()], error, silentForMs);
+    else if (!this.#disconnectReported) this.#queue.disconnected(undefined, error, silentForMs);
+    this.#disconnectReported = true;
   }
 
-  /** Tells that these are not heard any more, each of them once. */
-  #cut(threadIds: readonly string[], error: CallError, silentForMs: number): void {
-    const news = threadIds.filter((threadId) => this.#threads.get(threadId)?.isCut === false);
-    for (const threadId of news) {
+  /** Reports the disconnect of the threads for which it has not been reported yet. */
+  #reportDisconnect(threadIds: readonly string[], error: CallError, silentForMs: number): void {
+    const disconnected = threadIds.filter((threadId) => this.#threads.get(threadId)?.disconnectReported === false);
+    for (const threadId of disconnected) {
       const thread = this.#threads.get(threadId);
-      if (thread !== undefined) thread.isCut = true;
+      if (thread !== undefined) thread.disconnectReported = true;
     }
-    if (news.length > 0) this.#queue.disconnected(news, error, silentForMs);
+    if (disconnected.length > 0) this.#queue.disconnected(disconnected, error, silentForMs);
   }
 
   #deliver(): void {
@@ -223,33 +225,33 @@ export class Watch implements AsyncIterableIterator<WatchEvent, undefined>, Asyn
       if (value === undefined) break;
       this.#readers.shift()?.resolve({ done: false, value });
     }
-    if (this.#room !== undefined && this.#queue.size < BACKLOG) {
-      this.#room.resolve();
-      this.#room = undefined;
+    if (this.#capacity !== undefined && this.#queue.size < BACKLOG) {
+      this.#capacity.resolve();
+      this.#capacity = undefined;
     }
   }
 
-  /** Tells those who wait that nothing comes any more. */
-  #dismiss(): void {
+  /** Ends the waiting readers: no more events will arrive. */
+  #endReaders(): void {
     for (const { resolve, reject } of this.#readers.splice(0)) {
       if (this.#signal?.aborted) reject(this.#signal.reason);
       else resolve({ done: true, value: undefined });
     }
   }
 
-  #roomLeft(): Promise<void> | undefined {
+  #waitForCapacity(): Promise<void> | undefined {
     if (this.#queue.size < BACKLOG || this.#state === "closed") return undefined;
-    if (this.#room === undefined) {
+    if (this.#capacity === undefined) {
       let resolve = () => {};
       const promise = new Promise<void>((resolved) => {
         resolve = resolved;
       });
-      this.#room = { promise, resolve };
+      this.#capacity = { promise, resolve };
     }
-    return this.#room.promise;
+    return this.#capacity.promise;
   }
 }
 
 function newThread(gap: boolean): Thread {
-  return { version: undefined, gap, isCut: false, told: { version: undefined } };
+  return { version: undefined, gap, disconnectReported: false, reported: { version: undefined } };
 }

@@ -41,7 +41,7 @@ test("counts up and down over TCP and a Unix socket", async () => {
   }
 });
 
-test("what cannot be sent is refused here, at once", async () => {
+test("an unencodable value is refused by the library at once", async () => {
   using client = new Client({ address: "127.0.0.1:1" });
   await assert.rejects(client.incrementElicitation({ threadId: "t", ttlMs: Number.NaN }), { field: "ttl" });
   await assert.rejects(client.incrementElicitation({ threadId: "t", reason: "\ud800" }), { field: "reason" });
@@ -51,7 +51,7 @@ test("what cannot be sent is refused here, at once", async () => {
   await assert.rejects(client.hold(undefined), { field: "thread_id" });
 });
 
-test("g4: a call whose connection is reset is made again with the same request id", async () => {
+test("g4: a call whose connection is reset is retried with the same request id", async () => {
   const ids: string[] = [];
   await using fake = await FakeCoordinator.start({
     decrementElicitation: async ({ requestId }) => {
@@ -67,7 +67,7 @@ test("g4: a call whose connection is reset is made again with the same request i
   assert.equal(new Set(ids).size, 1);
 });
 
-test("g4: too many calls a second are waited for, and the call is made again with the same request id", async () => {
+test("g4: a call over the rate limit is retried with the same request id", async () => {
   const ids: string[] = [];
   await using fake = await FakeCoordinator.start({
     incrementElicitation: ({ requestId, threadId }) => {
@@ -89,7 +89,7 @@ test("g4: too many calls a second are waited for, and the call is made again wit
   assert.equal(ids.length, 4);
 });
 
-test("what a real coordinator limits is told or waited for", async () => {
+test("limits of a real coordinator are thrown or waited for", async () => {
   const limits = ["--max-open-elicitations-per-caller", "1", "--max-calls-per-second-per-caller", "5"];
   await using coordinator = await Coordinator.start({ limits });
   using client = coordinator.client({ deadlineMs: 60_000 });
@@ -118,7 +118,7 @@ test("a call waits for a server that comes back", async () => {
   assert.ok(performance.now() - back < 2_000);
 });
 
-test("refusals are not retried, and an outage is as often as was said", async () => {
+test("refusals are not retried, and an outage is retried as often as configured", async () => {
   let calls = 0;
   await using fake = await FakeCoordinator.start({
     getPauseState: () => {
@@ -138,11 +138,11 @@ test("refusals are not retried, and an outage is as often as was said", async ()
   assert.equal(calls, 4);
 });
 
-test("a deadline covers all attempts, by client and by call, and the server is told", async () => {
-  let told = 0;
+test("a deadline covers all attempts, by client and by call, and is sent to the server", async () => {
+  let reported = 0;
   await using fake = await FakeCoordinator.start({
     getPauseState: async (_, context) => {
-      told = context.timeoutMs() ?? 0;
+      reported = context.timeoutMs() ?? 0;
       return new Promise((resolve) => context.signal.addEventListener("abort", () => resolve({})));
     },
   });
@@ -154,10 +154,10 @@ test("a deadline covers all attempts, by client and by call, and the server is t
   });
   const took = performance.now() - started;
   assert.ok(took >= 299 && took < 2_000, `${took}`);
-  assert.ok(told > 0 && told <= 100, `${told}`);
+  assert.ok(reported > 0 && reported <= 100, `${reported}`);
 });
 
-test("a peer that accepts and says nothing costs the deadline, and one that is not there is told by its cause", async () => {
+test("a silent peer uses up the deadline, and a missing one is reported with its cause", async () => {
   const silent = createServer().listen(0, "127.0.0.1");
   await once(silent, "listening");
   using client = new Client({ address: `127.0.0.1:${(silent.address() as AddressInfo).port}`, deadlineMs: 300 });

@@ -50,7 +50,7 @@ test("g1: timeouts that run out together are confirmed in few requests of one st
   assert.ok(asked.length < 100, `${asked.length} requests`);
 });
 
-test("g1: a stream that owes the answer is replaced over a new connection, and asked there", async () => {
+test("g1: a stream without a confirmation is replaced over a new connection, on which it is requested again", async () => {
   const { fake, asked } = await confirming((stream) => (stream === 1 ? "nothing" : "paused"));
   await using _ = fake;
   using client = new Client({ address: fake.address });
@@ -63,7 +63,7 @@ test("g1: a stream that owes the answer is replaced over a new connection, and a
   ]);
 });
 
-test("g2: what may not be confirmed waits for the grace", async () => {
+test("g2: a timeout that may not be confirmed waits for the grace", async () => {
   const { fake, asked } = await confirming(() => "forbidden");
   await using _ = fake;
   using client = new Client({ address: fake.address });

@@ -5,7 +5,7 @@ import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 import { test } from "node:test";
 import { Connection } from "../../src/connection.js";
 
-test("a peer that answers no ping within 5 s is given up, and the next request connects anew", async (t) => {
+test("a peer that answers no ping within 5 s is disconnected, and the next request reconnects", async (t) => {
   const accepted: Socket[] = [];
   const silent = createServer((socket) => accepted.push(socket.resume().on("error", () => undefined)));
   silent.listen(0, "127.0.0.1");
@@ -37,7 +37,7 @@ test("a peer that answers no ping within 5 s is given up, and the next request c
   assert.throws(request, /closed/);
 });
 
-test("closing ends the streams of a session that was told to take no more too", async (t) => {
+test("closing also ends the streams of a session that has received a GOAWAY", async (t) => {
   const sessions: http2.ServerHttp2Session[] = [];
   const server = http2.createServer();
   server.on("session", (session) => sessions.push(session));

@@ -14,7 +14,7 @@ function start(example: "approve" | "run", address: string, ...options: string[]
   return { program, ended: ended.then(([[code], out, err]) => ({ code, out, err })) };
 }
 
-test("an answer at the terminal is told by the exit code, and the thread is paused meanwhile", async () => {
+test("an answer at the terminal decides the exit code, and the thread is paused meanwhile", async () => {
   await using coordinator = await Coordinator.start();
   using client = coordinator.client();
   for (const [typed, code, said] of [
@@ -41,7 +41,7 @@ test("a script answers by itself", async () => {
   assert.equal((await start("approve", coordinator.address, "--answer-after", "0.1").ended).code, 0);
 });
 
-test("an answer after the lease says so", async () => {
+test("an answer after the lease is reported as late", async () => {
   await using coordinator = await Coordinator.start({ durable: true });
   using client = coordinator.client();
   const { program, ended } = start("approve", coordinator.address, "--answer-after", "3", "--ttl", "1");
@@ -55,13 +55,13 @@ test("an answer after the lease says so", async () => {
   assert.match(err, /the answer came too late/);
 });
 
-test("nobody there is trouble", async () => {
+test("a missing coordinator is an error", async () => {
   const { code, err } = await start("approve", "127.0.0.1:1").ended;
   assert.equal(code, 2);
   assert.match(err, /ECONNREFUSED/);
 });
 
-test("a command is run under a limit that a person's slowness does not use up", async () => {
+test("a command runs under a limit that stands still while a person is asked", async () => {
   await using coordinator = await Coordinator.start();
   using client = coordinator.client();
   const sleeps = (ms: number) => [process.execPath, "-e", `setTimeout(() => process.exit(7), ${ms})`];

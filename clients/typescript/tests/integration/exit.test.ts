@@ -21,7 +21,7 @@ async function program(address: string, text: string, environment: Record<string
 
 test("an open client, a hold and a timeout let the process end", async () => {
   await using coordinator = await Coordinator.start();
-  const told = await program(
+  const output = await program(
     coordinator.address,
     `const hold = await client.hold("t", { ttlMs: 60_000 });
      const signal = client.pausableTimeout(60_000, { threadId: "t" });
@@ -30,11 +30,11 @@ test("an open client, a hold and a timeout let the process end", async () => {
      const started = performance.now();
      process.on("exit", () => console.log(performance.now() - started < 5_000 ? "soon" : "late"));`,
   );
-  assert.equal(told, "soon");
+  assert.equal(output, "soon");
 });
 
-test("neither does a timeout whose coordinator is not there, nor the shared client", async () => {
-  const told = await program(
+test("a timeout without a coordinator and the shared client let the process end too", async () => {
+  const output = await program(
     "127.0.0.1:1",
     `client.pausableTimeout(60_000, { threadId: "t" });
      pausewatch.pausableTimeout(60_000);
@@ -42,7 +42,7 @@ test("neither does a timeout whose coordinator is not there, nor the shared clie
      setTimeout(() => console.log("end"), 500);`,
     { PAUSEWATCH_ADDRESS: "127.0.0.1:1", PAUSEWATCH_THREAD_ID: "t" },
   );
-  assert.equal(told, "InvalidFieldError\nend");
+  assert.equal(output, "InvalidFieldError\nend");
 });
 
 test("a call keeps it alive until it is done", async () => {
@@ -67,9 +67,9 @@ test("a watch keeps it alive until it is closed", async () => {
   assert.equal(await watching, "closed");
 });
 
-test("a listener that throws is the program's affair, and keeps no other timeout from expiring", async () => {
+test("an error of a listener is an uncaught error of the program, and other timeouts still expire", async () => {
   await using coordinator = await Coordinator.start();
-  const told = await program(
+  const output = await program(
     coordinator.address,
     `process.on("uncaughtException", ({ message }) => console.log(message));
      const [first, second] = [1, 2].map(() => client.pausableTimeout(100, { threadId: "t" }));
@@ -77,5 +77,5 @@ test("a listener that throws is the program's affair, and keeps no other timeout
      const alive = setTimeout(() => undefined, 10_000);
      second.addEventListener("abort", () => { console.log("aborted"); clearTimeout(alive); });`,
   );
-  assert.deepEqual(told.split("\n").sort(), ["aborted", "thrown"]);
+  assert.deepEqual(output.split("\n").sort(), ["aborted", "thrown"]);
 });

@@ -44,7 +44,7 @@ test("a hold is open until its block ends, however that ends", async () => {
   assert.equal((await client.getPauseState({ threadId: "t" })).count, 0);
 });
 
-test("a release says what it found, and says the same again", async () => {
+test("a release returns how the elicitation ended, and the same result again", async () => {
   await using coordinator = await Coordinator.start();
   using client = coordinator.client();
   await client.incrementElicitation({ threadId: "t" });
@@ -63,7 +63,7 @@ test("g2: a lease is renewed while its program lives", async () => {
   assert.deepEqual([hold.lease, (await client.getPauseState({ threadId: "t" })).count], ["held", 1]);
 });
 
-test("who waits is told when another closes it, or the wait is ended", async () => {
+test("waiters are notified when another caller closes it, or the wait is aborted", async () => {
   await using coordinator = await Coordinator.start();
   using client = coordinator.client();
   await using hold = await client.hold("t", { ttlMs: 1_000 });
@@ -77,7 +77,7 @@ test("who waits is told when another closes it, or the wait is ended", async () 
   assert.equal((await hold.complete()).ending, "released");
 });
 
-test("g4: all decrements of a hold carry one request id, and renewals go on after a release that failed", async () => {
+test("g4: all decrements of a hold have one request id, and renewals continue after a failed release", async () => {
   const ids: string[] = [];
   let renewals = 0;
   let down = true;
@@ -103,7 +103,7 @@ test("g4: all decrements of a hold carry one request id, and renewals go on afte
   assert.deepEqual([ids.length, new Set(ids).size], [3, 1]);
 });
 
-test("a late answer is told by type: by complete() and by withHold, whose result it takes the place of", async () => {
+test("a late answer is an error of its own type in complete() and withHold", async () => {
   await using fake = await FakeCoordinator.start({ ...OPENED, decrementElicitation: expired });
   using client = new Client({ address: fake.address });
   await assert.rejects(
@@ -119,7 +119,7 @@ test("a late answer is told by type: by complete() and by withHold, whose result
   assert.equal((await hold.release()).ending, "expired");
 });
 
-test("a late answer does not take the place of the block's own error, and is not silent at the end of a block", async () => {
+test("a late answer does not replace the block's own error, and is logged at the end of a block", async () => {
   await using fake = await FakeCoordinator.start({ ...OPENED, decrementElicitation: expired });
   using client = new Client({ address: fake.address });
   const own = new Error("the block's own");
@@ -177,7 +177,7 @@ test("a hold that cannot be released is overdue after its ttl", async () => {
   assert.equal(await lost, "overdue");
 });
 
-test("an open that nobody waits for any more is closed again", async () => {
+test("a hold that is opened after its signal was aborted is closed again", async () => {
   let decrements = 0;
   let answer = () => {};
   const asked = new Promise<void>((resolve) => {
@@ -210,7 +210,7 @@ test("a hold that is refused raises the call's own error", async () => {
   assert.equal((await client.getPauseState({ threadId: "t" })).count, 0);
 });
 
-test("a block that ends in an outage is released as soon as somebody answers", async () => {
+test("a block that ends in an outage is released after the reconnect", async () => {
   let down = true;
   let decrements = 0;
   await using fake = await FakeCoordinator.start({
@@ -235,7 +235,7 @@ test("a block that ends in an outage is released as soon as somebody answers", a
   await until(() => decrements === 2);
 });
 
-test("a best-effort hold goes on without a coordinator, and a warning says why", async () => {
+test("a best-effort hold continues without a coordinator, and a warning has the cause", async () => {
   await using nobody = await Refusing.start();
   const warnings: string[] = [];
   const logger = { info: () => undefined, warn: (message: string) => void warnings.push(message) };

@@ -27,7 +27,7 @@ test("it serves while its block lives, and comes back at the same address", asyn
   nobody.close();
 });
 
-test("what keeps it from starting is said", async () => {
+test("a failed start reports the cause", async () => {
   await assert.rejects(TestCoordinator.start({ options: ["--no-such-option"] }), (error) => {
     assert.ok(error instanceof PausewatchError && error.message.includes("--no-such-option"), String(error));
     return true;

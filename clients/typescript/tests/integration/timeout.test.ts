@@ -49,7 +49,7 @@ test("the limit on wall time ends it in a pause, and the signal's reason says so
   assert.throws(() => client.startTimeout(1, { threadId: "t", maxWallMs: -1 }), RangeError);
 });
 
-test("g3: it stands still while a thread that it awaits is paused, and awaits no thread that cannot be, nor its own", async () => {
+test("g3: it stands still while an awaited thread is paused, and refuses an invalid thread and its own", async () => {
   await using coordinator = await Coordinator.start();
   using client = coordinator.client();
   const { timeout, credited } = start(client);
@@ -78,7 +78,7 @@ test("g3: it stands still while a thread that it awaits is paused, and awaits no
   timeout.awaitThread("child")[Symbol.dispose]();
 });
 
-test("g3: it stands still through a pause, exactly, and goes on with what was left", async () => {
+test("g3: it stands still exactly for a pause, and continues with the remaining time", async () => {
   await using coordinator = await Coordinator.start();
   using client = coordinator.client();
   const { timeout, credited } = start(client);
@@ -106,7 +106,7 @@ test("g1: a limit is not used up by a person's slowness", async () => {
   assert.deepEqual([timeout.expired, timeout.remainingMs], [true, 0]);
 });
 
-test("a pause that nobody here saw is credited after a restart of the coordinator", async () => {
+test("an unobserved pause is credited after a restart of the coordinator", async () => {
   await using coordinator = await Coordinator.start({ durable: true });
   using client = coordinator.client();
   const { timeout, credited } = start(client);
@@ -122,7 +122,7 @@ test("a pause that nobody here saw is credited after a restart of the coordinato
   timeout[Symbol.dispose]();
 });
 
-test("g2: with nobody there it gets its grace and no more", async () => {
+test("g2: without a coordinator it expires after its grace", async () => {
   using client = new Client({ address: "127.0.0.1:1" });
   const started = performance.now();
   using timeout = client.startTimeout(100, { threadId: "t", disconnectGraceMs: 300 });
@@ -147,7 +147,7 @@ test("own pauses nest, and end once", async () => {
   await until(() => timeout.elapsedMs > at);
 });
 
-test("disposed of, it never expires and its times stay", async () => {
+test("after disposal it never expires and its times do not change", async () => {
   await using coordinator = await Coordinator.start();
   using client = coordinator.client();
   const timeout = client.startTimeout(50, { threadId: "t" });

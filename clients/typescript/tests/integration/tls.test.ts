@@ -72,7 +72,7 @@ test("a server whose authority is not trusted is not called", async () => {
   assert.equal(seen, null);
 });
 
-test("mutual TLS: the program's certificate is asked for", async () => {
+test("mutual TLS: the server requires the client certificate", async () => {
   const tls = { key: server.keyPem, cert: server.certPem, ca: authority.certPem, requestCert: true };
   await using fake = await FakeCoordinator.start(HANDLERS, { ...tls, rejectUnauthorized: true });
   const address = `https://localhost:${fake.port}`;
@@ -80,7 +80,7 @@ test("mutual TLS: the program's certificate is asked for", async () => {
   await assert.rejects(call({ address, tlsCa }), { transient: true });
 });
 
-test("a server that speaks no TLS, or no HTTP/2 over it, is not called", async () => {
+test("a server without TLS, or without HTTP/2 over TLS, is not called", async () => {
   await using plain = await FakeCoordinator.start(HANDLERS);
   await assert.rejects(call({ address: `https://localhost:${plain.port}`, tlsCa }), { transient: true });
   const old = createServer({ key: server.keyPem, cert: server.certPem }, (socket) =>

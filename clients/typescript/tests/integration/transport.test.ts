@@ -29,7 +29,7 @@ async function keeping(header: string) {
   return { kept, fake: await FakeCoordinator.start(handlers) };
 }
 
-test("interceptors are around calls and streams, the first outermost", async () => {
+test("interceptors wrap calls and streams, the first outermost", async () => {
   const { kept, fake } = await keeping("x-mark");
   await using _ = fake;
   const mark =
@@ -46,7 +46,7 @@ test("interceptors are around calls and streams, the first outermost", async () 
   assert.deepEqual(kept, ["a, b", "a, b"]);
 });
 
-test("a transport of one's own is used, with the token, and not closed", async () => {
+test("an own transport is used, with the token, and not closed", async () => {
   const { kept, fake } = await keeping("authorization");
   await using _ = fake;
   const transport = createGrpcTransport({ baseUrl: `http://${fake.address}` });
@@ -63,13 +63,13 @@ test("a transport of one's own is used, with the token, and not closed", async (
   assert.throws(() => new Client({ transport, interceptors: [(next) => next] }), ConfigError);
 });
 
-test("a hold works over a transport of one's own", async () => {
+test("a hold works over an own transport", async () => {
   await using coordinator = await Coordinator.start();
   using client = new Client({ transport: createGrpcTransport({ baseUrl: `http://${coordinator.address}` }) });
   assert.equal(await client.withHold("t", {}, ({ opened }) => opened.count), 1);
 });
 
-test("traceContext sends the context of the span that a call is made in", async () => {
+test("traceContext sends the context of the active span", async () => {
   context.setGlobalContextManager(new AsyncLocalStorageContextManager().enable());
   propagation.setGlobalPropagator(new W3CTraceContextPropagator());
   const { kept, fake } = await keeping("traceparent");

@@ -22,7 +22,7 @@ async function state(watch: Watch) {
 }
 
 /** The next event in short: `a 6 running gap`. */
-async function told(watch: Watch): Promise<string> {
+async function reported(watch: Watch): Promise<string> {
   const event = await next(watch);
   if (event.type !== "state") return event.type;
   const { threadId, revision, paused } = event.state;
@@ -63,7 +63,7 @@ test("a watch gives a snapshot, then changes, and leaves no stream behind", asyn
   await until(async () => (await client.incrementElicitation({ threadId: "t" })).watchers === 0);
 });
 
-test("it heals after a restart, and says what it may have missed", async () => {
+test("it reconnects after a restart, and reports a gap", async () => {
   await using coordinator = await Coordinator.start({ durable: true });
   using client = coordinator.client();
   await client.incrementElicitation({ threadId: "t" });
@@ -82,7 +82,7 @@ test("it heals after a restart, and says what it may have missed", async () => {
   }
 });
 
-test("a watch of all tells what resumed in the gap", async () => {
+test("a watch of all threads reports a resume in the gap", async () => {
   await using coordinator = await Coordinator.start({ durable: true });
   using client = coordinator.client();
   for (const threadId of ["stays", "resumes"]) await client.incrementElicitation({ threadId });
@@ -93,14 +93,14 @@ test("a watch of all tells what resumed in the gap", async () => {
   const decrement = client.decrementElicitation({ threadId: "resumes" });
   await coordinator.start();
   await decrement;
-  const told = new Map<string, number>();
+  const reported = new Map<string, number>();
   for (let event = await next(watch); event.type === "state"; event = await next(watch)) {
-    told.set(event.state.threadId, event.state.count);
+    reported.set(event.state.threadId, event.state.count);
   }
-  assert.deepEqual([told.get("stays"), told.get("resumes")], [1, 0]);
+  assert.deepEqual([reported.get("stays"), reported.get("resumes")], [1, 0]);
 });
 
-test("of everything, a new stream tells what was paused before the break, and each state once", async () => {
+test("a new stream of all threads reports those that were paused before the disconnect, and each state once", async () => {
   const { fake, requests, streams } = await scripted();
   await using _ = fake;
   using client = new Client({ address: fake.address });
@@ -110,16 +110,16 @@ test("of everything, a new stream tells what was paused before the break, and ea
   first.write(event.state({ threadId: "b", revision: 1n, paused: true }));
   first.write(event.snapshotComplete());
   first.end(event.state({ threadId: "b", revision: 2n }));
-  while ((await told(watch)) !== "disconnected");
+  while ((await reported(watch)) !== "disconnected");
   second.write(event.state({ threadId: "c", revision: 1n, paused: true }));
   second.write(event.state({ threadId: "a", revision: 3n, paused: true }));
   second.write(event.state({ threadId: "a", revision: 3n, paused: true }));
   second.write(event.snapshotComplete());
   second.write(event.state({ threadId: "a", revision: 4n }));
-  assert.equal(await told(watch), "c 1 paused gap");
-  assert.equal(await told(watch), "a 3 paused gap");
-  assert.equal(await told(watch), "snapshotComplete");
-  assert.equal(await told(watch), "a 4 running");
+  assert.equal(await reported(watch), "c 1 paused gap");
+  assert.equal(await reported(watch), "a 3 paused gap");
+  assert.equal(await reported(watch), "snapshotComplete");
+  assert.equal(await reported(watch), "a 4 running");
   const nothing = { remove: [], confirm: [], allThreads: true };
   assert.deepEqual(requests, [[{ ...nothing, add: [] }], [{ ...nothing, add: ["a"] }]]);
 });
@@ -141,10 +141,10 @@ test("g7: a reader that comes late sees rising revisions and the last state", as
     assert.ok(revision > seen);
     seen = revision;
   }
-  assert.ok(events < 400, `${events} of 400 changes were told`);
+  assert.ok(events < 400, `${events} of 400 changes were reported`);
 });
 
-test("g7: a watch of everything that nobody reads is not read from the network either", async () => {
+test("g7: an unread watch of all threads is not read from the network either", async () => {
   let sent = 0;
   await using fake = await FakeCoordinator.start({
     async *watch() {
@@ -162,9 +162,9 @@ test("g7: a watch of everything that nobody reads is not read from the network e
   // Until it stands still.
   for (let before = -1; before < sent; await sleep(300)) before = sent;
   assert.ok(sent >= 10_000 && sent < 13_000, `${sent}`);
-  let told = 1;
-  while ((await type(watch)) === "state") told++;
-  assert.equal(told, 15_000);
+  let reported = 1;
+  while ((await type(watch)) === "state") reported++;
+  assert.equal(reported, 15_000);
 });
 
 test("threads that come and go share one stream; what changes while a request is unanswered goes with the next one", async () => {
@@ -173,7 +173,7 @@ test("threads that come and go share one stream; what changes while a request is
   using client = new Client({ address: fake.address });
   await using watch = client.watch(["a"]);
   const [stream] = streams;
-  const first = told(watch);
+  const first = reported(watch);
   await until(() => requests[0]?.length === 1);
   for (let i = 0; i < 600; i++) watch.add(`thread-${i}`);
   watch.add("thread-0");
@@ -181,7 +181,7 @@ test("threads that come and go share one stream; what changes while a request is
   watch.remove("thread-1");
   stream.write(event.state({ threadId: "a", revision: 1n }));
   stream.write(event.state({ threadId: "thread-2", revision: 1n }));
-  assert.equal(await first, "thread-2 1 running gap", "a state of a removed thread is not told");
+  assert.equal(await first, "thread-2 1 running gap", "a state of a removed thread is not reported");
   assert.equal(requests[0]?.length, 1);
   stream.write(event.snapshotComplete(1));
   const second = await until(() => requests[0]?.[1]);
@@ -190,14 +190,14 @@ test("threads that come and go share one stream; what changes while a request is
   const third = await until(() => requests[0]?.[2]);
   assert.deepEqual([third.remove.length, third.add.length], [0, 100]);
   stream.write(event.snapshotComplete(3));
-  assert.equal(await told(watch), "snapshotComplete", "once, when every thread was told");
+  assert.equal(await reported(watch), "snapshotComplete", "once, when every thread was reported");
   stream.end();
-  assert.equal(await told(watch), "disconnected");
+  assert.equal(await reported(watch), "disconnected");
   const again = await until(() => requests[1]?.[0]);
   assert.equal(again.add.length, 500, "the whole set is sent again");
 });
 
-test("threads that the token does not open are told, and the others go on", async () => {
+test("threads that the token may not read are reported, and the others continue", async () => {
   const { fake, requests, streams } = await scripted();
   await using _ = fake;
   using client = new Client({ address: fake.address });
@@ -213,10 +213,10 @@ test("threads that the token does not open are told, and the others go on", asyn
   assert.deepEqual(second.add, ["ours"]);
   stream.write(event.state({ threadId: "ours", revision: 1n }));
   stream.write(event.snapshotComplete(2));
-  assert.deepEqual([await told(watch), await told(watch)], ["ours 1 running gap", "snapshotComplete"]);
+  assert.deepEqual([await reported(watch), await reported(watch)], ["ours 1 running gap", "snapshotComplete"]);
 });
 
-test("a refused first request that named elicitations is made again on a new stream", async () => {
+test("a refused first request with elicitations is sent again on a new stream", async () => {
   const { fake, requests, streams } = await scripted();
   await using _ = fake;
   using client = new Client({ address: fake.address });
@@ -231,10 +231,10 @@ test("a refused first request that named elicitations is made again on a new str
   await until(() => requests[1]?.length === 1);
   assert.deepEqual(requests[1]?.[0]?.add, ["ours"]);
   second.write(event.state({ threadId: "ours", revision: 1n }));
-  assert.equal(await told(watch), "ours 1 running gap");
+  assert.equal(await reported(watch), "ours 1 running gap");
 });
 
-test("what a limit refuses is told once, and asked for again after the time that the server says", async () => {
+test("a refusal by a limit is reported once, and the request is sent again after the server's delay", async () => {
   const { fake, requests, streams } = await scripted();
   await using _ = fake;
   using client = new Client({ address: fake.address });
@@ -253,7 +253,7 @@ test("what a limit refuses is told once, and asked for again after the time that
   refuse(2n);
   await until(() => requests[0]?.length === 3);
   stream.write(event.state({ threadId: "a", revision: 1n }));
-  assert.equal(await told(watch), "a 1 running gap");
+  assert.equal(await reported(watch), "a 1 running gap");
   assert.deepEqual(
     requests[0]?.map(({ add }) => add),
     [["a"], ["a"], ["a"]],
@@ -265,16 +265,17 @@ test("more than 10,000 threads share one stream", async () => {
   using client = coordinator.client();
   const threadIds = Array.from({ length: 10_050 }, (_, i) => `thread-${i}`);
   await using watch = client.watch(threadIds);
-  const told = new Set<string>();
-  for (let event = await next(watch); event.type === "state"; event = await next(watch)) told.add(event.state.threadId);
-  assert.equal(told.size, 10_050);
+  const reported = new Set<string>();
+  for (let event = await next(watch); event.type === "state"; event = await next(watch))
+    reported.add(event.state.threadId);
+  assert.equal(reported.size, 10_050);
   for (const threadId of ["thread-0", "thread-10049"]) {
     assert.equal((await client.incrementElicitation({ threadId })).watchers, 1);
     assert.equal((await state(watch)).state.threadId, threadId);
   }
 });
 
-test("a stream that says nothing to the first question within the deadline is opened anew", async () => {
+test("a stream without a first answer within the deadline is reopened", async () => {
   let streams = 0;
   await using fake = await FakeCoordinator.start({
     async *watch() {
@@ -303,7 +304,7 @@ test("a watch of nothing waits; bad ids are refused at once", async () => {
   assert.throws(() => watch.add("x".repeat(257)), { name: "InvalidFieldError" });
 });
 
-test("many watches and calls of one client are no leak to Node", async () => {
+test("many watches and calls of one client cause no leak warning of Node", async () => {
   const warnings: string[] = [];
   const warn = ({ message }: Error) => warnings.push(message);
   process.on("warning", warn);

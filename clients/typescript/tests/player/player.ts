@@ -223,8 +223,8 @@ export class Player {
         const limitMs = Math.max(over - performance.now(), 0);
         return client.startTimeout(limitMs, { threadId: `together-${i}` });
       });
-      const told = timeouts.map(({ signal }) => new Promise((resolve) => signal.addEventListener("abort", resolve)));
-      await Promise.all(told);
+      const expired = timeouts.map(({ signal }) => new Promise((resolve) => signal.addEventListener("abort", resolve)));
+      await Promise.all(expired);
       return { late_ms: performance.now() - over };
     },
     timeout_block: async (step) => {

@@ -3,15 +3,15 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { Client } from "pausewatch";
 
 export async function run(place: string, block: () => Promise<void>): Promise<void> {
-  // A watch goes on for ever: here it ends with its client, when it has told the first state.
-  let told = () => {};
+  // A watch runs until it is closed: here it ends with its client, after the first state.
+  let hasState = () => {};
   const first = new Promise<void>((resolve) => {
-    told = resolve;
+    hasState = resolve;
   });
   const log = console.log;
   console.log = (...parts: unknown[]) => {
     log(...parts);
-    told();
+    hasState();
   };
   const watches = new Set<{ close(): void }>();
   const watch = Client.prototype.watch;

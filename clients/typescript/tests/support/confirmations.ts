@@ -1,4 +1,4 @@
-/** A stream on which a thread is confirmed when a test says so; what is asked for meanwhile is sent after that. */
+/** A stream on which a thread is confirmed when a test says so; confirmations requested meanwhile are sent after that. */
 import type { PauseState } from "../../src/messages.js";
 import type { Clock } from "../../src/stopwatch/clock.js";
 import type { Coordinator, ThreadClock } from "../../src/stopwatch/thread.js";
@@ -28,7 +28,7 @@ export class Confirmations implements Coordinator {
     }
   }
 
-  forget(threadId: string): void {
+  cancelConfirmation(threadId: string): void {
     this.#waiting.delete(threadId);
   }
 
@@ -39,13 +39,13 @@ export class Confirmations implements Coordinator {
   answer(thread: ThreadClock, state: PauseState, isWatched = true): void {
     const { threadId } = thread;
     const sentAt = this.#sent.get(threadId);
-    if (sentAt === undefined) throw new Error(`${threadId} is not asked about`);
+    if (sentAt === undefined) throw new Error(`${threadId} has no confirmation under way`);
     thread.confirm(state, sentAt, isWatched);
     this.#sent.delete(threadId);
     if (this.#waiting.delete(threadId)) this.#sent.set(threadId, this.#clock.now());
   }
 
-  /** The stream breaks, and the next one is open. */
+  /** The stream is disconnected, and the next one is open. */
   break(...threads: ThreadClock[]): void {
     this.#sent.clear();
     this.#waiting.clear();

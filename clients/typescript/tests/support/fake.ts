@@ -29,7 +29,7 @@ function of(event: NonNullable<Event>) {
   return create(WatchResponseSchema, { event });
 }
 
-/** What a stream does when it has nothing more to tell. */
+/** What a stream does when it has no more events. */
 export const silence = new Promise<never>(() => undefined);
 
 export class FakeCoordinator implements AsyncDisposable {

@@ -19,7 +19,7 @@ function problemOf(action: () => unknown): unknown {
   }
 }
 
-test("every form is read and printed in its short form", () => {
+test("every form is parsed and printed in its short form", () => {
   for (const [given, printed] of [
     ["127.0.0.1:7420", "127.0.0.1:7420"],
     ["localhost:1", "localhost:1"],
@@ -39,7 +39,7 @@ test("every form is read and printed in its short form", () => {
   }
 });
 
-test("what is no address says why, and quotes it", () => {
+test("an invalid address is quoted with the cause", () => {
   for (const [given, why] of [
     ["", "the host is missing"],
     [":7420", "the host is missing"],
@@ -72,7 +72,7 @@ test("what is no address says why, and quotes it", () => {
   }
 });
 
-test("what every client takes and refuses", () => {
+test("addresses that every client accepts and refuses", () => {
   known(VECTORS, "about", "addresses_taken", "addresses_refused", "tokens_taken", "tokens_refused");
   const { addresses_taken, addresses_refused, tokens_taken, tokens_refused } = VECTORS;
   for (const address of addresses_taken)
@@ -97,7 +97,7 @@ test("what every client takes and refuses", () => {
   assert.ok(addresses_taken.length + addresses_refused.length + tokens_taken.length + tokens_refused.length > 30);
 });
 
-test("only loopback and Unix sockets are this machine", () => {
+test("only loopback addresses and Unix sockets are local", () => {
   const local = ["127.0.0.1:1", "127.9.8.7:1", "[::1]:1", "localhost:1", "LOCALHOST:1", "unix:/p", "https://localhost"];
   for (const address of local) assert.equal(isLocal(parseAddress(address)), true, address);
   const elsewhere = [

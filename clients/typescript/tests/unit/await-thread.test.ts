@@ -7,7 +7,7 @@ import { ThreadClock } from "../../src/stopwatch/thread.js";
 import { ManualClock } from "../support/clock.js";
 import { Confirmations } from "../support/confirmations.js";
 
-/** Threads that are heard from the beginning, whose coordinator answers when it is told to. */
+/** Threads that are linked from the beginning; their coordinator answers when the test says so. */
 class Family {
   readonly clock = new ManualClock();
   readonly confirmations = new Confirmations(this.clock);
@@ -57,7 +57,7 @@ class Family {
   }
 }
 
-test("g3: it stands still while any of them is paused, and a moment counts once", async () => {
+test("g3: it stands still while any thread is paused, and overlaps count once", async () => {
   const family = new Family();
   const stopwatch = family.start("t", "child");
   await family.clock.advance(2_000);
@@ -76,7 +76,7 @@ test("g3: it stands still while any of them is paused, and a moment counts once"
   assert.equal(stopwatch.expired, true);
 });
 
-test("g1: every thread is asked about before it expires", async () => {
+test("g1: every thread is confirmed before it expires", async () => {
   const family = new Family();
   const stopwatch = family.start("t", "child", "other");
   await family.clock.advance(10_000);
@@ -118,7 +118,7 @@ test("a cycle freezes both while either is paused", async () => {
   );
 });
 
-test("g1: of a gap as much counts as is possible", async () => {
+test("g1: a gap counts as the largest possible union", async () => {
   for (const [own, child, counts] of [
     [20_000, 30_000, 50_000],
     [50_000, 40_000, 60_000],
@@ -140,7 +140,7 @@ test("g1: of a gap as much counts as is possible", async () => {
   }
 });
 
-test("g3: what was seen before a gap does not count within it", async () => {
+test("g3: pauses before a gap do not count within it", async () => {
   const family = new Family();
   const stopwatch = family.start("t", "child");
   await family.clock.advance(1_000);
@@ -154,7 +154,7 @@ test("g3: what was seen before a gap does not count within it", async () => {
   assert.equal(stopwatch.elapsedMs, 3_000);
 });
 
-test("g3: nor does what was before the child was awaited", async () => {
+test("g3: pauses before the child was awaited do not count", async () => {
   const family = new Family();
   const stopwatch = family.start("t");
   const silent = new ThreadClock("child", family.confirmations, 30_000, family.clock);
@@ -172,7 +172,7 @@ test("g3: nor does what was before the child was awaited", async () => {
   assert.equal(stopwatch.elapsedMs, 5_000);
 });
 
-test("g2: cut off, a child that was paused counts for the grace, which is one budget", async () => {
+test("g2: after a disconnect a paused child counts for the grace, which is one budget", async () => {
   const family = new Family(5_000);
   const stopwatch = family.start("t", "child");
   await family.clock.advance(1_000);
@@ -188,7 +188,7 @@ test("g2: cut off, a child that was paused counts for the grace, which is one bu
   assert.equal(stopwatch.expired, true);
 });
 
-test("g2: a child that cannot be asked about does not keep it for longer than the grace", async () => {
+test("g2: a child that cannot be confirmed delays it by the grace at most", async () => {
   const family = new Family(5_000);
   const stopwatch = family.start("t", "child");
   await family.clock.advance(10_000);

@@ -41,14 +41,14 @@ test("every reason has its class", () => {
   }
 });
 
-test("who needs another token is told so", () => {
+test("token errors have classes of their own", () => {
   const expired = errors.fromStatus(refused(Code.Unauthenticated, "TOKEN_EXPIRED"));
   assert.ok(expired instanceof errors.UnauthenticatedError && !expired.transient);
   const forbidden = errors.fromStatus(refused(Code.PermissionDenied, "THREAD_FORBIDDEN"));
   assert.deepEqual([forbidden.name, forbidden.reason], ["PermissionDeniedError", "THREAD_FORBIDDEN"]);
 });
 
-test("a store that cannot write and a lost connection are told apart, and both transient", () => {
+test("an unavailable store and a lost connection have different classes, and both are transient", () => {
   const store = errors.fromStatus(refused(Code.Unavailable, "STORE_UNAVAILABLE"));
   assert.ok(store instanceof errors.StoreUnavailableError && store.transient);
   const draining = errors.fromStatus(new ConnectError("draining", Code.Unavailable, { "grpc-status": "14" }));
@@ -67,7 +67,7 @@ test("a store that cannot write and a lost connection are told apart, and both t
   assert.deepEqual([own.name, own.transient], ["CallError", false]);
 });
 
-test("a limit is told with its name and when another try may help", () => {
+test("a limit error has its name and retry delay", () => {
   const cases = [
     [undefined, undefined],
     [new Uint8Array(), undefined],
@@ -91,17 +91,17 @@ test("a limit is told with its name and when another try may help", () => {
   }
 });
 
-test("only a limit of calls a second is transient, and waited for", () => {
+test("only a limit of calls per second is transient, and waited for", () => {
   for (const limit of ["calls-per-second", "calls-per-second-per-caller"]) {
     const error = errors.fromStatus(limited(limit, retryInfo({ nanos: 20_000_000 })));
-    assert.deepEqual([error.transient, errors.callLessOftenMs(error)], [true, 20]);
-    assert.equal(errors.callLessOftenMs(errors.fromStatus(limited(limit))), 1_000);
+    assert.deepEqual([error.transient, errors.rateLimitDelayMs(error)], [true, 20]);
+    assert.equal(errors.rateLimitDelayMs(errors.fromStatus(limited(limit))), 1_000);
   }
   for (const limit of ["open-elicitations-per-caller", "streams", ""]) {
     const error = errors.fromStatus(limited(limit, retryInfo({ nanos: 20_000_000 })));
-    assert.deepEqual([error.transient, errors.callLessOftenMs(error)], [false, undefined]);
+    assert.deepEqual([error.transient, errors.rateLimitDelayMs(error)], [false, undefined]);
   }
-  assert.equal(errors.callLessOftenMs(errors.unavailable("nobody")), undefined);
+  assert.equal(errors.rateLimitDelayMs(errors.unavailable("nobody")), undefined);
 });
 
 test("an error prints its message and fields, and no descriptor of the proto", () => {
@@ -113,14 +113,14 @@ test("an error prints its message and fields, and no descriptor of the proto", (
   assert.equal(lost.cause, reset, "what the system said");
 });
 
-test("a refusal made here reads as the server's does", () => {
+test("a refusal of the library reads like that of the server", () => {
   const made = errors.invalidField("thread_id", "thread_id is empty");
   const read = errors.fromStatus(errors.CallError.statusOf(made));
   assert.ok(read instanceof errors.InvalidFieldError);
   assert.deepEqual([read.field, read.description, read.reason], ["thread_id", "thread_id is empty", "INVALID_FIELD"]);
 });
 
-test("a thread id that no thread can have is refused here, its neighbours are not", () => {
+test("an invalid thread id is refused by the library, its valid neighbours are not", () => {
   for (const good of ["t", "x".repeat(256), "é".repeat(128), "日本語 🙂", "a b", "\u00a0"]) checkThreadId(good);
   for (const bad of ["", "x".repeat(257), "é".repeat(129), "a\u0007b", "a\u0085b", "\ud800", "a\udc00"]) {
     assert.throws(() => checkThreadId(bad), { name: "InvalidFieldError", field: "thread_id" }, JSON.stringify(bad));
@@ -128,7 +128,7 @@ test("a thread id that no thread can have is refused here, its neighbours are no
   assert.throws(() => checkThreadId(undefined as never), { name: "InvalidFieldError" });
 });
 
-test("a duration that the wire has no room for is refused here, the rest is the server's", () => {
+test("a duration too large for the message is refused by the library, others by the server", () => {
   assert.deepEqual(durationToWire("ttl", 1_500.25), { seconds: 1n, nanos: 500_250_000 });
   assert.deepEqual(durationToWire("ttl", -1_500), { seconds: -1n, nanos: -500_000_000 });
   for (const ms of [Number.NaN, Number.POSITIVE_INFINITY, 1e30]) {

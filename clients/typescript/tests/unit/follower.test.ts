@@ -53,7 +53,7 @@ class Scene implements Stream {
     this.calls.push(`confirm ${threadId}`);
   }
 
-  forget(): void {}
+  cancelConfirmation(): void {}
 
   sentAt(): undefined {
     return undefined;
@@ -79,7 +79,7 @@ function state(threadId: string, paused: boolean, revision: bigint, pausedTotalM
   return { threadId, count: paused ? 1 : 0, paused, revision, pausedTotalMs, elicitations: [], storeEpoch: 1n };
 }
 
-test("stopwatches of a thread share one place in the stream, and one record", () => {
+test("stopwatches of a thread share one subscription and one record", () => {
   const scene = new Scene();
   const [first, second] = [scene.begin("a"), scene.begin("a")];
   scene.begin("b");
@@ -109,7 +109,7 @@ test("a thread lingers for 30 s after its last stopwatch, and a late joiner know
   assert.deepEqual(scene.calls, ["add a", "remove a", "close", "idle"]);
 });
 
-test("it is idle when its last thread is forgotten, and not before", async () => {
+test("it is idle when its last thread is removed, and not before", async () => {
   const scene = new Scene();
   const [a, b] = [scene.begin("a"), scene.begin("b")];
   a.leave();
@@ -121,18 +121,18 @@ test("it is idle when its last thread is forgotten, and not before", async () =>
   assert.deepEqual(scene.calls.slice(3), ["remove b", "close", "idle"]);
 });
 
-test("a break concerns all threads, until their next states", () => {
+test("a disconnect affects all threads, until their next states", () => {
   const scene = new Scene();
   const [a, b] = [scene.begin("a"), scene.begin("b")];
   assert.equal(a.thread.linked, false, "nothing is known yet");
   scene.tell(state("a", false, 1n), state("b", false, 1n));
   assert.deepEqual([a.thread.linked, b.thread.linked], [true, true]);
-  scene.listener?.broken(unavailable("cut"), 0);
+  scene.listener?.disconnected(unavailable("cut"), 0);
   scene.tell(state("b", false, 1n));
   assert.deepEqual([a.thread.linked, b.thread.linked], [false, true]);
 });
 
-test("one message confirms many threads; one that is not watched is not heard after that", async () => {
+test("one message confirms many threads; one that is not watched is disconnected after it", async () => {
   const scene = new Scene();
   const [a, b] = [scene.begin("a", 1_000), scene.begin("b", 1_000)];
   scene.tell(state("a", false, 1n), state("b", false, 1n));
@@ -144,13 +144,13 @@ test("one message confirms many threads; one that is not watched is not heard af
   assert.deepEqual([b.stopwatch.paused, b.thread.linked], [true, false]);
 });
 
-test("a thread that cannot be is not kept", () => {
+test("an invalid thread is not followed", () => {
   const scene = new Scene();
   for (let i = 0; i < 2; i++) assert.throws(() => scene.begin(""), { name: "InvalidFieldError" });
   assert.deepEqual(scene.calls, []);
 });
 
-test("closed, it lets its stopwatches run out: nothing pauses them, and nobody is asked", async () => {
+test("after it is closed its stopwatches run out without pauses and confirmations", async () => {
   const scene = new Scene();
   const { stopwatch } = scene.begin("a", 10_000);
   scene.tell(state("a", true, 1n));
@@ -166,38 +166,38 @@ test("closed, it lets its stopwatches run out: nothing pauses them, and nobody i
   assert.deepEqual(scene.calls, ["add a", "close"]);
 });
 
-test("a program is told of the link, and of the end of the grace", async () => {
+test("link changes and the end of the grace are reported to the program", async () => {
   const scene = new Scene();
   scene.begin("t");
-  const told = async () => {
+  const reported = async () => {
     await Promise.resolve();
     return scene.links.map(({ state }) => state);
   };
   scene.listener?.complete();
   scene.listener?.complete();
-  assert.deepEqual(await told(), ["connected"]);
+  assert.deepEqual(await reported(), ["connected"]);
   const error = unavailable("gone");
-  scene.listener?.broken(error, 2_000);
-  scene.listener?.broken(error, 0);
+  scene.listener?.disconnected(error, 2_000);
+  scene.listener?.disconnected(error, 0);
   await scene.clock.advance(7_900);
-  assert.deepEqual(await told(), ["connected", "disconnected"]);
+  assert.deepEqual(await reported(), ["connected", "disconnected"]);
   await scene.clock.advance(200);
-  assert.deepEqual(await told(), ["connected", "disconnected", "graceSpent"]);
+  assert.deepEqual(await reported(), ["connected", "disconnected", "graceSpent"]);
   const [, lost, spent] = scene.links;
   assert.ok(lost?.state === "disconnected" && spent?.state === "graceSpent");
   assert.ok(
     lost.error === error && spent.error === error && lost.since === spent.since && lost.since.getTime() < Date.now(),
   );
   scene.listener?.complete();
-  scene.listener?.broken(error, 0);
+  scene.listener?.disconnected(error, 0);
   scene.listener?.complete();
   await scene.clock.advance(60_000);
-  assert.deepEqual((await told()).slice(3), ["connected", "disconnected", "connected"]);
+  assert.deepEqual((await reported()).slice(3), ["connected", "disconnected", "connected"]);
   assert.deepEqual(
     scene.logged.map((line) => line.split(" ")[0]),
     ["warn", "warn", "info", "warn", "info"],
   );
   scene.follower.close();
-  scene.listener?.broken(error, 0);
-  assert.equal((await told()).length, 6);
+  scene.listener?.disconnected(error, 0);
+  assert.equal((await reported()).length, 6);
 });

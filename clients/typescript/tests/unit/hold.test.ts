@@ -20,7 +20,7 @@ function answering() {
   return { lanes: { foreground: calls, background: calls }, decrements: () => decrements };
 }
 
-test("an abort closes what nobody was given, and never what somebody was, however close the two are", async () => {
+test("an abort closes a hold that was not returned, and never a returned one, however close the two are", async () => {
   const outcomes = new Set<string>();
   for (let ticks = 0; ticks < 20; ticks++) {
     const { lanes, decrements } = answering();

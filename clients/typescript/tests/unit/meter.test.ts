@@ -41,7 +41,7 @@ testEach<Case>("meter.json", (one) => {
   }
 });
 
-test("the ends are safe", () => {
+test("extreme values are safe", () => {
   const meter = new Meter(Number.POSITIVE_INFINITY, 100);
   assert.equal(meter.left(1e15, 0), Number.POSITIVE_INFINITY);
   assert.equal(meter.charged(101, Number.MAX_VALUE), 0);

@@ -30,7 +30,7 @@ testEach<{ name: string; steps: Step[] }>("paused-time.json", (one) => {
   }
 });
 
-test("waiters look again after a resume, a break of a pause, and the end of a break", () => {
+test("waiters check again after a resume, a disconnect during a pause, and a reconnect", () => {
   const tracker = new PausedTimeTracker(0, 30_000);
   const apply = (at: number, revision: bigint, paused: boolean) =>
     tracker.apply({ at, slept: 0 }, { version: { epoch: 1n, revision }, paused, total: 0 });

@@ -14,7 +14,7 @@ function union(now: number, ...pausedTimes: number[]): PausedUnion {
   return union;
 }
 
-test("a thread alone counts as it says, also when that is corrected", () => {
+test("a single thread counts exactly, also after a correction", () => {
   const alone = union(0, 0);
   for (const [now, pausedTime] of [
     [5, 3],
@@ -39,7 +39,7 @@ test("g3: pauses that overlap count once", () => {
   assert.equal(both.total(50, times(110, 225)), 30);
 });
 
-test("g1: of a gap as much counts as is possible", () => {
+test("g1: a gap counts as the largest possible union", () => {
   // From 10 to 20, of which only the paused times are known afterwards.
   for (const [one, other, counts] of [
     [4, 5, 9],
@@ -59,7 +59,7 @@ test("g1: of a gap as much counts as is possible", () => {
   }
 });
 
-test("a thread that is removed counts until then, and one that is added from then", () => {
+test("a removed thread counts until its removal, and an added one from its addition", () => {
   const changing = union(0, 0, 0);
   const two = (own: number, added: number) =>
     new Map([
@@ -76,7 +76,7 @@ test("a thread that is removed counts until then, and one that is added from the
   assert.equal(changing.total(30, two(2, 1_011)), 19);
 });
 
-test("what is settled out of turn changes nothing", () => {
+test("settling before the mark changes nothing", () => {
   const both = union(0, 0, 0);
   both.settle(20, times(10, 0));
   both.settle(15, times(5, 0));

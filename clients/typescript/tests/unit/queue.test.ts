@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { unavailable } from "../../src/errors.js";
 import type { PauseState } from "../../src/messages.js";
 import type { WatchEvent } from "../../src/watch/event.js";
-import { EventQueue, type Told } from "../../src/watch/queue.js";
+import { EventQueue, type Reported } from "../../src/watch/queue.js";
 
 const ERROR = unavailable("cut");
 
@@ -24,11 +24,11 @@ function drain(queue: EventQueue): string[] {
   return events;
 }
 
-const told = (): Told => ({ version: undefined });
+const newReported = (): Reported => ({ version: undefined });
 
 test("g7: a slow reader gets the latest state of each thread", () => {
   const queue = new EventQueue();
-  const [a, b] = [told(), told()];
+  const [a, b] = [newReported(), newReported()];
   queue.state(state("a", 1n), true, a);
   queue.state(state("b", 1n), true, b);
   queue.snapshotComplete();
@@ -37,9 +37,9 @@ test("g7: a slow reader gets the latest state of each thread", () => {
   assert.deepEqual(drain(queue), ["a4999+", "b1+", "complete"]);
 });
 
-test("changed is by what the reader was told", () => {
+test("changed compares with the state that the reader read last", () => {
   const queue = new EventQueue();
-  const a = told();
+  const a = newReported();
   queue.state(state("a", 1n), true, a);
   assert.deepEqual(drain(queue), ["a1+"]);
   queue.disconnected(["a"], ERROR);
@@ -51,9 +51,9 @@ test("changed is by what the reader was told", () => {
   assert.deepEqual(drain(queue), ["cut(a)", "a2+"], "the change was not read before the break");
 });
 
-test("what was told before a break is told anew behind it", () => {
+test("a state that was queued before a disconnect is reported again after it", () => {
   const queue = new EventQueue();
-  const [a, b] = [told(), told()];
+  const [a, b] = [newReported(), newReported()];
   queue.state(state("a", 1n), true, a);
   queue.state(state("b", 1n), true, b);
   queue.snapshotComplete();
@@ -63,16 +63,16 @@ test("what was told before a break is told anew behind it", () => {
   assert.deepEqual(drain(queue), ["b2+", "cut(a)", "a2+"]);
 });
 
-test("a state that waits is not lost to a break", () => {
+test("a queued state is not lost by a disconnect", () => {
   const queue = new EventQueue();
-  queue.state(state("a", 1n), true, told());
+  queue.state(state("a", 1n), true, newReported());
   queue.disconnected(undefined, ERROR);
   assert.deepEqual(drain(queue), ["a1+", "cut()"]);
 });
 
-test("breaks that were not read are one, of the threads that are not heard of", () => {
+test("unread disconnects are merged, for the threads that are still disconnected", () => {
   const queue = new EventQueue();
-  const [a, b, c] = [told(), told(), told()];
+  const [a, b, c] = [newReported(), newReported(), newReported()];
   queue.disconnected(["a", "b"], ERROR);
   queue.state(state("a", 1n), true, a);
   queue.disconnected(["c"], ERROR);
@@ -86,7 +86,7 @@ test("breaks that were not read are one, of the threads that are not heard of", 
 
 test("a state of another epoch is a change whatever its revision", () => {
   const queue = new EventQueue();
-  const a = told();
+  const a = newReported();
   queue.state(state("a", 1n), true, a);
   assert.deepEqual(drain(queue), ["a1+"]);
   queue.state({ ...state("a", 1n), storeEpoch: 2n }, true, a);
@@ -94,10 +94,10 @@ test("a state of another epoch is a change whatever its revision", () => {
   assert.ok(event?.type === "state" && event.changed);
 });
 
-test("no thread id is taken for another kind of event", () => {
+test("no thread id collides with another kind of event", () => {
   const queue = new EventQueue();
-  queue.state(state("disconnected", 1n), true, told());
-  queue.state(state("snapshotComplete", 1n), true, told());
+  queue.state(state("disconnected", 1n), true, newReported());
+  queue.state(state("snapshotComplete", 1n), true, newReported());
   queue.disconnected(["disconnected"], ERROR);
   assert.deepEqual(drain(queue), ["disconnected1+", "snapshotComplete1+", "cut(disconnected)"]);
 });

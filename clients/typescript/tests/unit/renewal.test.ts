@@ -28,10 +28,10 @@ testEach<{ name: string; ttl_ms: number; steps: Step[] }>("renewal.json", async 
   };
   const calls = { closing: new AbortController().signal, deadlineMs: 5_000, renew } as unknown as Calls;
   const elicitation = { elicitationId: "e", threadId: "t", reason: "", holder: "", createTime: new Date(0) };
-  const tell = (told: Lease) => {
-    lease = told;
+  const onLease = (reported: Lease) => {
+    lease = reported;
   };
-  const renewal = new Renewal(calls, elicitation, one.ttl_ms, opened, tell, clock);
+  const renewal = new Renewal(calls, elicitation, one.ttl_ms, opened, onLease, clock);
   for (const step of one.steps) {
     known(step, "at_ms", "answer", "expect");
     await clock.advance(step.at_ms - (clock.now() - opened));

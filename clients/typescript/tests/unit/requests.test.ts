@@ -16,7 +16,7 @@ function restarted(...threadIds: string[]): Requests {
   return requests;
 }
 
-test("one request at a time, and what changes meanwhile with the next one", () => {
+test("one request at a time, and changes meanwhile are sent with the next one", () => {
   const requests = restarted("a", "b");
   assert.equal(short(requests.next(0)), "+a +b");
   requests.add("c");
@@ -24,9 +24,9 @@ test("one request at a time, and what changes meanwhile with the next one", () =
   requests.remove("d");
   requests.remove("a");
   assert.deepEqual([requests.next(0), requests.isComplete], [undefined, false]);
-  requests.answered();
+  requests.onAnswer();
   assert.equal(short(requests.next(0)), "+c -a");
-  requests.answered();
+  requests.onAnswer();
   assert.deepEqual([requests.next(0), requests.isComplete], [undefined, true]);
   assert.deepEqual([requests.watches("a"), requests.watches("c")], [false, true]);
 });
@@ -37,53 +37,53 @@ test("at most 500 ids in one request", () => {
   const sizes: number[] = [];
   for (let next = requests.next(0); next !== undefined; next = requests.next(0)) {
     sizes.push(next.add.length);
-    requests.answered();
+    requests.onAnswer();
   }
   assert.deepEqual(sizes, [500, 500, 200]);
   for (const id of ids.slice(0, 600)) requests.confirm(id, 0, 0);
   assert.deepEqual([requests.next(0)?.confirm.length, requests.next(0)], [500, undefined]);
-  requests.answered();
+  requests.onAnswer();
   assert.equal(requests.next(0)?.confirm.length, 100);
 });
 
-test("g1: a confirmation goes first and alone, and one that was sent too early is sent again", () => {
+test("g1: a confirmation is sent first and alone, and one that was sent too early is sent again", () => {
   const requests = restarted("a", "b");
   requests.confirm("a", 10, 10);
   assert.equal(short(requests.next(11)), "?a");
   assert.equal(requests.sentAt("a"), 11);
   requests.confirm("a", 11, 12);
   assert.equal(requests.confirmingSince(12), 11);
-  requests.answered();
+  requests.onAnswer();
   assert.deepEqual([short(requests.next(13)), requests.confirmingSince(13)], ["+a +b", undefined]);
   requests.confirm("a", 14, 14);
-  requests.answered();
+  requests.onAnswer();
   assert.equal(short(requests.next(15)), "?a");
   requests.confirm("a", 16, 16);
   requests.confirm("b", 16, 16);
-  requests.forget("b");
-  requests.answered();
+  requests.cancelConfirmation("b");
+  requests.onAnswer();
   assert.equal(short(requests.next(17)), "?a", "nobody waits for the other one");
 });
 
-test("a refused request has done nothing, and is made again when the limit allows", () => {
+test("a refused request has done nothing, and is sent again when the limit allows", () => {
   const requests = restarted("a", "b", "c");
   requests.next(0);
   requests.remove("b");
-  assert.deepEqual(requests.refused([], 100), ["a", "c"]);
-  assert.deepEqual([requests.watches("a"), requests.next(99), requests.heldBackMs(40)], [false, undefined, 60]);
+  assert.deepEqual(requests.onRefusal([], 100), ["a", "c"]);
+  assert.deepEqual([requests.watches("a"), requests.next(99), requests.delayMs(40)], [false, undefined, 60]);
   requests.confirm("a", 50, 50);
   assert.equal(short(requests.next(50)), "?a", "it does not delay a confirmation");
-  requests.refused([], 200);
-  assert.deepEqual([requests.confirmingSince(60), requests.heldBackMs(60)], [undefined, 40]);
+  requests.onRefusal([], 200);
+  assert.deepEqual([requests.confirmingSince(60), requests.delayMs(60)], [undefined, 40]);
   assert.equal(short(requests.next(100)), "+a +c");
-  requests.answered();
+  requests.onAnswer();
   assert.equal(short(requests.next(200)), "?a");
 });
 
-test("a forbidden thread is left out until the next stream that follows one that worked", () => {
+test("a forbidden thread is excluded until the stream after one that has answered", () => {
   const requests = restarted("ours", "theirs");
   requests.next(0);
-  assert.deepEqual(requests.refused(["theirs"], 0), ["theirs"]);
+  assert.deepEqual(requests.onRefusal(["theirs"], 0), ["theirs"]);
   requests.confirm("theirs", 0, 0);
   assert.equal(short(requests.next(0)), "+ours");
   requests.disconnected(false);
@@ -94,14 +94,14 @@ test("a forbidden thread is left out until the next stream that follows one that
   assert.equal(short(requests.next(0)), "+ours +theirs");
 });
 
-test("a removal that was refused is made again, unless the thread came back", () => {
+test("a refused removal is sent again, unless the thread was added again", () => {
   const requests = restarted("a", "b");
   requests.next(0);
-  requests.answered();
+  requests.onAnswer();
   requests.remove("a");
   requests.remove("b");
   assert.equal(short(requests.next(0)), "-a -b");
   requests.add("b");
-  requests.refused([], 10);
+  requests.onRefusal([], 10);
   assert.equal(short(requests.next(10)), "+b -a");
 });

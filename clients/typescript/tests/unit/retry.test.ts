@@ -4,13 +4,13 @@ import { test } from "node:test";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { fromStatus, LimitExceededError } from "../../src/errors.js";
 import { ErrorInfoSchema, RetryInfoSchema } from "../../src/gen/google/rpc/error_details_pb.js";
-import { callPauses, pauseAfter, unary } from "../../src/retry.js";
+import { callRetryDelays, retryDelayAfter, unary } from "../../src/retry.js";
 import { Route, shuffled } from "../../src/route.js";
 import { codeOf } from "../support/codes.js";
 import { limited, retryInfo } from "../support/limited.js";
 import { known, testEach } from "../support/vectors.js";
 
-const LINE = { closing: new AbortController().signal, keepsAlive: true, address: "localhost:7420" };
+const TARGET = { closing: new AbortController().signal, keepsAlive: true, address: "localhost:7420" };
 
 /** Something that is called: it is refused with each of these, then answers how often it was called. */
 function refusing(...refusals: Error[]) {
@@ -47,46 +47,46 @@ testEach<Case>("retries.json", (one) => {
     ...(retryAfterMs === undefined ? [] : [{ desc: RetryInfoSchema, value: { retryDelay } }]),
   ];
   const error = fromStatus(new ConnectError("in words", codeOf(one.code), { "grpc-status": "1" }, details));
-  const pauses = callPauses();
-  if (!one.repeated) assert.equal(pauseAfter(error, pauses), undefined);
+  const pauses = callRetryDelays();
+  if (!one.repeated) assert.equal(retryDelayAfter(error, pauses), undefined);
   else assert.ok(pauses_ms.length > 0);
   for (const [least, most] of pauses_ms) {
-    const pause = pauseAfter(error, pauses);
+    const pause = retryDelayAfter(error, pauses);
     assert.ok(pause !== undefined && pause >= least && pause <= most, `${pause}: ${least} to ${most}`);
   }
 });
 
-test("too many calls a second are waited for as long as the server says, and called again", async () => {
-  const patience = { deadlineMs: 60_000, retries: Number.POSITIVE_INFINITY };
+test("a call over the rate limit is retried after the server's delay", async () => {
+  const limits = { deadlineMs: 60_000, retries: Number.POSITIVE_INFINITY };
   const asked = refusing(
     limited("calls-per-second", retryInfo({ nanos: 200_000_000 })),
     limited("calls-per-second-per-caller", retryInfo({ nanos: 300_000_000 })),
   );
   const started = performance.now();
-  assert.equal(await unary(LINE, patience, asked.send), 3);
+  assert.equal(await unary(TARGET, limits, asked.send), 3);
   // Node's timers may be a millisecond early; the random pauses are longer.
   assert.ok(performance.now() - started >= 500);
-  const untold = performance.now();
-  assert.equal(await unary(LINE, patience, refusing(limited("calls-per-second")).send), 2);
-  assert.ok(performance.now() - untold >= 1_000);
+  const withoutDelay = performance.now();
+  assert.equal(await unary(TARGET, limits, refusing(limited("calls-per-second")).send), 2);
+  assert.ok(performance.now() - withoutDelay >= 1_000);
 });
 
-test("a wait that would pass the deadline is not begun, nor one more than was allowed", async () => {
+test("a retry delay beyond the deadline or the allowed retries is not started", async () => {
   const late = refusing(limited("calls-per-second", retryInfo({ seconds: 60n })));
-  const patience = { deadlineMs: 60_000, retries: Number.POSITIVE_INFINITY };
-  await assert.rejects(unary(LINE, patience, late.send), { limit: "calls-per-second", retryAfterMs: 60_000 });
+  const limits = { deadlineMs: 60_000, retries: Number.POSITIVE_INFINITY };
+  await assert.rejects(unary(TARGET, limits, late.send), { limit: "calls-per-second", retryAfterMs: 60_000 });
   assert.equal(late.calls(), 1);
   const soon = () => limited("calls-per-second", retryInfo({}));
   const often = refusing(soon(), soon(), soon());
-  await assert.rejects(unary(LINE, { ...patience, retries: 1 }, often.send), LimitExceededError);
+  await assert.rejects(unary(TARGET, { ...limits, retries: 1 }, often.send), LimitExceededError);
   assert.equal(often.calls(), 2);
 });
 
-test("a wait longer than any timer is no short one", async () => {
+test("a delay longer than any timer is not shortened to nothing", async () => {
   const closing = new AbortController();
   const asked = refusing(limited("calls-per-second", retryInfo({ seconds: 10_000_000_000n })));
-  const patience = { deadlineMs: Number.POSITIVE_INFINITY, retries: Number.POSITIVE_INFINITY };
-  const call = unary({ closing: closing.signal, keepsAlive: true, address: "localhost:7420" }, patience, asked.send);
+  const limits = { deadlineMs: Number.POSITIVE_INFINITY, retries: Number.POSITIVE_INFINITY };
+  const call = unary({ closing: closing.signal, keepsAlive: true, address: "localhost:7420" }, limits, asked.send);
   const reason = new Error("closed");
   setTimeout(() => closing.abort(reason), 200);
   await assert.rejects(call, reason);
@@ -97,9 +97,9 @@ for (const end of ["closing", "signal"] as const) {
   test(`the pause before the next attempt ends with the ${end === "closing" ? "client" : "call's own signal"}`, async () => {
     const aborts = { closing: new AbortController(), signal: new AbortController() };
     const { closing, signal } = { closing: aborts.closing.signal, signal: aborts.signal.signal };
-    const patience = { deadlineMs: 3_600_000, retries: 1, signal };
+    const limits = { deadlineMs: 3_600_000, retries: 1, signal };
     const asked = refusing(limited("calls-per-second", retryInfo({ seconds: 1_800n })));
-    const outcome = unary({ closing, keepsAlive: true, address: "localhost:7420" }, patience, asked.send);
+    const outcome = unary({ closing, keepsAlive: true, address: "localhost:7420" }, limits, asked.send);
     await new Promise((resolve) => setImmediate(resolve));
     const reason = new Error("enough");
     aborts[end].abort(reason);
@@ -111,14 +111,14 @@ for (const end of ["closing", "signal"] as const) {
   });
 }
 
-test("the next address is asked at once, and without retries each is asked once", async () => {
+test("the next address is tried at once, and without retries each is tried once", async () => {
   const away = new ConnectError("away", Code.Unavailable);
-  const patience = { deadlineMs: 60_000, retries: 0 };
+  const limits = { deadlineMs: 60_000, retries: 0 };
   const route = new Route(3);
   const asked = refusing(away, away, away, away);
-  await assert.rejects(unary({ ...LINE, route }, patience, asked.send), /away/);
+  await assert.rejects(unary({ ...TARGET, route }, limits, asked.send), /away/);
   assert.deepEqual([asked.calls(), route.moves], [3, 3]);
-  assert.equal(await unary({ ...LINE, route }, patience, asked.send), 5);
+  assert.equal(await unary({ ...TARGET, route }, limits, asked.send), 5);
   assert.equal(route.moves, 4);
 });
 
@@ -131,12 +131,12 @@ test("a replica without an answer is left, after half of a short deadline", asyn
     await new Promise((resolve) => setTimeout(resolve, timeoutMs));
     throw new ConnectError("late", Code.DeadlineExceeded);
   };
-  const left = await unary({ ...LINE, route }, { deadlineMs: 400, retries: 0 }, send);
+  const left = await unary({ ...TARGET, route }, { deadlineMs: 400, retries: 0 }, send);
   assert.ok(left <= 200, `${left}`);
   assert.deepEqual([calls, route.moves], [2, 1]);
 });
 
-test("those who fail at one replica move once", () => {
+test("calls that fail at one replica move the client once", () => {
   const moved: number[] = [];
   const route = new Route(3, (moves) => moved.push(moves));
   assert.ok([0, 0, 1].every((moves) => route.moveOn(moves)));

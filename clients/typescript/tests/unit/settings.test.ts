@@ -33,7 +33,7 @@ function refused(action: () => unknown, ...parts: string[]): void {
   });
 }
 
-test("an address in plain text has nothing of what is for TLS", () => {
+test("a plaintext address ignores lower TLS settings", () => {
   const rest = 'thread_id = "t"\ntoken = "fleet"\n';
   for (const forTls of ['address = "https://fleet:1"\n', 'tls_ca = "/ca"\n']) {
     const path = file("fleet.toml", rest + forTls);
@@ -53,13 +53,13 @@ test("an address in plain text has nothing of what is for TLS", () => {
   assert.equal(settingsFrom({ address: "127.0.0.1:1" }, file("plain.toml", rest), {}).token, "fleet");
 });
 
-test("the file in its usual place may be missing, a named one not", () => {
+test("the default file may be missing, a named one may not", () => {
   assert.equal(settingsFrom({}, undefined, { HOME: directory }).threadId, undefined);
   refused(() => settingsFrom({}, join(directory, "no.toml"), {}), "config file", "no.toml", "ENOENT");
   refused(() => settingsFrom({}, undefined, { PAUSEWATCH_CONFIG: join(directory, "no.toml") }), "no.toml");
 });
 
-test("what is wrong in a config file is named with its line, and no value is", () => {
+test("an error in a config file is reported with its line and without values", () => {
   for (const [text, why] of [
     ['thread_id = "t"\nadress = "s3cret"\n', "line 2: unknown field `adress`, expected `address`, `thread_id`"],
     ["thread_id = 7\n", "line 1: `thread_id` must be a string"],
@@ -74,7 +74,7 @@ test("what is wrong in a config file is named with its line, and no value is", (
   assert.deepEqual(parseConfigFile(withServer), { thread_id: "t" }, "the server's part is passed over");
 });
 
-test("an address that is none is told with its source, unless a better one wins", () => {
+test("an invalid address is reported with its source, unless it is overridden", () => {
   const bad = file("bad.toml", '\naddress = "host"\n');
   refused(() => settingsFrom({}, bad, {}), `config file ${bad}: line 2: address "host": the port is missing`);
   const environment = { PAUSEWATCH_ADDRESS: "host" };
@@ -93,7 +93,7 @@ test("a token goes in plain text to this machine only", () => {
   );
 });
 
-test("a token that no header can carry is refused unseen", () => {
+test("a token that is not valid in a header is refused without printing it", () => {
   for (const token of ["s3cret\n", "s3cret ", "s3cret s3cret", "s3crét"]) {
     refused(() => settingsFrom({ token }, undefined, {}), "token", "visible ASCII");
   }
@@ -142,6 +142,6 @@ test("a client shows no token", () => {
   assert.ok(!JSON.stringify(client).includes("s3cret"));
 });
 
-test("a deadline that cannot be is refused", () => {
+test("an invalid deadline is refused", () => {
   for (const deadlineMs of [0, -1, Number.NaN]) refused(() => new Client({ deadlineMs }), "deadlineMs");
 });

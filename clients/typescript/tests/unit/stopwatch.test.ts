@@ -6,7 +6,7 @@ import { ThreadClock } from "../../src/stopwatch/thread.js";
 import { ManualClock, settled } from "../support/clock.js";
 import { Confirmations } from "../support/confirmations.js";
 
-/** A thread whose coordinator answers when it is told to. */
+/** A thread whose coordinator answers when the test says so. */
 class Scene {
   readonly clock = new ManualClock();
   readonly confirmations = new Confirmations(this.clock);
@@ -53,7 +53,7 @@ test("g1: it expires only after an answer that the thread runs", async () => {
   assert.deepEqual([stopwatch.expired, stopwatch.expiries], [true, 1]);
 });
 
-test("neither a pause nor a question extends the limit on wall time", async () => {
+test("neither a pause nor a confirmation extends the limit on wall time", async () => {
   const scene = new Scene();
   scene.tell(1n, false, 0);
   const paused = scene.start(1_000, 60_000);
@@ -69,7 +69,7 @@ test("neither a pause nor a question extends the limit on wall time", async () =
   assert.equal(Math.round(paused.elapsedMs), 500);
 });
 
-test("a question that nobody answers, or one that failed, does not extend it either", async () => {
+test("an unanswered or failed confirmation does not extend it either", async () => {
   for (const failed of [false, true]) {
     const scene = new Scene();
     scene.tell(1n, false, 0);
@@ -84,7 +84,7 @@ test("a question that nobody answers, or one that failed, does not extend it eit
   }
 });
 
-test("the earlier limit ends it, and for ever", async () => {
+test("the earlier limit ends it, and it stays expired", async () => {
   const scene = new Scene();
   scene.tell(1n, false, 0);
   const limited = scene.start(1_000, 60_000);
@@ -99,7 +99,7 @@ test("the earlier limit ends it, and for ever", async () => {
   assert.deepEqual([limited.expiries, stopped.expiries, atOnce.expiries], [1, 0, 1]);
 });
 
-test("g1: an increment that the watch has not brought yet is learnt of by asking", async () => {
+test("g1: an increment that the watch has not delivered yet is found by the confirmation", async () => {
   const scene = new Scene();
   scene.tell(1n, false, 0);
   const stopwatch = scene.start(1_000);
@@ -115,7 +115,7 @@ test("g1: an increment that the watch has not brought yet is learnt of by asking
   assert.equal(stopwatch.expired, true);
 });
 
-test("g1: an answer to a question that began before the time ran out does not count", async () => {
+test("g1: a confirmation requested before the time ran out does not count", async () => {
   const scene = new Scene();
   scene.tell(1n, false, 0);
   const early = scene.start(1_000);
@@ -129,7 +129,7 @@ test("g1: an answer to a question that began before the time ran out does not co
   assert.deepEqual([late.expired, late.paused], [false, true]);
 });
 
-test("questions of one moment are shared", async () => {
+test("confirmations of one moment are shared", async () => {
   const scene = new Scene();
   scene.tell(1n, false, 0);
   const stopwatches = Array.from({ length: 1_000 }, () => scene.start(1_000));
@@ -139,7 +139,7 @@ test("questions of one moment are shared", async () => {
   assert.ok(stopwatches.every(({ expired }) => expired));
 });
 
-test("a pause wakes nobody, and a resume those who found it", async () => {
+test("a pause wakes no stopwatch, and a resume those that found the pause", async () => {
   const scene = new Scene();
   scene.tell(1n, false, 0);
   const short = scene.start(1_000);
@@ -147,13 +147,13 @@ test("a pause wakes nobody, and a resume those who found it", async () => {
   scene.tell(2n, true, 0);
   assert.equal(scene.clock.timers, 2, "both still wait for their timers");
   await scene.clock.advance(1_000);
-  assert.equal(scene.clock.timers, 1, "the short one stands still, and waits to be told");
+  assert.equal(scene.clock.timers, 1, "the short one stands still, and waits for the resume");
   scene.tell(3n, false, 1_000);
   assert.equal(scene.clock.timers, 2);
   assert.equal(Math.round(short.elapsedMs), 0);
 });
 
-test("g2: cut off, it waits for the grace and no longer", async () => {
+test("g2: after a disconnect it waits for the grace and no longer", async () => {
   const scene = new Scene(2_000);
   scene.tell(1n, false, 0);
   const stopwatch = scene.start(1_000);
@@ -168,7 +168,7 @@ test("g2: cut off, it waits for the grace and no longer", async () => {
   assert.equal(stopwatch.expired, true);
 });
 
-test("however short the grace is, a question gets 250 ms", async () => {
+test("a confirmation gets 250 ms, however short the grace is", async () => {
   const scene = new Scene(0);
   scene.tell(1n, false, 0);
   const stopwatch = scene.start(1_000);
@@ -178,7 +178,7 @@ test("however short the grace is, a question gets 250 ms", async () => {
   assert.equal(stopwatch.expired, true);
 });
 
-test("g2: a pause that cannot be confirmed counts for the grace, and then time goes on", async () => {
+test("g2: an unconfirmed pause counts for the grace, and then the time runs", async () => {
   const scene = new Scene(2_000);
   scene.tell(1n, true, 0);
   const stopwatch = scene.start(1_000);
@@ -187,7 +187,7 @@ test("g2: a pause that cannot be confirmed counts for the grace, and then time g
   assert.deepEqual([stopwatch.paused, stopwatch.elapsedMs], [false, 500]);
 });
 
-test("g3: who joins late starts paused and is not credited what was before", async () => {
+test("g3: a late join starts paused without earlier credit", async () => {
   const scene = new Scene();
   const stopwatch = scene.start(1_000);
   await scene.clock.advance(10);
@@ -208,7 +208,7 @@ for (const noticed of [true, false]) {
     scene.tell(1n, true, 0);
     const old = scene.start(300_000);
     await scene.clock.advance(1_000);
-    // Resumed, which nobody here is told.
+    // Resumed, but no event is delivered.
     if (noticed) scene.thread.disconnect();
     await scene.clock.advance(8_000);
     const late = scene.start(5_000);
@@ -224,7 +224,7 @@ for (const noticed of [true, false]) {
   });
 }
 
-test("g1: a pause of its own is not charged when its thread was not paused after all", async () => {
+test("g1: an own pause is not charged if its thread was not paused after all", async () => {
   const scene = new Scene();
   scene.tell(1n, true, 0);
   scene.thread.disconnect();
@@ -255,7 +255,7 @@ test("own pauses nest and stop the timer", async () => {
   assert.equal(scene.questions, 1);
 });
 
-test("stopped, its time stays as it was, whatever is learnt later", async () => {
+test("after a stop its time does not change, whatever is learnt later", async () => {
   const scene = new Scene();
   scene.tell(1n, true, 0);
   const stopwatch = scene.start(60_000);
@@ -268,7 +268,7 @@ test("stopped, its time stays as it was, whatever is learnt later", async () => 
   assert.equal(stopwatch.elapsedMs, 0);
 });
 
-test("stopped, it stands still for ever, expires never and leaves no timer", async () => {
+test("a stopped stopwatch stands still, never expires and leaves no timer", async () => {
   const scene = new Scene();
   scene.tell(1n, false, 0);
   const stopwatch = scene.start(1_000);
@@ -281,7 +281,7 @@ test("stopped, it stands still for ever, expires never and leaves no timer", asy
   assert.equal(stopwatch.elapsedMs, 0);
 });
 
-test("g2: a pause that was cut off leaves the question nothing of the grace", async () => {
+test("g2: an unconfirmed pause leaves the confirmation nothing of the grace", async () => {
   const scene = new Scene(5_000);
   scene.tell(1n, false, 0);
   const stopwatch = scene.start(3_000);
@@ -296,7 +296,7 @@ test("g2: a pause that was cut off leaves the question nothing of the grace", as
   assert.equal(stopwatch.expired, true);
 });
 
-test("g2: of a link that died in silence the grace counts from the last message", async () => {
+test("g2: the grace of a silent dead link counts from the last message", async () => {
   const scene = new Scene(20_000);
   scene.tell(1n, false, 0);
   const stopwatch = scene.start(3_000);

@@ -5,14 +5,14 @@ import { join } from "node:path";
 import { test } from "node:test";
 import { Client, UnauthenticatedError } from "pausewatch";
 import { settingsOf, withEnvironment } from "../../src/settings.js";
-import { askAgainAfterMs } from "../../src/token.js";
+import { renewalDelayMs } from "../../src/token.js";
 import { Requests } from "../../src/watch/requests.js";
 
 function jsonWebToken(claims: unknown): string {
   return `e30.${Buffer.from(JSON.stringify(claims)).toString("base64url")}.c2ln`;
 }
 
-test("a token is asked for again after two thirds of its rest, and at least once a minute", () => {
+test("a token is renewed after two thirds of its remaining lifetime, and at least once a minute", () => {
   const cases: [string, number][] = [
     [jsonWebToken({ exp: 1_030 }), 20],
     [jsonWebToken({ exp: 1_000_000 }), 60],
@@ -22,7 +22,7 @@ test("a token is asked for again after two thirds of its rest, and at least once
     ["opaque", 60],
     ["e30.+.c2ln", 60],
   ];
-  for (const [token, seconds] of cases) assert.equal(askAgainAfterMs(token, 1_000_000), seconds * 1_000, token);
+  for (const [token, seconds] of cases) assert.equal(renewalDelayMs(token, 1_000_000), seconds * 1_000, token);
 });
 
 test("a source that fails, or has no token, is unauthenticated", async () => {
@@ -38,7 +38,7 @@ test("a source that fails, or has no token, is unauthenticated", async () => {
   assert.throws(() => settingsOf({ address: "example.com:1", token: () => "t" }), { name: "ConfigError" });
 });
 
-test("a token file is read each time, and is of its own layer", async () => {
+test("a token file is read each time, and belongs to its layer", async () => {
   const path = join(mkdtempSync(join(tmpdir(), "pausewatch-")), "token");
   const environment = { PAUSEWATCH_TOKEN_FILE: path, PAUSEWATCH_CONFIG: "/dev/null" };
   const { token } = withEnvironment({}, undefined, environment);
@@ -51,14 +51,14 @@ test("a token file is read each time, and is of its own layer", async () => {
   assert.throws(() => withEnvironment({}, undefined, { ...environment, PAUSEWATCH_TOKEN: "t" }), /set one of them/);
 });
 
-test("a new token has a request of its own, before all others; refused, it is not sent again", () => {
+test("a new token has a request of its own before all others, and is not sent again after a refusal", () => {
   const requests = new Requests();
   requests.restart(["a"]);
   assert.deepEqual(requests.next(0)?.add, ["a"]);
-  requests.answered();
+  requests.onAnswer();
   requests.add("b");
   requests.renew("second");
   assert.deepEqual(requests.next(0), { add: [], remove: [], confirm: [], token: "second" });
-  assert.deepEqual(requests.refused([], 1_000), []);
+  assert.deepEqual(requests.onRefusal([], 1_000), []);
   assert.deepEqual(requests.next(0)?.add, ["b"], "it waits for nothing");
 });

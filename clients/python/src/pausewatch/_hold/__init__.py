@@ -1,1 +1,1 @@
-"""What keeps an elicitation open while its hold lives."""
+"""The lease of a hold, and its renewal."""

@@ -1,8 +1,8 @@
-"""What is known of the lease of a hold. Pure: no clock is read.
+"""The state of the lease of a hold, as far as it is known. Pure: no clock is read.
 
-The server counts a lease from some moment before its answer comes, so it is over no later than a ttl after the answer.
-Only the server knows that it ended; until it says so, one that should be over is overdue, and may yet come back: a server
-that was away gives every lease one full ttl again.
+The server starts a lease before its answer arrives, so the lease is over at the latest one ttl after the answer.
+Only the server knows whether it has ended. Until the server reports the end, a lease that should be over is overdue, and may
+still be renewed: a server that was unreachable gives every lease one full ttl after its restart.
 """
 
 from __future__ import annotations
@@ -11,37 +11,37 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from .._io.durations import MILLISECOND, SECOND, Nanos
-from .._io.retry import backoff, call_less_often
+from .._io.retry import backoff, rate_limit_delay
 from ..errors import CallError, ElicitationExpired, ElicitationReleased, ElicitationUnknown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_LONGEST_PAUSE = 2 * SECOND
+_MAX_RETRY_DELAY = 2 * SECOND
 
 
 class Lease(Enum):
-    """What is known of the lease of a hold."""
+    """The state of the lease of a hold, as far as it is known."""
 
     HELD = "held"
     """The elicitation is open."""
     OVERDUE = "overdue"
-    """No renewal got through for a whole ttl: the lease is over, or its server is down. Renewals are still tried; if one
+    """No renewal succeeded for a whole ttl: the lease has ended, or the server is down. Renewals are still tried; if one
     succeeds, the lease is held again."""
     EXPIRED = "expired"
     """The lease ended: the elicitation is closed, and its thread runs unless another one is open."""
     RELEASED = "released"
-    """The elicitation was closed by a decrement, of this hold or another's."""
+    """The elicitation was closed by a decrement, of this hold or of another caller."""
     UNKNOWN = "unknown"
-    """The server does not know the elicitation: it lost its state, or has long forgotten it."""
+    """The server does not know the elicitation: it lost its state, or forgot the elicitation after some time."""
     NOT_OPEN = "not_open"
     """A best-effort hold that could not be opened: nothing was paused."""
 
 
 class LeaseRecord:
-    """The lease of one hold: when to renew, and what it is."""
+    """The lease of one hold: its state, and when to renew it."""
 
-    __slots__ = ("_end", "_pauses", "_ttl", "over", "renew_at")
+    __slots__ = ("_end", "_retry_delays", "_ttl", "over", "renew_at")
 
     def __init__(self, ttl: Nanos, sent: Nanos, answered: Nanos) -> None:
         self._ttl = ttl
@@ -49,16 +49,16 @@ class LeaseRecord:
         self.renewed(sent, answered)
 
     def renewed(self, sent: Nanos, answered: Nanos) -> None:
-        """An increment or a renewal got through."""
+        """Notes that an increment or a renewal succeeded."""
         self.over = answered + self._ttl
         self.renew_at = sent + self._ttl // 3
-        # A pause may become twice as long at random. After an outage the lease must be renewed before the server, which gives it
-        # its full ttl again, ends it.
-        longest = min(self._ttl // 6, _LONGEST_PAUSE)
-        self._pauses: Iterator[Nanos] = backoff(min(self._ttl // 30, 100 * MILLISECOND), longest)
+        # A retry delay may be doubled at random. After an outage, the server gives the lease its full ttl again, within which it
+        # must be renewed.
+        longest = min(self._ttl // 6, _MAX_RETRY_DELAY)
+        self._retry_delays: Iterator[Nanos] = backoff(min(self._ttl // 30, 100 * MILLISECOND), longest)
 
     def failed(self, error: CallError, now: Nanos) -> None:
-        """A renewal was refused, or did not get through."""
+        """Notes that a renewal was refused, or failed."""
         ends: dict[type[CallError], Lease] = {
             ElicitationExpired: Lease.EXPIRED,
             ElicitationReleased: Lease.RELEASED,
@@ -67,16 +67,16 @@ class LeaseRecord:
         if (end := ends.get(type(error))) is not None:
             self.end(end)
         else:
-            # No longer than renewals are apart anyway: the lease must not end of a wait.
-            wait = min(call_less_often(error) or 0, self._ttl // 3)
-            self.renew_at = now + next(self._pauses) + wait
+            # At most the usual interval of renewals: the lease must not end because of the delay.
+            wait = min(rate_limit_delay(error) or 0, self._ttl // 3)
+            self.renew_at = now + next(self._retry_delays) + wait
 
     def give_up(self, now: Nanos) -> None:
-        """It is renewed no more."""
+        """Notes that it is not renewed any more."""
         self.over = min(self.over, now)
 
     def end(self, lease: Lease) -> None:
-        """The elicitation is closed. The first end stays."""
+        """Notes that the elicitation is closed. The first end is kept."""
         self._end = self._end or lease
 
     @property
@@ -84,5 +84,5 @@ class LeaseRecord:
         return self._end is not None
 
     def at(self, now: Nanos) -> Lease:
-        """What the lease is at that moment."""
+        """The state of the lease at that moment."""
         return self._end or (Lease.HELD if now < self.over else Lease.OVERDUE)

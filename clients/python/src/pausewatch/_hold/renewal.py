@@ -1,8 +1,9 @@
 """Renews one lease in the background.
 
-1. Renewals go out at a third of the ttl, so two may fail before the lease ends. They go on until the server says that the
-   elicitation is closed, or the hold does.
-2. Whoever waits for the lease is told when it may have changed, its becoming overdue included, and looks for himself.
+1. A renewal is sent after each third of the ttl, so two may fail before the lease ends. Renewals continue until the server
+   reports that the elicitation is closed, or the hold is released.
+2. `changed` is called whenever the state of the lease may have changed, also when it becomes overdue. The waiters then read
+   the state again.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Renewal:
-    """The renewals of one open elicitation, from its opening on."""
+    """The renewals of one open elicitation, from its increment on."""
 
     def __init__(
         self,
@@ -42,16 +43,16 @@ class Renewal:
         self._next: Cancel = runtime.call_at(record.renew_at, self._send)
 
     def lease(self) -> Lease:
-        """What the lease is now."""
+        """The present state of the lease."""
         return self.record.at(self._runtime.now())
 
     def stop(self, lease: Lease) -> None:
-        """No more renewals: it is closed."""
+        """Stops the renewals: the elicitation is closed."""
         self.record.end(lease)
         self._cancel()
 
     def close(self) -> None:
-        """No more renewals: the client is closed, and what becomes of the lease will not be heard."""
+        """Stops the renewals: the client is closed, and later changes of the lease cannot be known."""
         with self._runtime.lock:
             self.record.give_up(self._runtime.now())
             self._cancel()

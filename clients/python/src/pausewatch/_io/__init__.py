@@ -1,1 +1,1 @@
-"""The edge to the network and to time: what differs between threads and an event loop, and what both need there."""
+"""Access to the network and to time: the parts that differ between threads and an event loop, and their shared parts."""

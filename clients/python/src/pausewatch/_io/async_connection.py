@@ -1,4 +1,4 @@
-"""The connection of an asynchronous client: calls with retries, its runtime, and work that outlives a block.
+"""The connection of an asynchronous client: calls with retries, its runtime, and background work that outlives a block.
 
 It belongs to the event loop on which it is first used.
 """
@@ -33,34 +33,34 @@ _CLOSED = "this pausewatch client is closed"
 
 
 class _Opened:
-    """What needs the event loop."""
+    """The parts of a connection that need the event loop."""
 
     def __init__(self, connection: AsyncConnection) -> None:
         spec = connection.spec
         self.loop = asyncio.get_running_loop()
-        # A channel that nobody has any more is closed by itself, after its last call and stream.
+        # A channel without references closes by itself, after its last call and stream.
         self.route = Route(len(spec.targets), spec.open_async, lambda _: None)
         self.runtime = LoopRuntime(self.route, spec)
 
 
 class AsyncConnection:
-    """Shared by a client and all that it made; closed with the client, or when the last of them is gone."""
+    """Shared by a client and everything that it made. Closed with the client, or when the last of them is garbage-collected."""
 
     def __init__(self, config: Config) -> None:
         self.config = config
         self.deadline = to_deadline(config.deadline)
         self.dependents: weakref.WeakSet[Dependent] = weakref.WeakSet()
-        # By their disconnect grace.
+        # The key is the disconnect grace.
         self.controllers: dict[Nanos, Controller] = {}
         self.spec = channel_spec(config)
         self._opened: _Opened | None = None
         self._closed = False
-        self._left_over: set[asyncio.Task[Any]] = set()
+        self._background: set[asyncio.Task[Any]] = set()
 
     async def run(self, call: Call[Answer], deadline: Seconds | None = None) -> Answer:
-        """Sends it until there is an answer, a refusal, or no time left."""
-        patience = self.deadline if deadline is None else to_deadline(deadline)
-        attempts = Attempts(patience, time.monotonic_ns(), self.config.retries, self._open().route)
+        """Sends the call until it is answered or refused, or its deadline has passed."""
+        timeout = self.deadline if deadline is None else to_deadline(deadline)
+        attempts = Attempts(timeout, time.monotonic_ns(), self.config.retries, self._open().route)
         while True:
             self.check()
             metadata = self.spec.metadata(self.spec.next_token())
@@ -77,24 +77,24 @@ class AsyncConnection:
                 raise
             else:
                 return call.read(response)
-            await asyncio.sleep(to_seconds(attempts.pause(error, time.monotonic_ns())))
+            await asyncio.sleep(to_seconds(attempts.retry_delay(error, time.monotonic_ns())))
 
     @property
     def runtime(self) -> LoopRuntime:
-        """For what happens in the background."""
+        """The runtime of the background work."""
         return self._open().runtime
 
     def spawn(self, work: Coroutine[Any, Any, _Result]) -> asyncio.Task[_Result]:
-        """Does work that outlives the block that left it over; closing waits for it, for one deadline."""
+        """Runs work that outlives its block in the background. `close` waits for it, for one deadline at most."""
         task = asyncio.get_running_loop().create_task(work)
-        self._left_over.add(task)
-        task.add_done_callback(self._left_over.discard)
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
         return task
 
     async def close(self) -> None:
-        """Ends everything; again is harmless."""
-        if self._left_over:
-            await asyncio.wait(self._left_over, timeout=to_seconds(self.deadline))
+        """Closes the connection and all that depends on it. Calling it again does nothing."""
+        if self._background:
+            await asyncio.wait(self._background, timeout=to_seconds(self.deadline))
         for dependent in list(self.dependents):
             dependent.close()
         self._closed = True
@@ -109,7 +109,7 @@ class AsyncConnection:
                 await channel.close()
 
     def check(self) -> None:
-        """Raises RuntimeError where nothing can work any more."""
+        """Raises RuntimeError if the connection is closed."""
         if self._closed:
             raise RuntimeError(_CLOSED)
 
@@ -122,12 +122,12 @@ class AsyncConnection:
         return self._opened
 
     def _raise_if_only_closed(self) -> None:
-        """A channel that is closed cancels its calls, though nobody cancelled the task."""
+        """Raises RuntimeError if the call was cancelled because its channel was closed, not because its task was cancelled."""
         task = asyncio.current_task()
         if self._closed and task is not None and not task.cancelling():
             raise RuntimeError(_CLOSED) from None
 
     def __del__(self) -> None:
-        # A client that nobody has any more; also called when the constructor has raised.
+        # The client is garbage-collected. Also called when the constructor has raised.
         if (opened := getattr(self, "_opened", None)) is not None:
             opened.runtime.submit(opened.runtime.stop)

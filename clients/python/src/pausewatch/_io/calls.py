@@ -1,6 +1,6 @@
-"""The unary calls as values: which method, which request, how its answer is read.
+"""The unary calls as values: the method, the request, and how the response is read.
 
-Both clients build them here and differ only in how they wait for the answer.
+Both clients build their calls here; they differ only in how they wait for the response.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 Answer = TypeVar("Answer")
 _Request = TypeVar("_Request", bound="Message")
 
-_LONGEST_THREAD_ID = 256
+_MAX_THREAD_ID_BYTES = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +36,9 @@ class Call(Generic[Answer]):
     method: str
     """The RPC's name."""
     request: Message
-    """What is sent."""
+    """The request message."""
     read: Callable[[Any], Answer]
-    """From the response to what the caller gets."""
+    """Converts the response message to the caller's type."""
 
 
 def increment(
@@ -107,8 +107,8 @@ def _moment(time: datetime | None) -> Timestamp | None:
     return moment
 
 
-def the_thread(named: str | None, configured: str | None) -> str:
-    """The thread that an argument names, else the configured one."""
+def resolve_thread(named: str | None, configured: str | None) -> str:
+    """The thread of the argument, else the configured one. Raises ConfigError: there is neither."""
     if named is not None:
         return named
     if configured is None:
@@ -117,15 +117,15 @@ def the_thread(named: str | None, configured: str | None) -> str:
 
 
 def check_thread_id(thread_id: str) -> None:
-    """Raises InvalidField for what the server would refuse, and with it every other thread of a stream."""
+    """Raises InvalidField for an id that the server would refuse: it would end a stream, with every other thread on it."""
     try:
         length = len(thread_id.encode())
     except UnicodeEncodeError:
         raise InvalidField.of("thread_id", "is not Unicode text; allowed: UTF-8") from None
     if length == 0:
-        raise InvalidField.of("thread_id", f"is empty; allowed: 1 to {_LONGEST_THREAD_ID} bytes")
-    if length > _LONGEST_THREAD_ID:
-        raise InvalidField.of("thread_id", f"has {length} bytes; allowed: 1 to {_LONGEST_THREAD_ID}")
+        raise InvalidField.of("thread_id", f"is empty; allowed: 1 to {_MAX_THREAD_ID_BYTES} bytes")
+    if length > _MAX_THREAD_ID_BYTES:
+        raise InvalidField.of("thread_id", f"has {length} bytes; allowed: 1 to {_MAX_THREAD_ID_BYTES}")
     if any(character < " " or "\x7f" <= character <= "\x9f" for character in thread_id):
         raise InvalidField.of("thread_id", "has a control character; allowed: none")
 
@@ -137,13 +137,13 @@ def _ttl(ttl: Seconds | None) -> Duration | None:
         length = to_nanos(ttl)
     except ValueError as error:
         raise InvalidField.of("ttl", f"is no length of time: {error}") from None
-    # Both parts have the sign of the whole, as the wire wants it.
+    # Both parts have the sign of the whole, as google.protobuf.Duration requires.
     seconds, nanos = divmod(abs(length), SECOND)
     return Duration(seconds=seconds, nanos=nanos) if length >= 0 else Duration(seconds=-seconds, nanos=-nanos)
 
 
 def _build(kind: type[_Request], **fields: object) -> _Request:
-    """The request; what the wire cannot carry is refused as the server refuses what it does not allow."""
+    """Builds the request. Raises InvalidField for a value that cannot be encoded, as the server does for one it refuses."""
     try:
         return kind(**fields)
     except ValueError:

@@ -1,4 +1,4 @@
-"""From a configuration to the arguments of a gRPC channel, the same for threads and for an event loop."""
+"""Converts a configuration to the arguments of a gRPC channel, for threads and for an event loop."""
 
 from __future__ import annotations
 
@@ -21,51 +21,52 @@ if TYPE_CHECKING:
     from ..config import Config, Tls
 
 _OPTIONS: tuple[tuple[str, Any], ...] = (
-    # A peer that died without a word is noticed within 15 s, idle or not.
+    # A dead peer is detected within 15 s, also on an idle connection.
     ("grpc.keepalive_time_ms", 10_000),
     ("grpc.keepalive_timeout_ms", 5_000),
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.http2.max_pings_without_data", 0),
-    # A server that is back is found within half a second. (The last one is the least time that a connect may take.)
+    # The client reconnects within half a second after the server is back. (The last option is the least time that a connect may
+    # take.)
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 400),
     ("grpc.min_reconnect_backoff_ms", 2_000),
-    # A connection of its own: clients do not share each other's broken ones.
+    # Each client has a connection of its own, and is not affected by a broken connection of another.
     ("grpc.use_local_subchannel_pool", 1),
-    # Retries are made here, where the deadline and the request id are known.
+    # This library retries by itself, since it knows the deadline and the request id.
     ("grpc.enable_retries", 0),
-    # The address is the coordinator's, on this host or nearby; http_proxy is for the web.
+    # The coordinator is on this host or nearby; the variable http_proxy is for the web.
     ("grpc.enable_http_proxy", 0),
 )
 
 
 @dataclass(frozen=True, slots=True)
 class ChannelSpec:
-    """What both kinds of channel are made from."""
+    """The arguments of both kinds of channel."""
 
     address: str
     """The address as it was given, for errors."""
     targets: tuple[str, ...]
-    """gRPC's name for each address, in random order, so that clients share the replicas evenly."""
+    """The gRPC target of each address, in random order, so that clients are distributed evenly over the replicas."""
     options: tuple[tuple[str, Any], ...]
-    """The settings of the channel."""
+    """The options of the channel."""
     credentials: grpc.ChannelCredentials | None
     """None: plain text."""
     token: str | None
-    """Sent with every call, and never shown."""
+    """The token of every call; never printed."""
     token_source: Callable[[], str] | None
-    """Where it comes from instead, again for every call."""
+    """Returns the token instead, anew for every call."""
     interceptors: Sequence[Any]
-    """Around every call and every stream."""
+    """The interceptors of every call and every stream."""
     own: Any
-    """A channel of the program's own instead; it is not ours to close."""
+    """The program's own channel, used instead; this library does not close it."""
 
     def next_token(self) -> str | None:
-        """The token of the source; None: there is no source. Raises Unauthenticated: there should be one, and is not."""
-        return None if self.token_source is None else tokens.ask(self.token_source)
+        """The token of the source; None: there is no source. Raises Unauthenticated: the source returned no token."""
+        return None if self.token_source is None else tokens.current_token(self.token_source)
 
     def metadata(self, next_token: str | None) -> tuple[tuple[str, str], ...]:
-        """What is sent with a call."""
+        """The metadata of a call."""
         token = next_token or self.token
         return () if token is None else (("authorization", f"Bearer {token}"),)
 
@@ -75,9 +76,9 @@ class ChannelSpec:
         return self.own is None
 
     def open(self, moves: int = 0) -> grpc.Channel:
-        """A channel for threads, after so many moves from replica to replica.
+        """Opens a channel for threads. `moves`: how often the client has moved to another replica.
 
-        Raises ConfigError: that of the program is for an event loop.
+        Raises ConfigError: the program's own channel is for an event loop.
         """
         if self.own is not None:
             if not isinstance(self.own, grpc.Channel):
@@ -90,7 +91,7 @@ class ChannelSpec:
         return grpc.intercept_channel(channel, *self.interceptors) if self.interceptors else channel
 
     def open_async(self, moves: int = 0) -> grpc.aio.Channel:
-        """A channel for the running event loop. Raises ConfigError: that of the program is for threads."""
+        """Opens a channel for the running event loop. Raises ConfigError: the program's own channel is for threads."""
         if self.own is not None:
             if not isinstance(self.own, grpc.aio.Channel):
                 raise ConfigError("channel: an AsyncClient needs a grpc.aio.Channel; a Client takes a grpc.Channel")
@@ -107,17 +108,17 @@ class ChannelSpec:
 
 
 def channel_spec(config: Config) -> ChannelSpec:
-    """Reads the files that TLS needs.
+    """Builds the arguments of the channel; reads the TLS files.
 
-    Raises ConfigError: one cannot be read, or is not what it should be.
+    Raises ConfigError: a file cannot be read, or its contents are not valid.
     """
     address = config.address
     if address.scheme is Scheme.UNIX:
-        # gRPC decodes percent signs in a target, and would name the path as the host of its requests, which is no valid one.
+        # gRPC decodes percent signs in a target. It would use the path as the host of its requests, which is not a valid host.
         targets, options = [f"unix:{quote(address.target)}"], (*_OPTIONS, ("grpc.default_authority", "localhost"))
     else:
         targets, options = [f"dns:///{each.target}" for each in address.each], _OPTIONS
-    # Nothing moves from a channel of the program's own.
+    # A client with the program's own channel never moves.
     targets = random.sample(targets, len(targets) if config.channel is None else 1)
     credentials = config.credentials or (_credentials(config.tls) if address.scheme is Scheme.TLS else None)
     return ChannelSpec(
@@ -134,7 +135,7 @@ def channel_spec(config: Config) -> ChannelSpec:
 
 def _credentials(tls: Tls) -> grpc.ChannelCredentials:
     authorities, key, cert = (_contents(name, getattr(tls, name)) for name in ("ca", "key", "cert"))
-    # gRPC takes whatever it is given, and then connects to nobody without a word.
+    # gRPC accepts invalid files, and then every connection fails without an explanation.
     if authorities is not None:
         _check_authorities(tls.ca, authorities)
     if isinstance(tls.cert, Path) and isinstance(tls.key, Path):
@@ -144,7 +145,7 @@ def _credentials(tls: Tls) -> grpc.ChannelCredentials:
 
 def _check_authorities(source: Path | bytes | None, authorities: bytes) -> None:
     try:
-        # Between its certificates a bundle may have names in any alphabet.
+        # A bundle may have comments in any alphabet between its certificates.
         _parser().load_verify_locations(cadata=authorities.decode("ascii", "ignore"))
     except (ssl.SSLError, ValueError):
         named = f" {source}: is no PEM file" if isinstance(source, Path) else ": is no PEM"
@@ -152,11 +153,11 @@ def _check_authorities(source: Path | bytes | None, authorities: bytes) -> None:
 
 
 def _check_pair(cert: Path, key: Path) -> None:
-    # It is read once more, which a pipe cannot be.
+    # The files are read a second time, which is not possible with a pipe.
     if not (cert.is_file() and key.is_file()):
         return
     try:
-        # With a password nobody is asked for one.
+        # The empty password prevents a prompt for one.
         _parser().load_cert_chain(cert, key, password=b"")
     except ssl.SSLError:
         raise ConfigError(
@@ -165,7 +166,7 @@ def _check_pair(cert: Path, key: Path) -> None:
 
 
 def _parser() -> ssl.SSLContext:
-    """What it can read is well-formed; how strong it must be is the server's to say."""
+    """Accepts every well-formed certificate and key; the server decides how strong they must be."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.set_ciphers("ALL:@SECLEVEL=0")
     return context

@@ -1,6 +1,6 @@
-"""The connection of a synchronous client: calls with retries, its runtime, and work that outlives a block.
+"""The connection of a synchronous client: calls with retries, its runtime, and background work that outlives a block.
 
-The channel connects at the first call, and again whenever the connection is lost. The threads of the runtime are made
+The channel connects at the first call, and reconnects whenever the connection is lost. The threads of the runtime start
 when the first hold, watch or stopwatch needs them.
 """
 
@@ -18,7 +18,7 @@ from . import status
 from .channel import channel_spec
 from .durations import Nanos, Seconds, to_deadline, to_seconds
 from .retry import Attempts
-from .route import LONGEST_MOVE_DELAY, NO_ANSWER, Route
+from .route import ANSWER_TIMEOUT, MAX_MOVE_DELAY, Route
 from .threads import ThreadRuntime
 
 if TYPE_CHECKING:
@@ -31,20 +31,20 @@ if TYPE_CHECKING:
 
 
 def _close_later(channel: grpc.Channel) -> None:
-    """When nothing uses it any longer: calls have ended, and streams have moved."""
-    timer = threading.Timer(to_seconds(NO_ANSWER + LONGEST_MOVE_DELAY), channel.close)
+    """Closes the channel when nothing uses it any more: its calls have ended, and its streams have moved."""
+    timer = threading.Timer(to_seconds(ANSWER_TIMEOUT + MAX_MOVE_DELAY), channel.close)
     timer.daemon = True
     timer.start()
 
 
 class Connection:
-    """Shared by a client and all that it made; closed with the client, or when the last of them is gone."""
+    """Shared by a client and everything that it made. Closed with the client, or when the last of them is garbage-collected."""
 
     def __init__(self, config: Config) -> None:
         self.config = config
         self.deadline = to_deadline(config.deadline)
         self.dependents: weakref.WeakSet[Dependent] = weakref.WeakSet()
-        # By their disconnect grace.
+        # The key is the disconnect grace.
         self.controllers: dict[Nanos, Controller] = {}
         self._spec = channel_spec(config)
         self._route = Route(len(self._spec.targets), self._spec.open, _close_later)
@@ -52,12 +52,12 @@ class Connection:
         self._closed = False
         self._lock = threading.Lock()
         self._runtime: ThreadRuntime | None = None
-        self._left_over: set[threading.Thread] = set()
+        self._background: set[threading.Thread] = set()
 
     def run(self, call: Call[Answer], deadline: Seconds | None = None) -> Answer:
-        """Sends it until there is an answer, a refusal, or no time left."""
-        patience = self.deadline if deadline is None else to_deadline(deadline)
-        attempts = Attempts(patience, time.monotonic_ns(), self.config.retries, self._route)
+        """Sends the call until it is answered or refused, or its deadline has passed."""
+        timeout = self.deadline if deadline is None else to_deadline(deadline)
+        attempts = Attempts(timeout, time.monotonic_ns(), self.config.retries, self._route)
         while True:
             self.check()
             metadata = self._spec.metadata(self._spec.next_token())
@@ -71,11 +71,11 @@ class Connection:
                 error = status.read(failure, self._spec.address)
             else:
                 return call.read(response)
-            time.sleep(to_seconds(attempts.pause(error, time.monotonic_ns())))
+            time.sleep(to_seconds(attempts.retry_delay(error, time.monotonic_ns())))
 
     @property
     def runtime(self) -> ThreadRuntime:
-        """For what happens in the background."""
+        """The runtime of the background work."""
         self.check()
         with self._lock:
             if self._runtime is None:
@@ -83,22 +83,22 @@ class Connection:
             return self._runtime
 
     def spawn(self, work: Callable[[], None]) -> None:
-        """Does work that outlives the block that left it over; closing waits for it, for one deadline."""
+        """Runs work that outlives its block in the background. `close` waits for it, for one deadline at most."""
 
         def run() -> None:
             try:
                 work()
             finally:
                 with self._lock:
-                    self._left_over.discard(thread)
+                    self._background.discard(thread)
 
         thread = threading.Thread(target=run, name="pausewatch-close", daemon=True)
         with self._lock:
             thread.start()
-            self._left_over.add(thread)
+            self._background.add(thread)
 
     def check(self) -> None:
-        """Raises RuntimeError where nothing can work any more."""
+        """Raises RuntimeError if the connection is closed, or belongs to the parent of this forked process."""
         if self._closed:
             raise RuntimeError("this pausewatch client is closed")
         if self._is_foreign:
@@ -109,13 +109,15 @@ class Connection:
         return os.getpid() != self._process
 
     def close(self) -> None:
-        """Ends everything; again is harmless. In a forked child there is nothing to end: all of it is the parent's."""
+        """Closes the connection and all that depends on it. Calling it again does nothing. In a forked child only this object is
+        closed: the rest belongs to the parent.
+        """
         if self._is_foreign:
             self._closed = True
             return
         give_up = time.monotonic_ns() + self.deadline
         with self._lock:
-            left_over = list(self._left_over)
+            left_over = list(self._background)
         for thread in left_over:
             thread.join(to_seconds(max(0, give_up - time.monotonic_ns())))
         for dependent in list(self.dependents):
@@ -133,6 +135,6 @@ class Connection:
             self._route.channel.close()
 
     def __del__(self) -> None:
-        # A client that nobody has any more; also called when the constructor has raised.
+        # The client is garbage-collected. Also called when the constructor has raised.
         if (runtime := getattr(self, "_runtime", None)) is not None:
             runtime.submit(runtime.stop)

@@ -1,4 +1,4 @@
-"""The runtime of the asynchronous client: everything runs on its event loop, so there is nothing to lock."""
+"""The runtime of the asynchronous client: everything runs on its event loop, so no lock is needed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..errors import CallError, DeadlineExceeded, Unavailable
 from ..v1 import elicitation_service_pb2_grpc as pb_grpc
 from . import status
 from .durations import Nanos, to_seconds
-from .route import NO_ANSWER
+from .route import ANSWER_TIMEOUT
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine
@@ -26,20 +26,20 @@ if TYPE_CHECKING:
 
 
 class LoopRuntime:
-    """See the module and `runtime.Runtime`."""
+    """Implements `runtime.LastingRuntime`."""
 
     def __init__(self, route: Route[grpc.aio.Channel], spec: ChannelSpec) -> None:
         self.lock = nullcontext()
         self._loop = asyncio.get_running_loop()
         self.route = route
         self._spec = spec
-        # The loop itself keeps its tasks by weak references only.
+        # Strong references: the loop itself has only weak references to its tasks.
         self._tasks: set[asyncio.Task[None]] = set()
-        # The loop alone would run them also after the end.
+        # Kept so that they can be cancelled at the end: the loop would still run them.
         self._timers: set[_Timer] = set()
         self._closed = False
         self._closing = False
-        self._staying = 0
+        self._timer_users = 0
 
     @property
     def is_foreign(self) -> bool:
@@ -52,24 +52,24 @@ class LoopRuntime:
     def call_at(self, when: Nanos, run: Callable[[], object]) -> _Timer:
         timer = _Timer(run, self._timers)
         if not self._closed:
-            # Not the loop's own call_at: its clock may be another.
+            # Not the loop's own call_at: the loop may have another clock.
             timer.start(self._loop, to_seconds(max(0, when - self.now())))
         return timer
 
     def submit(self, run: Callable[[], object]) -> None:
-        # The loop may be closed, and then there is nothing left to do.
+        # The loop may be closed; then there is nothing to do.
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._unless_closed, run)
 
     def defer(self, callback: Callable[[], object]) -> None:
         self._loop.call_soon(callback)
 
-    def stay(self) -> None:
-        self._staying += 1
+    def keep_timers(self) -> None:
+        self._timer_users += 1
 
-    def leave(self) -> None:
-        self._staying -= 1
-        if self._closing and self._staying == 0:
+    def release_timers(self) -> None:
+        self._timer_users -= 1
+        if self._closing and self._timer_users == 0:
             self.stop()
 
     def next_token(self) -> str | None:
@@ -80,8 +80,8 @@ class LoopRuntime:
             answer: Answer | CallError
             moves, stub = self.route.now
             send = getattr(stub, call.method)
-            limit = min(timeout, NO_ANSWER) if self.route.several else timeout
-            wait = not self.route.several
+            limit = min(timeout, ANSWER_TIMEOUT) if self.route.has_several else timeout
+            wait = not self.route.has_several
             try:
                 metadata = self._spec.metadata(self._spec.next_token())
                 answer = call.read(await send(call.request, timeout=to_seconds(limit), metadata=metadata, wait_for_ready=wait))
@@ -97,8 +97,8 @@ class LoopRuntime:
 
     def stream(
         self,
-        heard: Callable[[pb.WatchResponse], None],
-        ended: Callable[[CallError], None],
+        on_message: Callable[[pb.WatchResponse], None],
+        on_end: Callable[[CallError], None],
         *,
         own_connection: bool,
     ) -> _Stream:
@@ -117,34 +117,34 @@ class LoopRuntime:
                 if no_token is None:
                     metadata = self._spec.metadata(stream.token)
                     async for response in self._stub_of(own).Watch(stream.requests(), metadata=metadata):
-                        await stream.released.wait()
-                        heard(response)
+                        await stream.may_read.wait()
+                        on_message(response)
             except grpc.RpcError as failure:
                 error = status.read(failure, self._spec.address)
             finally:
                 stream.to_send.put_nowait(None)
                 if own is not None:
                     await own.close()
-            ended(error)
+            on_end(error)
 
         stream.task = self._start(listen())
         return stream
 
     def stop(self) -> list[asyncio.Task[None]]:
-        """Ends all of it; nothing is called back afterwards. The tasks that are ending."""
+        """Stops everything; no callback runs afterwards. Returns the tasks that are ending."""
         self._closed = True
         for timer in list(self._timers):
             timer.cancel()
         return self._end_tasks()
 
     async def close(self) -> None:
-        """Ends calls and streams, and the rest with the last that stays; waits for what ends now."""
+        """Ends calls and streams; timers run until the last `release_timers`. Waits for the tasks that end now."""
         self._closing = True
-        ending = self._end_tasks() if self._staying else self.stop()
+        ending = self._end_tasks() if self._timer_users else self.stop()
         await asyncio.gather(*ending, return_exceptions=True)
 
     def _end_tasks(self) -> list[asyncio.Task[None]]:
-        # A channel of grpc.aio keeps its connection until nobody has it any more, closed or not.
+        # A channel of grpc.aio, even a closed one, keeps its connection until its last reference is gone.
         self.route.drop()
         tasks = list(self._tasks)
         for task in tasks:
@@ -152,7 +152,7 @@ class LoopRuntime:
         return tasks
 
     def _stub_of(self, channel: grpc.aio.Channel | None) -> pb_grpc.ElicitationServiceAsyncStub:
-        # In no variable: what a cancelled task leaves keeps those.
+        # Not in a local variable: the traceback of a cancelled task would keep it alive.
         return self.route.now[1] if channel is None else pb_grpc.ElicitationServiceStub(channel)
 
     def _unless_closed(self, run: Callable[[], object]) -> None:
@@ -173,9 +173,9 @@ class _Stream:
         self.moves = moves
         self.task: asyncio.Task[None] | None = None
         self.token: str | None = None
-        self.released = asyncio.Event()
-        self.released.set()
-        # None: there will be no more.
+        self.may_read = asyncio.Event()
+        self.may_read.set()
+        # None ends the requests.
         self.to_send: asyncio.Queue[pb.WatchRequest | None] = asyncio.Queue()
 
     async def requests(self) -> AsyncIterator[pb.WatchRequest]:
@@ -185,11 +185,11 @@ class _Stream:
     def send(self, request: pb.WatchRequest) -> None:
         self.to_send.put_nowait(request)
 
-    def hold(self) -> None:
-        self.released.clear()
+    def stop_reading(self) -> None:
+        self.may_read.clear()
 
-    def go_on(self) -> None:
-        self.released.set()
+    def resume_reading(self) -> None:
+        self.may_read.set()
 
     def cancel(self) -> None:
         if self.task is not None:
@@ -197,7 +197,7 @@ class _Stream:
 
 
 class _Timer:
-    """Something to run at its time; among `timers` until then."""
+    """Runs a function at its time; a member of `timers` until then."""
 
     __slots__ = ("_handle", "_run", "_timers")
 

@@ -1,8 +1,8 @@
-"""Which replica a client uses, and the channel to it.
+"""The replica that a client uses, and the channel to it.
 
-1. There is one channel at a time, for everything that a client does: what moves, moves everything.
-2. Several callers that fail at one replica move once: a move names the position that it leaves.
-3. With one address nothing ever moves.
+1. A client has one channel at a time for everything: a move to another address moves the whole client.
+2. If has_several calls fail at one replica, the client moves once: each call names the position that it failed at.
+3. With one address the client never moves.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from .durations import MILLISECOND, Nanos
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-NO_ANSWER: Nanos = 1_500 * MILLISECOND
-"""How long a replica may take to answer before the next one is asked: longer than a takeover."""
-LONGEST_MOVE_DELAY: Nanos = 500 * MILLISECOND
+ANSWER_TIMEOUT: Nanos = 1_500 * MILLISECOND
+"""How long a replica may take to answer before the client moves to the next one: longer than a takeover."""
+MAX_MOVE_DELAY: Nanos = 500 * MILLISECOND
 """The longest random delay before a stream follows its client to another address."""
 
 Channel = TypeVar("Channel")
@@ -29,7 +29,7 @@ def _stub(channel: Any) -> Any:
 
 
 class Route(Generic[Channel]):
-    """`make` makes the channel after so many moves, and `leave` gets the one before. May be used by any thread."""
+    """`make` makes the channel after that number of moves; `leave` receives the channel that was left. Thread-safe."""
 
     def __init__(
         self,
@@ -48,18 +48,20 @@ class Route(Generic[Channel]):
         self._listeners: set[Callable[[], object]] = set()
 
     @property
-    def several(self) -> bool:
-        """Whether there is another replica to ask."""
+    def has_several(self) -> bool:
+        """Whether there is more than one address."""
         return self.addresses > 1
 
     @property
     def now(self) -> tuple[int, Any]:
-        """How often it has moved, and the stub of the channel since then."""
+        """The number of moves so far, and the stub of the present channel."""
         return self._now
 
     def move_on(self, moves: int) -> bool:
-        """Goes to the next address, unless that was done since there had been so many moves. False: there is no other."""
-        if not self.several:
+        """Moves to the next address, unless the client has moved since `moves` was read. Returns False if there is no other
+        address.
+        """
+        if not self.has_several:
             return False
         with self._lock:
             left = self.channel
@@ -69,27 +71,27 @@ class Route(Generic[Channel]):
             self._now = moves + 1, self._stub(self.channel)
             listeners = list(self._listeners)
         self._leave(left)
-        for told in listeners:
-            told()
+        for listener in listeners:
+            listener()
         return True
 
     def drop(self) -> None:
-        """Nothing is sent afterwards, and it keeps no channel."""
+        """Releases the channel. Nothing can be sent afterwards."""
         with self._lock:
             self.channel = None
             self._now = self._now[0], None
 
-    def listen(self, told: Callable[[], object]) -> None:
-        """Calls it after each move, on any thread."""
+    def add_listener(self, listener: Callable[[], object]) -> None:
+        """Calls `listener` after each move, on any thread."""
         with self._lock:
-            self._listeners.add(told)
+            self._listeners.add(listener)
 
-    def forget(self, told: Callable[[], object]) -> None:
-        """Calls it no more."""
+    def remove_listener(self, listener: Callable[[], object]) -> None:
+        """Stops calling `listener`."""
         with self._lock:
-            self._listeners.discard(told)
+            self._listeners.discard(listener)
 
 
-def nowhere_else() -> Route[Any]:
+def single_address() -> Route[Any]:
     """The route of a single address, without a channel."""
     return Route(1, lambda _: None, lambda _: None, lambda _: None)

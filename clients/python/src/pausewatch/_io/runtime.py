@@ -1,12 +1,13 @@
-"""What the background work of a client needs of the world: a clock, timers, calls and streams that answer by callback.
+"""The interface of the background work of a client to the outside: a clock, timers, and calls and streams with callbacks.
 
-Renewals, watches and stopwatches are written once against this, as callbacks, and run on an event loop
-(`loop.LoopRuntime`), on threads (`threads.ThreadRuntime`), and in tests on a clock that is moved by hand.
+Renewals, watches and stopwatches are written once against this interface, as callbacks. They run on an event loop
+(`loop.LoopRuntime`), on threads (`threads.ThreadRuntime`), and in tests on a manual clock.
 
-1. Callbacks run one at a time, and what runs them holds `lock`; whoever calls in from outside takes it too.
-2. After a `cancel` nothing is called back any more.
-3. A callback never waits. What belongs to the user is run by `defer`, without the lock.
-4. When it is closed, calls and streams end. Timers go on until the last stopwatch that has said `stay` has said `leave`.
+1. Callbacks run one at a time, with `lock` reading_stopped. Callers from outside must hold it too.
+2. After a `cancel`, the callback is not called any more.
+3. A callback never blocks. Callbacks of the user are run by `defer`, without the lock.
+4. When the runtime is closed, calls and streams end. Timers run until every `keep_timers` of a stopwatch has had its
+   `release_timers`.
 """
 
 from __future__ import annotations
@@ -25,31 +26,31 @@ if TYPE_CHECKING:
 
 
 class Cancel(Protocol):
-    """Something under way that can be called off; afterwards, and when it is over, calling it off does nothing."""
+    """Something under way that can be cancelled. Cancelling it again, or after its end, does nothing."""
 
     def cancel(self) -> object: ...
 
 
 class Stream(Cancel, Protocol):
-    """A stream of `Watch` that is open. While it is held it is not read: flow control tells the server, which keeps of each
-    thread the latest state for later.
+    """An open stream of the RPC `Watch`. Between `stop_reading` and `resume_reading`, HTTP/2 flow control stops the server, which
+    keeps only the latest state of each thread.
     """
 
     @property
     def token(self) -> str | None:
-        """The token that it was opened with, if there may be another one later."""
+        """The token that it was opened with, if it may be replaced later."""
 
     @property
     def moves(self) -> int:
-        """After how many moves of its client it was opened."""
+        """The number of moves of its client when it was opened."""
 
     def send(self, request: pb.WatchRequest) -> None: ...
-    def hold(self) -> None: ...
-    def go_on(self) -> None: ...
+    def stop_reading(self) -> None: ...
+    def resume_reading(self) -> None: ...
 
 
 class Dependent(Protocol):
-    """Something that ends with its client, and whose waiters must learn it."""
+    """Something that ends with its client, and must then wake its waiters."""
 
     def close(self) -> None: ...
 
@@ -62,45 +63,45 @@ class Runtime(Protocol):
 
     @property
     def route(self) -> Route[Any]:
-        """Which replica the client uses."""
+        """The replica that the client uses."""
 
     @property
     def is_foreign(self) -> bool:
-        """Whether this process is a fork of the one that made it. Its lock and its streams may wait for ever here."""
+        """Whether this process is a forked child of the one that made it. Its lock and streams may then block forever."""
 
     def now(self) -> Nanos:
         """The monotonic clock."""
 
     def call_at(self, when: Nanos, run: Callable[[], object]) -> Cancel:
-        """Runs it at that moment, or as soon as it can afterwards."""
+        """Runs a function at that moment, or as soon as possible afterwards."""
 
     def submit(self, run: Callable[[], object]) -> None:
-        """Runs it soon. May be called from any thread, from a destructor, and after the end (then nothing is run)."""
+        """Runs a function soon. May be called from any thread, from a destructor, and after the end (then it is not run)."""
 
     def defer(self, callback: Callable[[], object]) -> None:
-        """Runs a callback of the user's soon; what it raises is logged."""
+        """Runs a callback of the user soon; its exceptions are logged."""
 
     def next_token(self) -> str | None:
-        """The token as it is now; None: it never changes. Raises Unauthenticated."""
+        """The current token; None: it never changes. Raises Unauthenticated."""
 
     def unary(self, call: Call[Answer], timeout: Nanos, done: Callable[[Answer | CallError], None]) -> Cancel:
-        """Sends it once, when there is a connection; with several addresses, only to where the client is."""
+        """Sends a call once. With one address it waits for a connection; with several, it uses the present address only."""
 
     def stream(
         self,
-        heard: Callable[[pb.WatchResponse], None],
-        ended: Callable[[CallError], None],
+        on_message: Callable[[pb.WatchResponse], None],
+        on_end: Callable[[CallError], None],
         *,
         own_connection: bool,
     ) -> Stream:
-        """Opens a stream; `ended` is called once, last. `own_connection`: not that of the calls, but a new one of its own."""
+        """Opens a stream; `on_end` is called once, last. `own_connection`: on a new connection, not on that of the calls."""
 
 
 class LastingRuntime(Runtime, Protocol):
     """The runtime of a client."""
 
-    def stay(self) -> None:
-        """One more needs its timers, also after the client is closed. With the lock."""
+    def keep_timers(self) -> None:
+        """Keeps the timers running, also after the client is closed. Call it with the lock reading_stopped."""
 
-    def leave(self) -> None:
-        """One less does. With the lock."""
+    def release_timers(self) -> None:
+        """Ends one `keep_timers`. Call it with the lock reading_stopped."""

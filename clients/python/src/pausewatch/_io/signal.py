@@ -1,4 +1,4 @@
-"""Wakes tasks. What happened, they look up themselves: a signal carries nothing and misses nobody who waits."""
+"""Wakes tasks. A signal has no value: each task reads the state itself. It wakes every task that waits."""
 
 from __future__ import annotations
 

@@ -1,10 +1,9 @@
-"""From what gRPC raises to the errors of this library, in one place.
+"""Converts the exceptions of gRPC to the errors of this library, in one place.
 
-1. The type follows the server's reason, then the code.
-2. A connection that cannot be made, or breaks during a call, is UNAVAILABLE with the address and the cause, whatever the
-   runtime calls it. gRPC names the code after the
-   layer that noticed (UNKNOWN, INTERNAL, CANCELLED); such a status has no trailing metadata, while every answer of a
-   coordinator has.
+1. The type is chosen by the server's reason, then by the code.
+2. A connection that cannot be opened, or is lost during a call, is UNAVAILABLE with the address and the cause, whatever code
+   gRPC reports: it chooses the code by the layer that noticed the loss (UNKNOWN, INTERNAL, CANCELLED). Such a status has no
+   trailing metadata, while every answer of a coordinator has some.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from ..errors import (
     Unauthenticated,
     Unavailable,
 )
-from .durations import LONGEST
+from .durations import MAX_DURATION
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -60,15 +59,15 @@ _BY_REASON: dict[str | None, type[CallError]] = {
 _BY_CODE: dict[StatusCode, type[CallError]] = {
     StatusCode.UNAVAILABLE: Unavailable,
     StatusCode.DEADLINE_EXCEEDED: DeadlineExceeded,
-    # A proxy in front of the server may ask for tokens as well.
+    # A proxy in front of the server may require a token too.
     StatusCode.UNAUTHENTICATED: Unauthenticated,
     StatusCode.PERMISSION_DENIED: PermissionDenied,
 }
-_OF_A_BROKEN_CONNECTION = frozenset({StatusCode.UNKNOWN, StatusCode.INTERNAL, StatusCode.CANCELLED})
+_LOST_CONNECTION_CODES = frozenset({StatusCode.UNKNOWN, StatusCode.INTERNAL, StatusCode.CANCELLED})
 
 
 class Failure(Protocol):
-    """What the errors of `grpc` and of `grpc.aio` have in common."""
+    """The common methods of the errors of `grpc` and of `grpc.aio`."""
 
     def code(self) -> StatusCode: ...
     def details(self) -> str | None: ...
@@ -76,10 +75,10 @@ class Failure(Protocol):
 
 
 def read(failure: Failure, address: str) -> CallError:
-    """The error for what a call to this address raised."""
+    """Converts the exception of a call to this address."""
     trailers = list(failure.trailing_metadata() or ())
     code, message = failure.code(), failure.details() or ""
-    if not trailers and code in _OF_A_BROKEN_CONNECTION:
+    if not trailers and code in _LOST_CONNECTION_CODES:
         return Unavailable.of(f"{address}: connection lost: {message}")
     if not trailers and code is StatusCode.UNAVAILABLE:
         return Unavailable.of(f"{address}: {message}")
@@ -88,8 +87,8 @@ def read(failure: Failure, address: str) -> CallError:
     return _BY_REASON.get(status.reason, _BY_CODE.get(code, CallError))(status)
 
 
-def refused(refusal: pb.Refusal) -> CallError:
-    """The error for a request of a stream that was refused."""
+def from_refusal(refusal: pb.Refusal) -> CallError:
+    """Converts the refusal of a request of a stream."""
     code = next((code for code in StatusCode if code.value[0] == refusal.code), StatusCode.UNKNOWN)
     retry_after = _retry_after(refusal.retry_after) if refusal.HasField("retry_after") else None
     status = Status(code, refusal.message, refusal.reason or None, retry_after=retry_after)
@@ -97,7 +96,7 @@ def refused(refusal: pb.Refusal) -> CallError:
 
 
 def _retry_after(delay: Duration) -> timedelta:
-    return timedelta(microseconds=max(0, min(delay.ToNanoseconds(), LONGEST)) // 1_000)
+    return timedelta(microseconds=max(0, min(delay.ToNanoseconds(), MAX_DURATION)) // 1_000)
 
 
 def _unpack(code: StatusCode, message: str, details: bytes) -> Status:
@@ -112,5 +111,5 @@ def _unpack(code: StatusCode, message: str, details: bytes) -> Status:
             elif detail.Unpack(retry) and retry.HasField("retry_delay"):
                 retry_after = _retry_after(retry.retry_delay)
     except DecodeError:
-        pass  # Details that cannot be read are none: the code and the message still tell.
+        pass  # Details that cannot be decoded are ignored: the code and the message remain.
     return Status(code, message, reason, metadata, violations, retry_after)

@@ -1,8 +1,9 @@
-"""The runtime of the synchronous client: one thread for all timers, and two for each open stream (gRPC's own sends its requests).
+"""The runtime of the synchronous client: one thread for all timers, and two for each open stream (one of them is gRPC's own,
+which sends the requests).
 
-1. The timers belong to the lock; the thread sleeps on its inbox, which a destructor may fill at any moment.
+1. The timers are guarded by the lock. The thread waits on its inbox, to which a destructor may add at any moment.
 2. All threads are daemons: a process can end with an open client.
-3. The user's callbacks run on a thread of their own, so that a slow one delays no renewal and no stopwatch.
+3. Callbacks of the user run on a thread of their own, so that a slow one delays no renewal and no stopwatch.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from ..errors import CallError, DeadlineExceeded, Unavailable
 from ..v1 import elicitation_service_pb2_grpc as pb_grpc
 from . import status
 from .durations import SECOND, Nanos, to_seconds
-from .route import NO_ANSWER
+from .route import ANSWER_TIMEOUT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -35,15 +36,15 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger("pausewatch")
 
-_LONGEST_SLEEP: Nanos = 3_600 * SECOND
-"""The operating system's waits have a limit; after this one the timers are looked at again."""
-_FEW_TIMERS = 64
-"""Below this, timers that were cancelled are left to their time."""
+_MAX_SLEEP: Nanos = 3_600 * SECOND
+"""Waits of the operating system have a limit; after this time the timers are checked again."""
+_MAX_CANCELLED_TIMERS_KEPT = 64
+"""Up to this number of timers, cancelled ones are kept until they are due."""
 _JOIN_SECONDS = 2.0
 
 
 class ThreadRuntime:
-    """See the module and `runtime.Runtime`."""
+    """Implements `runtime.LastingRuntime`."""
 
     def __init__(self, route: Route[grpc.Channel], spec: ChannelSpec) -> None:
         self.lock = threading.RLock()
@@ -52,7 +53,7 @@ class ThreadRuntime:
         self._process = os.getpid()
         self._closed = False
         self._closing = False
-        self._staying = 0
+        self._timer_users = 0
         self._numbers = itertools.count()
         self._timers: list[tuple[Nanos, int, _Task]] = []
         self._cancelled_timers = 0
@@ -79,7 +80,7 @@ class ThreadRuntime:
             return timer
 
     def submit(self, run: Callable[[], object]) -> None:
-        # In a forked child there is no thread to run it.
+        # A forked child has no thread that could run it.
         if not self._closed and not self.is_foreign:
             self._inbox.put(run)
 
@@ -92,12 +93,12 @@ class ThreadRuntime:
             if self._closed:
                 self._end_deferred()
 
-    def stay(self) -> None:
-        self._staying += 1
+    def keep_timers(self) -> None:
+        self._timer_users += 1
 
-    def leave(self) -> None:
-        self._staying -= 1
-        if self._closing and self._staying == 0:
+    def release_timers(self) -> None:
+        self._timer_users -= 1
+        if self._closing and self._timer_users == 0:
             self.stop()
 
     def next_token(self) -> str | None:
@@ -112,8 +113,8 @@ class ThreadRuntime:
             return refused
         moves, stub = self.route.now
         send = getattr(stub, call.method).future
-        limit = to_seconds(min(timeout, NO_ANSWER) if self.route.several else timeout)
-        wait = not self.route.several
+        limit = to_seconds(min(timeout, ANSWER_TIMEOUT) if self.route.has_several else timeout)
+        wait = not self.route.has_several
         future: grpc.Future[object] = send(call.request, timeout=limit, metadata=metadata, wait_for_ready=wait)
 
         def over() -> None:
@@ -132,8 +133,8 @@ class ThreadRuntime:
 
     def stream(
         self,
-        heard: Callable[[pb.WatchResponse], None],
-        ended: Callable[[CallError], None],
+        on_message: Callable[[pb.WatchResponse], None],
+        on_end: Callable[[CallError], None],
         *,
         own_connection: bool,
     ) -> _Stream:
@@ -148,7 +149,7 @@ class ThreadRuntime:
             responses = stub.Watch(iter(requests.get, None), metadata=self._spec.metadata(token))
         except CallError as error:
             responses = _Refused(error)
-        stream = _Stream(requests, responses, heard, ended, self.lock, channel, token, moves)
+        stream = _Stream(requests, responses, on_message, on_end, self.lock, channel, token, moves)
         thread = threading.Thread(target=self._read, args=(stream,), name="pausewatch-watch", daemon=True)
         with self.lock:
             thread.start()
@@ -156,7 +157,7 @@ class ThreadRuntime:
         return stream
 
     def stop(self) -> list[threading.Thread]:
-        """Ends all of it; nothing is called back afterwards. The threads that are ending."""
+        """Stops everything; no callback runs afterwards. Returns the threads that are ending."""
         with self.lock:
             self._closed = True
             ending = [*self._end_streams(), self._thread]
@@ -166,10 +167,10 @@ class ThreadRuntime:
             return ending
 
     def close(self) -> None:
-        """Ends the streams, and the rest with the last that stays; waits for what ends now."""
+        """Ends the streams; timers run until the last `release_timers`. Waits for the threads that end now."""
         with self.lock:
             self._closing = True
-            ending = self._end_streams() if self._staying else self.stop()
+            ending = self._end_streams() if self._timer_users else self.stop()
         for thread in ending:
             if thread is not threading.current_thread():
                 thread.join(_JOIN_SECONDS)
@@ -195,19 +196,19 @@ class ThreadRuntime:
                     _guarded(run)
 
     def _run_due_timers(self) -> Nanos:
-        """Says how long there is nothing to do."""
+        """Runs the timers that are due. Returns the time until the next one."""
         with self.lock:
             while self._timers:
                 wait = self._timers[0][0] - self.now()
                 if wait > 0:
-                    return min(wait, _LONGEST_SLEEP)
+                    return min(wait, _MAX_SLEEP)
                 _, _, timer = heapq.heappop(self._timers)
                 _guarded(timer.run)
-            return _LONGEST_SLEEP
+            return _MAX_SLEEP
 
     def _timer_cancelled(self) -> None:
         self._cancelled_timers += 1
-        if len(self._timers) > _FEW_TIMERS and self._cancelled_timers > len(self._timers) // 2:
+        if len(self._timers) > _MAX_CANCELLED_TIMERS_KEPT and self._cancelled_timers > len(self._timers) // 2:
             self._timers = [entry for entry in self._timers if not entry[2].is_over]
             heapq.heapify(self._timers)
             self._cancelled_timers = 0
@@ -216,9 +217,9 @@ class ThreadRuntime:
         try:
             for response in stream.responses:
                 with self.lock:
-                    stream.wait_while_held()
+                    stream.wait_until_reading()
                     if stream.is_open:
-                        stream.heard(response)
+                        stream.on_message(response)
             error: CallError = Unavailable.of("the watch ended")
         except CallError as refused:
             error = refused
@@ -229,11 +230,11 @@ class ThreadRuntime:
             self._streams.pop(stream, None)
             if stream.is_open:
                 stream.is_open = False
-                stream.ended(error)
+                stream.on_end(error)
 
 
 class _Task:
-    """Something to run once, unless it is cancelled before. Belongs to the lock."""
+    """Runs a function once, unless it is cancelled before. Guarded by the lock."""
 
     __slots__ = ("_run", "_when_cancelled")
 
@@ -257,14 +258,14 @@ class _Task:
 
 
 class _Stream:
-    """One stream of `Watch`; `channel`: its own."""
+    """One stream of the RPC `Watch`; `channel`: its own channel, if it has one."""
 
     def __init__(
         self,
         requests: SimpleQueue[pb.WatchRequest | None],
         responses: Iterable[pb.WatchResponse],
-        heard: Callable[[pb.WatchResponse], None],
-        ended: Callable[[CallError], None],
+        on_message: Callable[[pb.WatchResponse], None],
+        on_end: Callable[[CallError], None],
         lock: threading.RLock,
         channel: grpc.Channel | None,
         token: str | None,
@@ -275,40 +276,40 @@ class _Stream:
         self._requests = requests
         self._channel = channel
         self.responses = responses
-        self.heard = heard
-        self.ended = ended
+        self.on_message = on_message
+        self.on_end = on_end
         self.is_open = True
-        self._held = False
-        self._released = threading.Condition(lock)
+        self._reading_stopped = False
+        self._reading_changed = threading.Condition(lock)
 
     def send(self, request: pb.WatchRequest) -> None:
         self._requests.put(request)
 
     def end(self) -> None:
-        """Releases what it has."""
+        """Ends its requests and closes its own channel."""
         self._requests.put(None)
         if self._channel is not None:
             self._channel.close()
 
-    def hold(self) -> None:
-        self._held = True
+    def stop_reading(self) -> None:
+        self._reading_stopped = True
 
-    def go_on(self) -> None:
-        self._held = False
-        self._released.notify_all()
+    def resume_reading(self) -> None:
+        self._reading_stopped = False
+        self._reading_changed.notify_all()
 
-    def wait_while_held(self) -> None:
-        self._released.wait_for(lambda: not (self._held and self.is_open))
+    def wait_until_reading(self) -> None:
+        self._reading_changed.wait_for(lambda: not (self._reading_stopped and self.is_open))
 
     def cancel(self) -> None:
         self.is_open = False
-        with self._released:
-            self._released.notify_all()
+        with self._reading_changed:
+            self._reading_changed.notify_all()
         self.responses.cancel()  # type: ignore[attr-defined]  # The stubs type the call as its responses alone.
 
 
 class _Refused:
-    """The responses of a stream that was not opened, for want of a token."""
+    """The responses of a stream that was not opened, because there was no token."""
 
     def __init__(self, error: CallError) -> None:
         self._error = error
@@ -317,7 +318,7 @@ class _Refused:
         raise self._error
 
     def cancel(self) -> None:
-        """There is nothing to cancel."""
+        """Does nothing: no call was made."""
 
 
 def _guarded(run: Callable[[], object]) -> None:
@@ -333,9 +334,9 @@ def _run_deferred(queue: SimpleQueue[Callable[[], object] | None]) -> None:
             callback()
         except Exception:
             _logger.exception("a callback of a stopwatch failed")
-        # It would live until the next one comes.
+        # Otherwise the variable would keep it alive until the next callback.
         del callback
 
 
 def _nothing() -> None:
-    """Wakes the thread, which then looks at its timers."""
+    """Does nothing: it only wakes the thread, which then checks its timers."""

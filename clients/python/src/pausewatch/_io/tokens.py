@@ -1,7 +1,7 @@
-"""Tokens that are replaced: where the next one comes from, and when it is asked for.
+"""Tokens that are replaced: their source, and when it is called.
 
-A source is asked for every attempt of a call and for every stream, and again while a stream is open: after two thirds of what is
-left of the token's life, if it is a JSON web token, and at least once a minute.
+A source is called for every attempt of a call and for every stream. It is called again while a stream is open: after two
+thirds of the token's remaining lifetime, if it is a JSON web token, and at least once a minute.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from .durations import SECOND, Nanos
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-AGAIN: Nanos = SECOND
-"""The shortest time until the source is asked again; also after it has failed."""
-_LONGEST: Nanos = 60 * SECOND
+MIN_RENEWAL_DELAY: Nanos = SECOND
+"""The shortest time until the source is called again; also after it has failed."""
+_MAX_RENEWAL_DELAY: Nanos = 60 * SECOND
 
 
-def ask(source: Callable[[], str]) -> str:
-    """The token as it is now.
+def current_token(source: Callable[[], str]) -> str:
+    """The current token of the source.
 
-    Raises Unauthenticated: the source has failed, or has no token; nothing is to be sent.
+    Raises Unauthenticated: the source has failed, or returned no valid token; nothing may be sent.
     """
     try:
         token = source()
@@ -43,15 +43,15 @@ def _missing(why: str) -> Unauthenticated:
 
 
 def is_token(token: str) -> bool:
-    """Whether it can be sent."""
+    """Whether the token can be sent: it is not empty, and visible ASCII."""
     return token != "" and all("\x21" <= character <= "\x7e" for character in token)
 
 
-def ask_again_after(token: str, now: float) -> Nanos:
-    """When to ask for the next token; `now`: the time of day."""
+def renewal_delay(token: str, now: float) -> Nanos:
+    """The delay until the source is called again; `now`: seconds since the epoch, by the wall clock."""
     end = _end(token)
-    rest = _LONGEST if end is None else round((end - now) * SECOND * 2 / 3)
-    return max(AGAIN, min(rest, _LONGEST))
+    rest = _MAX_RENEWAL_DELAY if end is None else round((end - now) * SECOND * 2 / 3)
+    return max(MIN_RENEWAL_DELAY, min(rest, _MAX_RENEWAL_DELAY))
 
 
 def _end(token: str) -> float | None:

@@ -1,9 +1,9 @@
-"""Which stopwatch follows which thread, and the one watch that feeds them all.
+"""Which stopwatch follows which thread, and the one watch for all of them.
 
-1. A thread is followed for `LINGER` after its last stopwatch: the next command of the thread starts with exact knowledge
-   and costs the coordinator nothing.
-2. While nothing is followed there is no stream.
-3. Its stopwatches outlive its client: closed, it stops none of them, and their threads count as running.
+1. A thread is followed for `LINGER` after its last stopwatch: the next command of the thread starts with the exact state, and
+   without a request to the coordinator.
+2. While no thread is followed there is no stream.
+3. Stopwatches outlive their client: closing the controller stops none of them, and their threads count as running.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ..messages import PauseState
 
 LINGER: Nanos = 30 * SECOND
-"""How long a thread without stopwatches is still followed."""
+"""How long a thread is followed after its last stopwatch."""
 
 
 @dataclass(slots=True)
@@ -42,11 +42,11 @@ class Controller:
         self._link = LinkReporter(runtime, grace, on_link)
         self._grace = grace
         self._threads: dict[str, _Followed] = {}
-        self._watching = Watching(runtime, deadline, self._take, self._confirmed)
+        self._watching = Watching(runtime, deadline, self._on_event, self._on_confirmation)
         self._closed = False
 
     def enter(self, thread_id: str) -> ThreadClock:
-        """One more stopwatch follows the thread; its id was checked."""
+        """Registers a stopwatch that follows the thread. `thread_id` must be valid."""
         followed = self._threads.get(thread_id)
         if followed is None:
             followed = _Followed(ThreadClock(self._runtime, thread_id, self._grace, self._watching))
@@ -63,7 +63,7 @@ class Controller:
         return followed.clock
 
     def leave(self, thread_id: str) -> None:
-        """One stopwatch less follows the thread."""
+        """Ends one `enter`."""
         followed = self._threads[thread_id]
         followed.registered -= 1
         if followed.registered > 0:
@@ -74,7 +74,7 @@ class Controller:
             followed.forget = self._runtime.call_at(self._runtime.now() + LINGER, lambda: self._forget(thread_id))
 
     def close(self) -> None:
-        """Asks and follows no more. Again is harmless."""
+        """Ends the watch; no thread is followed any more. Calling it again does nothing."""
         self._closed = True
         self._watching.close()
         self._link.close()
@@ -88,7 +88,7 @@ class Controller:
         del self._threads[thread_id]
         self._watching.remove(thread_id)
 
-    def _take(self, event: Event) -> None:
+    def _on_event(self, event: Event) -> None:
         match event:
             case State(state):
                 if (followed := self._threads.get(state.thread_id)) is not None:
@@ -96,13 +96,13 @@ class Controller:
             case SnapshotComplete():
                 self._link.connected()
             case Disconnected(thread_ids, error, silent_for):
-                # Threads that are refused on a stream that goes on are no loss of the link.
+                # If the stream is open, only some threads were refused: the link is not lost.
                 if not self._watching.is_connected:
                     self._link.disconnected(error, to_nanos(silent_for))
                 for thread_id in thread_ids:
                     if (followed := self._threads.get(thread_id)) is not None:
                         followed.clock.disconnect(to_nanos(silent_for))
 
-    def _confirmed(self, state: PauseState, sent_at: Nanos, watched: bool) -> None:
+    def _on_confirmation(self, state: PauseState, sent_at: Nanos, watched: bool) -> None:
         if (followed := self._threads.get(state.thread_id)) is not None:
             followed.clock.confirm(state, sent_at, watched=watched)

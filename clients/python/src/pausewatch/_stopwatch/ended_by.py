@@ -9,6 +9,7 @@ class EndedBy(Enum):
     """Which limit of a stopwatch ended it."""
 
     LIMIT = "limit"
-    """Its limit on unpaused time was used up, and the coordinator has confirmed that the thread runs."""
+    """The limit on unpaused time: it was used up, and the coordinator has confirmed that the thread runs, or was unreachable for
+    the whole disconnect grace."""
     MAX_WALL = "max_wall"
-    """Its limit on wall time was over, which no pause extends."""
+    """The limit on wall time, which no pause extends."""

@@ -1,7 +1,7 @@
-"""What becomes of the link of a controller, told to the program and logged.
+"""Reports the changes of a controller's link to the program, and logs them.
 
-1. Each change is told once, in order. The first loss counts: one grace is for all threads.
-2. A client that is closed tells nothing more.
+1. Each change is reported once, in order. The grace begins with the first disconnect: there is one for all threads.
+2. After the client is closed nothing is reported.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _logger = logging.getLogger("pausewatch")
 
 
 class LinkState(Enum):
-    """How stopwatches are linked to the coordinator."""
+    """The state of the link between stopwatches and the coordinator."""
 
     CONNECTED = "connected"
     """The state of every followed thread is known and up to date."""
     DISCONNECTED = "disconnected"
-    """The state of at least one thread may be out of date: stopwatches go on with the last known one."""
+    """The state of at least one thread may be out of date: stopwatches continue with the last known one."""
     GRACE_SPENT = "grace_spent"
     """Disconnected for longer than the disconnect grace: paused threads count as running, and stopwatches that run out expire
     without a confirmation."""
@@ -40,31 +40,31 @@ class Link:
     """A change of the link between the stopwatches of a client and the coordinator."""
 
     state: LinkState
-    """What it is now."""
+    """The new state."""
     since: float | None = None
-    """When the connection was lost, by `time.monotonic()`; if it was silent for 15 s before, when its last message came. None:
+    """When the connection was lost, by `time.monotonic()`; if it was silent for 15 s before, when its last message arrived. None:
     connected."""
     error: CallError | None = None
-    """Why. None: connected."""
+    """The cause. None: connected."""
 
 
 class LinkReporter:
-    """`tell` None: the program does not want to know."""
+    """`on_link` None: changes are only logged."""
 
-    def __init__(self, runtime: Runtime, grace: Nanos, tell: Callable[[Link], object] | None) -> None:
+    def __init__(self, runtime: Runtime, grace: Nanos, on_link: Callable[[Link], object] | None) -> None:
         self._runtime = runtime
         self._grace = grace
-        self._tell = tell
+        self._on_link = on_link
         self._lost: Link | None = None
         self._is_new = True
-        self._spent: Cancel | None = None
+        self._grace_timer: Cancel | None = None
 
     def connected(self) -> None:
         if self._lost is not None:
             _logger.info("connected to the coordinator again")
         elif not self._is_new:
             return
-        self._forget_loss()
+        self._clear_disconnect()
         self._change(Link(LinkState.CONNECTED))
 
     def disconnected(self, error: CallError, silent_for: Nanos) -> None:
@@ -74,23 +74,23 @@ class LinkReporter:
         since = self._runtime.now() - silent_for
         self._lost = Link(LinkState.DISCONNECTED, to_seconds(since), error)
         self._change(self._lost)
-        self._spent = self._runtime.call_at(since + self._grace, self._grace_spent)
+        self._grace_timer = self._runtime.call_at(since + self._grace, self._on_grace_spent)
 
     def close(self) -> None:
-        self._forget_loss()
-        self._tell = None
+        self._clear_disconnect()
+        self._on_link = None
 
-    def _grace_spent(self) -> None:
+    def _on_grace_spent(self) -> None:
         if self._lost is not None:
             _logger.warning("the disconnect grace is spent, paused threads count as running: %s", self._lost.error)
             self._change(Link(LinkState.GRACE_SPENT, self._lost.since, self._lost.error))
 
-    def _forget_loss(self) -> None:
+    def _clear_disconnect(self) -> None:
         self._lost = None
-        if self._spent is not None:
-            self._spent.cancel()
+        if self._grace_timer is not None:
+            self._grace_timer.cancel()
 
     def _change(self, link: Link) -> None:
         self._is_new = False
-        if self._tell is not None:
-            self._runtime.defer(partial(self._tell, link))
+        if self._on_link is not None:
+            self._runtime.defer(partial(self._on_link, link))

@@ -1,25 +1,26 @@
 """How long one thread has been paused since this process began to follow it, as far as it knows.
 
-The server's `paused_total` is exact at each state; between states the local clock carries on. So
+The server's `paused_total` is exact at each state; between states the local clock is used. So
 
 ```text
-paused_time = paused_total - what it was at the beginning     (+ the local time since the state, while paused)
+paused_time = paused_total - paused_total at the beginning     (+ the local time since the state, while paused)
 ```
 
-and a pause that began or ended unseen is in the difference of two totals. Pure: no clock is read.
+and a pause that began or ended unobserved is in the difference of two totals. Pure: no clock is read.
 
-1. Nothing before the beginning is credited, and never more than the time since then. The first state cannot say which part
-   of its total was before; what may have been after the beginning is credited (the gap until the first state is
+1. No time before the beginning is credited, and never more than the time since then. The first state does not say which part
+   of its total was before the beginning; all that may have been after it is credited (the first state arrives within
    milliseconds, unless the link was down).
-2. Cut off, a paused thread counts as paused for `grace`, then as running: the leases that would end its pause cannot be
-   seen. A link that died in silence was lost with its last message; but a pause with which a stopwatch has joined since counts
-   until then, or it would be charged for time before. The next state corrects what was assumed, both ways.
-3. Another epoch, or a total or a revision that fell, means that the server lost its state (or forgot an idle thread). The new
-   total has nothing in common with the old one: the paused time so far stays, and grows by the new total, by the time since the
-   last state at most. A server without epochs sends 0, which is compared by total and revision.
-4. Local time does not run while the machine sleeps, the server's may. Of a pause that spans a sleep the sleep is left out,
-   so that it cannot pay for time that was charged. A state that was sent before the sleep and came after it does not have it
-   in its total yet, so that nothing is left out there, but of the next.
+2. After a disconnect, a paused thread counts as paused for `grace`, then as running: leases that end its pause cannot be
+   observed. A link that died in silence counts as lost since its last message. But if a stopwatch has joined a paused thread
+   since then, the pause counts until that join; otherwise the stopwatch would be charged for time before it joined. The next
+   state corrects the assumption, in both directions.
+3. Another epoch, or a total or a revision that decreased, means that the server lost its state (or forgot an idle thread). The
+   new total is not comparable with the old one: the paused time so far is kept, and grows by the new total, but at most by the
+   time since the last state. A server without epochs sends epoch 0; then total and revision are compared.
+4. The local clock stands still while the machine sleeps; the server's clock may not. If a pause spans a sleep, the sleep is
+   not credited, so that it cannot make up for time that was charged. A state that was sent before the sleep and arrives after
+   it does not have the sleep in its total; then the sleep is subtracted from the next total.
 """
 
 from __future__ import annotations
@@ -28,10 +29,10 @@ from dataclasses import dataclass
 
 from .._io.durations import MILLISECOND, Nanos
 
-_SHORTEST_SLEEP: Nanos = 100 * MILLISECOND
-"""A sleep of the machine shorter than this is noise between two clocks."""
-_LONGEST_WAY: Nanos = 15_000 * MILLISECOND
-"""A state that is on its way for longer has had its connection given up."""
+_MIN_SLEEP: Nanos = 100 * MILLISECOND
+"""A shorter sleep of the machine is treated as noise between two clocks."""
+_MAX_TRANSIT_TIME: Nanos = 15_000 * MILLISECOND
+"""The longest time in transit of a state: after it, its connection has been given up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,7 @@ class Version:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What a state says, as far as it matters here."""
+    """The parts of a state that are used here."""
 
     version: Version
     paused: bool
@@ -63,13 +64,13 @@ class Moment:
     slept: Nanos
 
 
-class Joined:
-    """Where a stopwatch that joined gets its place: the moment of the first state after it, and what was paused_time then."""
+class JoinBaseline:
+    """Receives the first state after a stopwatch has joined: the moment, and the thread's paused time at that moment."""
 
-    __slots__ = ("place",)
+    __slots__ = ("value",)
 
     def __init__(self) -> None:
-        self.place: tuple[Nanos, Nanos] | None = None
+        self.value: tuple[Nanos, Nanos] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,18 +79,18 @@ class _Last:
     moment: Moment
     paused_time: Nanos
     unsettled: Nanos
-    """What the machine slept before it came and perhaps after it was sent: then it is part of the next total."""
+    """The sleep before this state arrived that may have been after it was sent: then it is part of the next total."""
 
 
 class PausedTimeTracker:
     """Tracks the paused time of one thread."""
 
     __slots__ = (
+        "_baseline",
         "_began",
         "_closed_at",
         "_disconnected_at",
         "_grace",
-        "_joined",
         "_joined_at",
         "_joined_before_disconnect",
         "_last",
@@ -99,11 +100,11 @@ class PausedTimeTracker:
         self._began = now
         self._grace = grace
         self._last: _Last | None = None
-        # When the watch was disconnected.
+        # When the watch was disconnected; None: it is connected.
         self._disconnected_at: Nanos | None = now
-        # When a stopwatch joined last, and the last join before the disconnect was noticed.
+        # The last join of a stopwatch, and the last join before the disconnect was noticed.
         self._joined_at = self._joined_before_disconnect = now
-        self._joined: Joined | None = None
+        self._baseline: JoinBaseline | None = None
         self._closed_at: Nanos | None = None
 
     @property
@@ -128,24 +129,24 @@ class PausedTimeTracker:
         """Whether the thread counts as paused."""
         return self._last is not None and self._last.seen.paused and (self.valid_until is None or now < self.valid_until)
 
-    def join(self, now: Nanos) -> tuple[Nanos, Joined]:
-        """The paused time at which a stopwatch joins, as far as is known, and where the next state says how much it was then.
+    def join(self, now: Nanos) -> tuple[Nanos, JoinBaseline]:
+        """The paused time at which a stopwatch joins, as far as it is known, and the baseline that the next state sets.
 
-        Even when the link seems to be up: it may be dead without anyone noticing.
+        The next state is needed even if the link seems to be up: it may be dead without anyone noticing.
         """
         self._joined_at = now
-        if self._joined is None:
-            self._joined = Joined()
-        return self.paused_time(now), self._joined
+        if self._baseline is None:
+            self._baseline = JoinBaseline()
+        return self.paused_time(now), self._baseline
 
     def unconfirmed_pause(self, joined: Nanos) -> Nanos:
-        """How much of the grace the open pause has used, for a stopwatch that joined then: what cannot be confirmed."""
+        """How much of the grace the open, unconfirmed pause uses, for a stopwatch that joined at `joined`."""
         if self._disconnected_at is None or self._last is None or not self._last.seen.paused:
             return 0
         return max(0, self._disconnected_at + self._grace - max(self._disconnected_at, joined))
 
     def disconnect(self, now: Nanos, since: Nanos) -> bool:
-        """The watch has not been heard any more since then. Says whether waiters must look again."""
+        """Notes that the watch has been disconnected since `since`. Returns whether waiters must check again."""
         was_paused = self.is_paused(now)
         if self._disconnected_at is None:
             self._disconnected_at = since if self._last is None else max(since, self._last.moment.at)
@@ -153,33 +154,33 @@ class PausedTimeTracker:
         return was_paused
 
     def close(self, now: Nanos) -> None:
-        """Nothing will be heard any more: from now on the thread counts as running."""
+        """Notes that no more states will arrive: from now on the thread counts as running."""
         self.disconnect(now, now)
         self._closed_at = now
 
     def apply(self, now: Moment, seen: Seen) -> bool:
-        """Takes a state. Says whether waiters must look again: after a resume, and when an assumption is corrected."""
-        assumed, was_paused = self._disconnected_at, self.is_paused(now.at)
+        """Applies a state. Returns whether waiters must check again: after a resume, and when an assumption is corrected."""
+        disconnected_at, was_paused = self._disconnected_at, self.is_paused(now.at)
         paused_time, unsettled = self._paused_time_after(now, seen)
         paused_time = min(paused_time, max(0, now.at - self._began))
         self._disconnected_at = None
-        self._settle_joined(now.at, paused_time)
+        self._set_baseline(now.at, paused_time)
         self._last = _Last(seen, now, paused_time, unsettled if seen.paused else 0)
-        return assumed is not None or (was_paused and not seen.paused)
+        return disconnected_at is not None or (was_paused and not seen.paused)
 
-    def _settle_joined(self, now: Nanos, paused_time: Nanos) -> None:
-        """Gives those who joined their place."""
-        if self._joined is not None:
-            self._joined.place = (now, paused_time)
-            self._joined = None
+    def _set_baseline(self, now: Nanos, paused_time: Nanos) -> None:
+        """Sets the baseline of the stopwatches that joined since the last state."""
+        if self._baseline is not None:
+            self._baseline.value = (now, paused_time)
+            self._baseline = None
 
     def _paused_time_after(self, now: Moment, seen: Seen) -> tuple[Nanos, Nanos]:
-        """What is paused_time with this state, and what the machine slept that may be in the next total."""
+        """The paused time with this state, and the sleep of the machine that may be in the next total."""
         last = self._last
         if last is None:
             return seen.total, 0
         if _is_lost(last.seen, seen):
-            # A pause was seen until the disconnect; the new total can be in addition to it.
+            # A pause was observed until the disconnect; the new total can be in addition to it.
             seen_until = last.moment.at
             if last.seen.paused:
                 seen_until = now.at if self._disconnected_at is None else self._disconnected_at
@@ -196,15 +197,15 @@ def _is_lost(last: Seen, seen: Seen) -> bool:
 
 
 def _awake(last: _Last, now: Moment, growth: Nanos) -> tuple[Nanos, Nanos]:
-    """The part of `growth`, paused between `last` and `now`, in which this machine was awake; and what it slept that may be in
-    the next total instead.
+    """The part of `growth` (the paused time between `last` and `now`) in which this machine was awake, and the sleep that may be
+    in the next total instead.
 
-    Paused when last heard of, the thread was mostly paused all the while: then the growth is as long as the time awake and
-    those sleeps that are in it. The combination that comes closest is chosen.
+    If the thread was paused in its last state, it was probably paused all the time: then the growth is the time awake plus the
+    sleeps that are in the total. The closest combination is chosen.
     """
     awake = max(0, now.at - last.moment.at)
     new, old = now.slept - last.moment.slept, last.unsettled
-    if new < _SHORTEST_SLEEP:
+    if new < _MIN_SLEEP:
         new = 0
     if new == old == 0:
         return growth, 0
@@ -213,5 +214,5 @@ def _awake(last: _Last, now: Moment, growth: Nanos) -> tuple[Nanos, Nanos]:
     choices = [(0, new or old), (new, 0), (old, new), (old + new, 0)]
     possible = (choice for choice in choices if choice[0] <= growth)
     within, unsettled = min(possible, key=lambda choice: abs(growth - awake - choice[0]))
-    # What was known last may have been on its way for some time, which is in the growth too.
-    return growth - within if within else min(growth, awake + _LONGEST_WAY), unsettled
+    # The last state may have been in transit for some time, which is in the growth too.
+    return growth - within if within else min(growth, awake + _MAX_TRANSIT_TIME), unsettled

@@ -1,11 +1,12 @@
 """How long any of several threads has been paused. Pure: no clock is read, and the paused time of each thread is an argument.
 
-While all of them are heard, that is exact: `settle` marks every change of one, and between two marks each was paused all
-the while or not at all. Of a gap, in which one could not be heard, it is learnt how long each was paused, but not when:
+While all threads are linked, the result is exact: `settle` sets a mark at every change, and between two marks each thread was
+paused all the time or not at all. After a gap, in which a thread was not linked, it is known how long each thread was paused,
+but not when:
 
-1. A gap counts as much as is possible: the sum of their pauses, but at most its length, and at least the longest. So no
-   pause is ever charged, and what is too much is less than the gap.
-2. A thread that is removed in a gap counts with what is known of it by then.
+1. A gap counts as the largest possible union: the sum of the pauses, but at most the length of the gap, and at least the
+   longest pause. So no pause is ever charged, and the excess is less than the gap.
+2. A thread that is removed in a gap counts with its paused time that is known at that moment.
 """
 
 from __future__ import annotations
@@ -19,34 +20,34 @@ if TYPE_CHECKING:
 
 
 class PausedUnion:
-    """Made at `now`. Threads have names; `paused_times` are those of all of them, each by its own count."""
+    """Starts at `now`. `paused_times` has the paused time of every thread, by name; each has its own zero."""
 
-    __slots__ = ("_at_mark", "_gone", "_mark", "_total")
+    __slots__ = ("_at_mark", "_mark", "_removed", "_total")
 
     def __init__(self, now: Nanos) -> None:
-        # The union up to the mark, and the paused time of each thread there.
+        # The union up to the mark, and the paused time of each thread at the mark.
         self._total: Nanos = 0
         self._mark = now
         self._at_mark: dict[str, Nanos] = {}
-        # How long those were paused that were removed since the mark.
-        self._gone: list[Nanos] = []
+        # How long each thread that was removed since the mark was paused since the mark.
+        self._removed: list[Nanos] = []
 
     def add(self, name: str, paused_time: Nanos) -> None:
-        """From now on that thread counts too."""
+        """Adds a thread, which counts from now on."""
         self._at_mark[name] = paused_time
 
     def remove(self, name: str, paused_time: Nanos) -> None:
-        """From now on that thread does not count."""
-        self._gone.append(paused_time - self._at_mark.pop(name))
+        """Removes a thread, which does not count from now on."""
+        self._removed.append(paused_time - self._at_mark.pop(name))
 
     def settle(self, now: Nanos, paused_times: Mapping[str, Nanos]) -> None:
-        """Moves the mark: a change of a thread, or the end of a gap. What is earlier than the mark changes nothing."""
+        """Moves the mark to `now`: a thread changes, or a gap ends. Does nothing if `now` is before the mark."""
         if now >= self._mark:
             self._total = self.total(now, paused_times)
-            self._mark, self._at_mark, self._gone = now, dict(paused_times), []
+            self._mark, self._at_mark, self._removed = now, dict(paused_times), []
 
     def total(self, now: Nanos, paused_times: Mapping[str, Nanos]) -> Nanos:
-        """How long any of them has been paused, as far as is known now."""
-        grown = [time - self._at_mark[name] for name, time in paused_times.items()] + self._gone
+        """How long any of the threads has been paused, as far as it is known now."""
+        grown = [time - self._at_mark[name] for name, time in paused_times.items()] + self._removed
         # The longest may be longer than the time since the mark: a correction of what was assumed before.
         return self._total + max(max(grown), min(sum(grown), max(0, now - self._mark)))

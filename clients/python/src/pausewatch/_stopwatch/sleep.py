@@ -7,14 +7,14 @@ import time
 from .._io.durations import Nanos
 
 _BOOTTIME = getattr(time, "CLOCK_BOOTTIME", None)
-"""The clock that counts sleep. Linux has it; elsewhere a pause that spans a sleep is credited whole, up to the time that
+"""The clock that runs during sleep. Only Linux has it; elsewhere, the sleep within a pause is credited too, up to the time that
 was charged."""
 
 
 def slept() -> Nanos:
-    """The difference between the clock that counts sleep and the one that does not."""
+    """The difference between the clock that runs during sleep and the one that does not."""
     if _BOOTTIME is None:
         return 0
-    # Read in this order, an interruption between the two makes the difference too small, never too large.
+    # In this order, an interruption between the two readings makes the difference too small, never too large.
     with_sleep = time.clock_gettime_ns(_BOOTTIME)
     return max(0, with_sleep - time.monotonic_ns())

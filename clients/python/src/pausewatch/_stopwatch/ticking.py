@@ -1,11 +1,11 @@
 """One stopwatch, from its start until it expires or is stopped.
 
-It looks; if there is time left, it looks again when that is over. Nothing needs to tell it that a pause began: the look
-after its timer finds it. Only then, standing still, does it wait to be told.
+A stopwatch checks its state. If there is time left, it sets a timer and checks again when the timer fires. It is not notified
+when a pause begins: the check after its timer finds the pause. Only then it waits to be notified of the resume.
 
-1. Nothing but a look decides: after any wake-up, by a timer, a change or an answer, the state is read again.
-2. Expired is for ever.
-3. Neither a pause nor a question moves the end of `max_wall`: every wait ends there at the latest.
+1. Only a check decides: after any wake-up, by a timer, a change or a confirmation, the state is read again.
+2. An expired stopwatch stays expired.
+3. Neither a pause nor a confirmation extends `max_wall`: every wait ends then at the latest.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 
 class Ticking:
-    """A stopwatch under a thread, which runs since `began`. `ended` is called once: when it has expired, or was stopped.
+    """A stopwatch of a thread, started at `began`. `ended` is called once: when it has expired or was stopped.
 
-    `limit`: of unpaused time; `max_wall`: of wall time. None: there is none.
+    `limit`: on unpaused time; `max_wall`: on wall time. None: there is no such limit.
     """
 
     def __init__(
@@ -47,9 +47,9 @@ class Ticking:
         self._follows = Follows(controller, thread_id, began)
         self._meter = Meter(limit, began, self._follows.paused_time(began))
         self._timer: Cancel | None = None
-        # The moment of its end: what it shows stays.
+        # The moment and the paused time at its end: its times do not change afterwards.
         self._end_reading: tuple[Nanos, Nanos] | None = None
-        self.look()
+        self.check()
 
     @property
     def is_expired(self) -> bool:
@@ -78,18 +78,18 @@ class Ticking:
 
     def resume(self) -> None:
         self._meter.resume(*self._use())
-        self.look()
+        self.check()
 
     def set_left(self, left: Nanos | None) -> None:
-        """Changes the limit, so that this is left of it; after its end that does nothing."""
+        """Changes the limit, so that `left` remains. Does nothing after its end."""
         if not self.has_ended:
             self._meter.set_left(*self._now(), left)
-            self.look()
+            self.check()
 
     def await_thread(self, thread_id: str) -> None:
         """Stands still while that thread is paused too."""
         if not self.has_ended:
-            # The look that is to come finds it.
+            # The next check, which is already scheduled, finds its pauses.
             self._follows.add(thread_id, self._runtime.now())
 
     def unawait_thread(self, thread_id: str) -> None:
@@ -97,15 +97,15 @@ class Ticking:
         if not self.has_ended:
             if (follow := self._follows.remove(thread_id, self._runtime.now())) is not None:
                 follow.clock.leave(self)
-            self.look()
+            self.check()
 
     def stop(self) -> None:
-        """Ends it before its time; after its end that does nothing."""
+        """Stops it: it will not expire. Does nothing after its end."""
         if not self.has_ended:
             self._end()
 
-    def look(self) -> None:
-        """Reads the state, and does what it asks for, or sees to it that it is read again in time."""
+    def check(self) -> None:
+        """Reads the state; expires, or schedules the next check."""
         if self.has_ended:
             return
         now, paused_time = self._now()
@@ -115,7 +115,7 @@ class Ticking:
         self._wait_until(None)
         left = self._meter.left(now, paused_time)
         if self._meter.is_paused or left is None:
-            return  # Nothing happens by itself.
+            return  # Only a call can change this state.
         paused = [follow.clock for follow in self._follows.all if follow.clock.is_paused(now)]
         if paused:
             for clock in paused:
@@ -128,34 +128,34 @@ class Ticking:
             self._confirm(now, now + left)
 
     def _confirm(self, now: Nanos, ran_out: Nanos) -> None:
-        """The time ran out: the coordinator must be asked of every thread, and then this looks again."""
+        """Requests a confirmation of every thread after the time ran out; each answer leads to another check."""
         clocks = [follow.clock for follow in self._follows.all]
         unconfirmed = [clock for clock in clocks if not clock.is_confirmed(ran_out)]
         for clock in unconfirmed:
-            clock.ask(ran_out, self)
-        # The grace is one budget, whichever thread has used it.
+            clock.request_confirmation(ran_out, self)
+        # The grace is one budget, no matter which thread has used it.
         give_up = ran_out + min(follow.clock.grace_left(follow.joined_at) for follow in self._follows.all)
-        enough = max([give_up, *(clock.answer_due(ran_out) for clock in unconfirmed)])
-        if unconfirmed and now < enough:
-            self._wait_until(enough)
+        deadline = max([give_up, *(clock.confirmation_deadline(ran_out) for clock in unconfirmed)])
+        if unconfirmed and now < deadline:
+            self._wait_until(deadline)
             self._wait_for_link()
         else:
-            # The answers have been taken into account by this look.
+            # This check has taken the confirmations into account.
             self._expire(EndedBy.LIMIT)
 
     def _wait_for_link(self) -> None:
-        """What is known of a thread that is not heard is only assumed."""
+        """Checks again when the link of a thread changes: without a link, its state is only assumed."""
         for follow in self._follows.all:
             if not follow.clock.is_linked:
                 follow.clock.wait_for_change(self)
 
     def _wait_until(self, when: Nanos | None) -> None:
-        """Looks again at that moment, and not at the one before; at the end of `max_wall` at the latest."""
+        """Replaces the timer: checks again at that moment, or at the end of `max_wall` if that is earlier."""
         self._cancel_timer()
         if self._wall_end is not None and (when is None or when >= self._wall_end):
             when = self._wall_end
         if when is not None:
-            self._timer = self._runtime.call_at(when, self.look)
+            self._timer = self._runtime.call_at(when, self.check)
 
     def _cancel_timer(self) -> None:
         if self._timer is not None:
@@ -173,7 +173,7 @@ class Ticking:
         self._ended()
 
     def _use(self) -> tuple[Nanos, Nanos]:
-        """What the meter is to settle."""
+        """The moment and the paused time for the meter to settle; notes that the paused time is used."""
         now, paused_time = self._now()
         self._follows.used(now)
         return now, paused_time

@@ -1,9 +1,9 @@
-"""A watch that heals itself, over a set of threads that may change while it runs. One stream serves all of them.
+"""A watch that reconnects by itself, over a set of threads that may change while it runs. One stream serves all of them.
 
-| module | is |
+| module | contents |
 | --- | --- |
-| `requests` | pure: what to send next, and which request is under way |
-| `stream` | the stream, opened again whenever it breaks |
-| `watching` | the two together, and what the messages mean |
-| `pending` | pure: what waits for a slow reader |
+| `requests` | pure: the next request to send, and the request that is under way |
+| `stream` | the stream, which is reopened after every disconnect |
+| `watching` | combines both, and turns the messages into events |
+| `pending` | pure: the events that a slow reader has not read yet |
 """

@@ -1,4 +1,4 @@
-"""What a watch tells."""
+"""The events of a watch."""
 
 from __future__ import annotations
 
@@ -13,34 +13,34 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """The state of a thread: the first one, a change, or the first one after a break."""
+    """The state of a thread: its first one, a change, or the first one after a disconnect."""
 
     state: PauseState
-    """The state; its `elicitations` are filled if the watch asked for them."""
+    """The state; its `elicitations` are filled if the watch was made with `include_elicitations`."""
     gap: bool
-    """Changes may have been missed before this state: it is the first of its thread, or the first after a break."""
+    """Changes may have been missed before this state: it is the first of its thread, or the first after a disconnect."""
     changed: bool
     """Whether the revision or the epoch differs from the last delivered one. False only after a gap in which nothing changed."""
 
 
 @dataclass(frozen=True, slots=True)
 class SnapshotComplete:
-    """The state of every watched thread has been delivered; changes follow. Repeated after every reconnection."""
+    """The state of every watched thread has been delivered; changes follow. Repeated after every reconnect."""
 
 
 @dataclass(frozen=True, slots=True)
 class Disconnected:
-    """From here on nothing is known of these threads until their next state comes. The watch is trying again.
+    """The states of these threads are unknown until the next one arrives. The watch reconnects by itself.
 
-    With a PermissionDenied: the token does not open these threads. The others go on without them.
+    If `error` is a PermissionDenied, the token may not read these threads. The watch continues with the other threads.
     """
 
     thread_ids: frozenset[str]
-    """The threads; empty for a watch of every thread, where it is all of them."""
+    """The threads. Empty for a watch of all threads: then every thread is disconnected."""
     error: CallError
-    """Why."""
+    """The cause."""
     silent_for: timedelta = timedelta(0)
-    """How long ago the last message came, if the connection died in silence; zero if its end was noticed at once."""
+    """The time since the last message, if the connection was silent until it was given up; zero if it ended at once."""
 
 
 Event: TypeAlias = State | SnapshotComplete | Disconnected

@@ -1,8 +1,8 @@
-"""A watch in the background: what is asked of its stream, and what the messages mean.
+"""A watch in the background: sends the requests on its stream, and turns the messages into events.
 
 1. The states of a thread arrive in order: on one stream, and from one stream to the next.
-2. Memory is bounded by the set; of a watch of everything, by the threads that are paused, or were at the last break.
-3. Every disconnection is reported once, and the first state after it carries `gap`; `paused_total` says what was missed.
+2. Memory is bounded by the set of threads; for a watch of all threads, by those that are paused, or were at the last disconnect.
+3. Every disconnect is reported once, and the first state after it carries `gap`; `paused_total` covers what was missed.
 4. While no thread is watched there is no stream.
 """
 
@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING
 
 from .._io import status
 from .._io.durations import SECOND, Nanos
-from .._io.tokens import AGAIN, ask_again_after
+from .._io.tokens import MIN_RENEWAL_DELAY, renewal_delay
 from ..errors import CallError
 from ..messages import PauseState
 from ..v1 import elicitation_service_pb2 as pb
 from .events import Disconnected, Event, SnapshotComplete, State
 from .requests import Requests
-from .stream import ANSWER, WatchStream
+from .stream import CONFIRMATION_TIMEOUT, WatchStream
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -35,46 +35,46 @@ _logger = logging.getLogger("pausewatch")
 
 @dataclass(slots=True)
 class _Thread:
-    told: tuple[int, int] | None = None
-    """The epoch and the revision of the last state."""
+    reported: tuple[int, int] | None = None
+    """The epoch and the revision of the last reported state."""
     gap: bool = True
     disconnected: bool = False
-    """Whether the disconnection was reported."""
+    """Whether the disconnect was reported."""
 
 
 class Watching:
     """Watches the threads that are added, or every thread, from `start` until `close`.
 
-    `setup` says what holds for the whole watch: every thread, with elicitations, as an observer.
-    `confirmed` gets the answers to questions: the state, when the question was sent, and whether changes will follow.
+    `deliver` receives the events. `confirmed` receives the confirmations: the state, when its request was sent, and whether
+    changes will follow. `setup` has the settings of the whole watch: all threads, with elicitations, as an observer.
     """
 
     def __init__(
         self,
         runtime: Runtime,
         deadline: Nanos,
-        tell: Callable[[Event], None],
+        deliver: Callable[[Event], None],
         confirmed: Callable[[PauseState, Nanos, bool], None] | None = None,
         *,
         setup: pb.WatchRequest | None = None,
     ) -> None:
         self._runtime = runtime
-        self._tell = tell
+        self._deliver = deliver
         self._confirmed = confirmed
         setup = setup or pb.WatchRequest()
-        self._everything = setup.all_threads
+        self._all_threads = setup.all_threads
         self._threads: dict[str, _Thread] = {}
         self._requests = Requests(setup)
         self._stream = WatchStream(runtime, deadline, self)
-        self._again: Cancel | None = None
-        # The token that the stream has, and when the next one is asked for.
+        self._retry_timer: Cancel | None = None
+        # The token of the stream, and the timer for its renewal.
         self._token: str | None = None
         self._renewal: Cancel | None = None
-        self._told_complete = False
-        # Forbidden on the last stream: the next one does without them.
-        self._left_out: set[str] = set()
-        # Of everything: whether its disconnection was reported.
-        self._told_broken = False
+        self._complete_reported = False
+        # Threads that were forbidden on the last stream: the next stream is opened without them.
+        self._excluded: set[str] = set()
+        # For a watch of all threads: whether its disconnect was reported.
+        self._disconnect_reported = False
         self._closed = False
 
     @property
@@ -83,14 +83,14 @@ class Watching:
         return self._stream.is_open
 
     def add(self, thread_id: str) -> None:
-        """Watches one thread more; `start` sees to it."""
+        """Adds a thread; `start` sends the request."""
         if thread_id not in self._threads:
             self._threads[thread_id] = _Thread()
-            self._told_complete = False
+            self._complete_reported = False
             self._requests.add(thread_id)
 
     def remove(self, thread_id: str) -> None:
-        """Watches one thread less."""
+        """Removes a thread."""
         if self._threads.pop(thread_id, None) is None:
             return
         self._requests.remove(thread_id)
@@ -99,53 +99,53 @@ class Watching:
         else:
             self._end()
 
-    def ask(self, thread_id: str, since: Nanos) -> None:
-        """Asks for the state of a thread in the set, by a request that is sent at `since` or later."""
-        self._requests.ask(thread_id, since, self._runtime.now())
+    def confirm(self, thread_id: str, since: Nanos) -> None:
+        """Has the state of a thread in the set confirmed, by a request that is sent at `since` or later."""
+        self._requests.confirm(thread_id, since, self._runtime.now())
         self.start()
 
-    def forget_question(self, thread_id: str) -> None:
-        """Nobody waits for the answer any more."""
-        self._requests.forget_question(thread_id)
-        self._stream.ask(self._requests.asked_since)
+    def cancel_confirmation(self, thread_id: str) -> None:
+        """Cancels the thread's confirmation: its answer is no longer needed."""
+        self._requests.cancel_confirmation(thread_id)
+        self._stream.expect_confirmation(self._requests.confirming_since)
 
-    def answer_due(self, thread_id: str, since: Nanos) -> Nanos:
-        """Until when such a question, which was put, is waited for at least."""
-        question = self._requests.question(thread_id, since)
-        assert question is not None
-        return (question.first_sent_at or question.put_at) + ANSWER
+    def confirmation_deadline(self, thread_id: str, since: Nanos) -> Nanos:
+        """How long a confirmation that was requested by `confirm` is waited for at least."""
+        confirmation = self._requests.confirmation(thread_id, since)
+        assert confirmation is not None
+        return (confirmation.first_sent_at or confirmation.requested_at) + CONFIRMATION_TIMEOUT
 
     def start(self) -> None:
-        """Does what has become necessary."""
-        if self._closed or not (self._threads or self._everything):
+        """Opens the stream if one is needed, and sends the next request."""
+        if self._closed or not (self._threads or self._all_threads):
             return
         if not self._stream.is_running:
             self._stream.open()
         elif self._stream.is_open:
             self._send()
-        self._stream.ask(self._requests.asked_since)
+        self._stream.expect_confirmation(self._requests.confirming_since)
 
-    def hold(self) -> None:
-        """Tells no more than what is on its way, until `go_on`."""
-        self._stream.hold()
+    def stop_reading(self) -> None:
+        """Stops reading, until `resume_reading`: only events that are already on their way are delivered."""
+        self._stream.stop_reading()
 
-    def go_on(self) -> None:
-        """Tells again."""
-        self._stream.go_on()
+    def resume_reading(self) -> None:
+        """Continues to read."""
+        self._stream.resume_reading()
 
     def close(self) -> None:
-        """Nothing is told afterwards."""
+        """Closes the watch. No event is delivered afterwards."""
         self._closed = True
         self._end()
 
-    def opened(self) -> None:
-        left_out, self._left_out = self._left_out, set()
-        self._requests.opened(each for each in self._threads if each not in left_out)
+    def on_opened(self) -> None:
+        excluded, self._excluded = self._excluded, set()
+        self._requests.restart(each for each in self._threads if each not in excluded)
         self._token = self._stream.token
         self._renew_later()
         self._send()
 
-    def heard(self, message: pb.WatchResponse) -> None:
+    def on_message(self, message: pb.WatchResponse) -> None:
         match message.WhichOneof("event"):
             case "pause_state":
                 self._state(PauseState.read(message.pause_state))
@@ -153,21 +153,21 @@ class Watching:
                 for state in message.confirmation.pause_states:
                     self._confirmation(PauseState.read(state))
             case "snapshot_complete":
-                self._stream.answered()
-                self._requests.answered()
-                self._go_on_sending()
+                self._stream.on_answer()
+                self._requests.on_answer()
+                self._continue_sending()
             case "refusal":
                 self._refused(message.refusal)
-                self._go_on_sending()
+                self._continue_sending()
             # A heartbeat, or an event of a newer server, is only a sign of life.
 
-    def broken(self, error: CallError, silent_for: Nanos) -> None:
-        self._told_complete = False
+    def on_disconnected(self, error: CallError, silent_for: Nanos) -> None:
+        self._complete_reported = False
         self._disconnect(self._threads, error, silent_for)
 
     def _end(self) -> None:
         self._stream.close()
-        for timer in (self._again, self._renewal):
+        for timer in (self._retry_timer, self._renewal):
             if timer is not None:
                 timer.cancel()
 
@@ -175,18 +175,18 @@ class Watching:
         if self._renewal is not None:
             self._renewal.cancel()
         if self._token is not None:
-            when = self._runtime.now() + ask_again_after(self._token, time.time())
+            when = self._runtime.now() + renewal_delay(self._token, time.time())
             self._renewal = self._runtime.call_at(when, self._renew)
 
     def _renew(self) -> None:
-        """Sends the token as it is now, if it is another one. Without a stream, the next one begins with it."""
+        """Sends the current token if it has changed. Without a stream, there is nothing to do: the next one begins with it."""
         if not self._stream.is_open:
             return
         try:
             token = self._runtime.next_token()
         except CallError:
             _logger.warning("the token cannot be renewed", exc_info=True)
-            self._renewal = self._runtime.call_at(self._runtime.now() + AGAIN, self._renew)
+            self._renewal = self._runtime.call_at(self._runtime.now() + MIN_RENEWAL_DELAY, self._renew)
             return
         if token is not None and token != self._token:
             self._token = token
@@ -199,30 +199,30 @@ class Watching:
         if (request := self._requests.next(now)) is not None:
             self._stream.send(request)
         elif (when := self._requests.wait_until) > now:
-            if self._again is not None:
-                self._again.cancel()
-            self._again = self._runtime.call_at(when, self.start)
+            if self._retry_timer is not None:
+                self._retry_timer.cancel()
+            self._retry_timer = self._runtime.call_at(when, self.start)
 
-    def _go_on_sending(self) -> None:
-        # What was told may have closed it.
+    def _continue_sending(self) -> None:
+        # The receiver of an event may have closed the watch.
         if self._stream.is_open and not self._closed:
             self.start()
-            self._tell_complete()
+            self._report_complete()
 
     def _state(self, state: PauseState) -> None:
         thread = self._threads.get(state.thread_id)
-        self._told_broken = False
+        self._disconnect_reported = False
         if thread is None:
-            if not self._everything:
+            if not self._all_threads:
                 return  # It was removed.
-            thread = self._threads[state.thread_id] = _Thread(gap=not self._told_complete)
+            thread = self._threads[state.thread_id] = _Thread(gap=not self._complete_reported)
         version = (state.store_epoch, state.revision)
-        gap, told = thread.gap, thread.told
-        thread.told, thread.gap, thread.disconnected = version, False, False
-        if self._everything and not state.paused:
+        gap, reported = thread.gap, thread.reported
+        thread.reported, thread.gap, thread.disconnected = version, False, False
+        if self._all_threads and not state.paused:
             del self._threads[state.thread_id]
-        if gap or told is None or told[0] != version[0] or told[1] < version[1]:
-            self._tell(State(state, gap, told != version))
+        if gap or reported is None or reported[0] != version[0] or reported[1] < version[1]:
+            self._deliver(State(state, gap, reported != version))
 
     def _confirmation(self, state: PauseState) -> None:
         sent_at = self._requests.sent_at(state.thread_id)
@@ -230,41 +230,41 @@ class Watching:
             self._confirmed(state, sent_at, self._requests.is_watched(state.thread_id))
 
     def _refused(self, refusal: pb.Refusal) -> None:
-        """Threads that are forbidden are left out until the next stream; the others go on. What only the first request of a
-        stream may say is said on another stream.
+        """Excludes forbidden threads until the next stream; the watch of the others continues. If the request had fields that
+        only the first request of a stream may set, the stream is reopened.
         """
-        error, forbidden = status.refused(refusal), set(refusal.thread_ids)
-        wait = max(0, refusal.retry_after.ToNanoseconds()) if refusal.HasField("retry_after") else SECOND
-        wait = 0 if forbidden else wait
+        error, forbidden = status.from_refusal(refusal), set(refusal.thread_ids)
+        delay = max(0, refusal.retry_after.ToNanoseconds()) if refusal.HasField("retry_after") else SECOND
+        delay = 0 if forbidden else delay
         must_reopen = self._requests.is_setting_up
-        unwatched = self._requests.refused(forbidden, self._runtime.now() + wait)
-        if self._everything:
+        unwatched = self._requests.on_refusal(forbidden, self._runtime.now() + delay)
+        if self._all_threads:
             self._threads = {each: thread for each, thread in self._threads.items() if each not in forbidden}
         else:
             self._disconnect([each for each in unwatched if not forbidden or each in forbidden], error, 0)
         if must_reopen:
-            self._left_out = forbidden
-            self._stream.reopen(error, wait)
+            self._excluded = forbidden
+            self._stream.reopen(error, delay)
         else:
-            self._stream.answered()
+            self._stream.on_answer()
 
     def _disconnect(self, thread_ids: Iterable[str], error: CallError, silent_for: Nanos) -> None:
-        """Reports it of those of which it was not."""
+        """Reports the disconnect of the threads for which it has not been reported yet."""
         silence = timedelta(microseconds=silent_for // 1_000)
-        news = []
+        newly_disconnected = []
         for thread_id in thread_ids:
             thread = self._threads[thread_id]
             if not thread.disconnected:
                 thread.disconnected = thread.gap = True
-                news.append(thread_id)
-        if self._everything and not self._told_broken:
-            self._told_broken = True
-            self._tell(Disconnected(frozenset(), error, silence))
-        elif news and not self._everything:
-            self._tell(Disconnected(frozenset(news), error, silence))
+                newly_disconnected.append(thread_id)
+        if self._all_threads and not self._disconnect_reported:
+            self._disconnect_reported = True
+            self._deliver(Disconnected(frozenset(), error, silence))
+        elif newly_disconnected and not self._all_threads:
+            self._deliver(Disconnected(frozenset(newly_disconnected), error, silence))
 
-    def _tell_complete(self) -> None:
-        is_known = self._everything or any(not thread.gap for thread in self._threads.values())
-        if not self._told_complete and is_known and self._requests.are_answered:
-            self._told_complete, self._told_broken = True, False
-            self._tell(SnapshotComplete())
+    def _report_complete(self) -> None:
+        is_known = self._all_threads or any(not thread.gap for thread in self._threads.values())
+        if not self._complete_reported and is_known and self._requests.are_answered:
+            self._complete_reported, self._disconnect_reported = True, False
+            self._deliver(SnapshotComplete())
