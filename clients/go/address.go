@@ -8,24 +8,25 @@ import (
 	"strings"
 )
 
-// DefaultAddress is where a coordinator listens unless told otherwise.
+// DefaultAddress is the address where a coordinator listens by default.
 const DefaultAddress = "127.0.0.1:7420"
 
-// address is where a coordinator listens: `host:port`, `http://host[:port]`, `https://host[:port]`, `unix:PATH` or
-// `unix:///PATH`. All clients and the server take the same ones, exactly.
+// address is a coordinator's address: `host:port`, `http://host[:port]`, `https://host[:port]`, `unix:PATH` or
+// `unix:///PATH`. All clients and the server accept exactly the same forms.
 type address struct {
 	// "tcp" or "unix".
 	network string
-	// host:port, or the path of the socket. A relative path is taken from the working directory at each connect.
+	// host:port, or the path of the socket. A relative path is resolved against the working directory at each connect.
 	target string
 	tls    bool
 }
 
-// mostAddresses is far more than replicas are useful.
-const mostAddresses = 16
+// maxAddresses is far above any useful number of replicas.
+const maxAddresses = 16
 
-// splitAddresses gives the addresses of each replica, as they are written: one, or 2 to 16 with commas between them, each
-// another one, all with TLS or all without. What begins with unix: is one, as a path may have commas.
+// splitAddresses returns the address of each replica, as written: one, or 2 to 16 separated by commas. All must differ,
+// and
+// all or none must use TLS. A text that begins with unix: is a single address, because a path may contain commas.
 func splitAddresses(text string) ([]string, error) {
 	entries := []string{text}
 	if !strings.HasPrefix(text, "unix:") {
@@ -38,8 +39,8 @@ func splitAddresses(text string) ([]string, error) {
 	malformed := func(format string, arguments ...any) ([]string, error) {
 		return nil, fmt.Errorf("address %q: "+format, append([]any{text}, arguments...)...)
 	}
-	if len(entries) > mostAddresses {
-		return malformed("it has %d addresses; allowed: up to %d", len(entries), mostAddresses)
+	if len(entries) > maxAddresses {
+		return malformed("it has %d addresses; allowed: up to %d", len(entries), maxAddresses)
 	}
 	known := make(map[address]bool, len(entries))
 	for _, entry := range entries {
@@ -109,7 +110,7 @@ func parseAddress(text string) (address, error) {
 		return address{}, malformed("there is more in it than a host and a port")
 	}
 	host, port, hasPort := cutPort(bare)
-	if problem := problemOfHost(host); problem != "" {
+	if problem := hostProblem(host); problem != "" {
 		return address{}, malformed(problem)
 	}
 	if !hasPort {
@@ -133,8 +134,8 @@ func cutPort(bare string) (host, port string, found bool) {
 	return bare[:colon], bare[colon+1:], true
 }
 
-// problemOfHost is why a host is not what every client and the server take for one; empty if it is.
-func problemOfHost(host string) string {
+// hostProblem returns why a host is not one that every client and the server accept; empty if it is.
+func hostProblem(host string) string {
 	inner, bracketed := strings.CutPrefix(host, "[")
 	switch {
 	case host == "":
@@ -161,13 +162,13 @@ func isNameCharacter(c rune) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.ContainsRune("-_.", c)
 }
 
-// isPort: one way to write each number from 1 to 65535.
+// isPort accepts exactly one spelling of each number from 1 to 65535.
 func isPort(text string) bool {
 	number, err := strconv.ParseUint(text, 10, 16)
 	return err == nil && number > 0 && strconv.FormatUint(number, 10) == text
 }
 
-// loopback says whether what is sent there stays on this machine.
+// loopback reports whether data sent to this address stays on this machine.
 func (a address) loopback() bool {
 	if a.network == "unix" {
 		return true

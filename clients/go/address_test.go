@@ -28,7 +28,7 @@ func TestEveryFormOfAnAddressIsRead(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoAddressSaysWhy(t *testing.T) {
+func TestAnInvalidAddressIsAnErrorWithItsCause(t *testing.T) {
 	for given, why := range map[string]string{
 		"":                      "the host is missing",
 		":7420":                 "the host is missing",

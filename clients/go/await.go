@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// AwaitThread has it stand still while that thread is paused too, until done is called: for work that waits for a
-// sub-agent.
+// AwaitThread pauses the stopwatch while another thread is paused too, until done is called. Use it for work that waits
+// for
+// a sub-agent.
 //
 //	done, err := pausewatch.StopwatchOf(ctx).AwaitThread("sub-agent-7")
 //	if err != nil {
@@ -15,10 +16,12 @@ import (
 //	}
 //	defer done()
 //
-// A moment in which several threads are paused counts once. The same thread may be awaited several times: it counts until
-// the last of these waits ends. Threads that it awaits itself do not count. Calling done again does nothing.
+// Time in which several threads are paused counts once. The same thread may be awaited several times: it counts until
+// the
+// last of these waits ends. The threads that the awaited thread itself waits for do not count. Calling done again does
+// nothing.
 //
-// Errors: [*InvalidFieldError]: no thread can have this id, or it is the stopwatch's own.
+// Errors: [*InvalidFieldError]: no thread can have this id, or it is the stopwatch's own thread.
 func (s *Stopwatch) AwaitThread(threadID string) (done func(), err error) {
 	if err := checkThreadID(threadID); err != nil {
 		return nil, err
@@ -31,15 +34,15 @@ func (s *Stopwatch) AwaitThread(threadID string) (done func(), err error) {
 	if s.final != nil {
 		return func() {}, nil
 	}
-	// The look that is to come finds it.
+	// The next check reads it.
 	if again := s.follows.find(threadID); again != nil {
 		again.awaited++
 	} else {
 		now := time.Now()
 		s.follows.settle(now)
-		s.follows.add(s.follower.enter(threadID), now)
+		s.follows.add(s.follower.acquire(threadID), now)
 		for _, one := range s.follows.all {
-			one.thread.observe(s)
+			one.thread.addObserver(s)
 		}
 	}
 	return sync.OnceFunc(func() { s.unawait(threadID) }), nil
@@ -53,16 +56,16 @@ func (s *Stopwatch) unawait(threadID string) {
 		} else {
 			now := time.Now()
 			s.follows.remove(one, now)
-			one.thread.leave(s)
-			s.follower.leave(threadID)
+			one.thread.forget(s)
+			s.follower.release(threadID)
 			s.follows.settle(now)
 		}
 	}
 	s.mu.Unlock()
-	s.look()
+	s.check()
 }
 
-// settle: one of its threads changes.
+// settle ends a window of the union, because one of the threads changes.
 func (s *Stopwatch) settle(now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	pausewatchv1 "pausewatch.dev/clients/go/gen/pausewatch/v1"
 )
 
-// awaits has the stopwatch await threads, of which everything is known by then.
+// awaits makes the stopwatch await threads whose states are known when it returns.
 func awaits(t *testing.T, s *Stopwatch, threadIDs ...string) (done []func()) {
 	t.Helper()
 	for _, id := range threadIDs {
@@ -30,7 +30,7 @@ func hasElapsed(t *testing.T, s *Stopwatch, want time.Duration, paused bool) {
 	}
 }
 
-func TestG3AStopwatchStandsStillWhileAnyOfItsThreadsIsPausedAndAMomentCountsOnce(t *testing.T) {
+func TestG3AStopwatchIsPausedWhileAnyOfItsThreadsIsAndOverlapsCountOnce(t *testing.T) {
 	withFake(t, func(t *testing.T, f *fake, client *Client) {
 		s := startStopwatch(t, client, 10*time.Second)
 		awaits(t, s, "child")
@@ -48,7 +48,7 @@ func TestG3AStopwatchStandsStillWhileAnyOfItsThreadsIsPausedAndAMomentCountsOnce
 	})
 }
 
-func TestG1EveryThreadIsAskedAboutBeforeAStopwatchExpires(t *testing.T) {
+func TestG1EveryThreadIsConfirmedBeforeAStopwatchExpires(t *testing.T) {
 	withFake(t, func(t *testing.T, f *fake, client *Client) {
 		s := startStopwatch(t, client, 10*time.Second)
 		awaits(t, s, "child", "other")
@@ -113,7 +113,7 @@ func TestACycleFreezesBothWhileEitherIsPaused(t *testing.T) {
 	})
 }
 
-func TestAStopwatchAwaitsNoThreadThatCannotBeNorItsOwn(t *testing.T) {
+func TestAwaitThreadRejectsAnInvalidIDAndTheStopwatchsOwn(t *testing.T) {
 	withFake(t, func(t *testing.T, f *fake, client *Client) {
 		s := startStopwatch(t, client, 10*time.Second)
 		for _, bad := range []string{"", "t"} {
@@ -125,7 +125,7 @@ func TestAStopwatchAwaitsNoThreadThatCannotBeNorItsOwn(t *testing.T) {
 	})
 }
 
-func TestG1OfAGapAsMuchCountsAsIsPossible(t *testing.T) {
+func TestG1AGapCountsAsMuchAsPossible(t *testing.T) {
 	withFake(t, func(t *testing.T, f *fake, client *Client) {
 		apart, together := startStopwatch(t, client, time.Hour), startStopwatch(t, client, time.Hour)
 		awaits(t, apart, "child")
@@ -151,7 +151,7 @@ func TestG1OfAGapAsMuchCountsAsIsPossible(t *testing.T) {
 	})
 }
 
-func TestG3WhatWasSeenBeforeAGapDoesNotCountWithinIt(t *testing.T) {
+func TestG3PausesSeenBeforeAGapDoNotCountWithinIt(t *testing.T) {
 	withFake(t, func(t *testing.T, f *fake, client *Client) {
 		s := startStopwatch(t, client, time.Hour)
 		awaits(t, s, "child")
@@ -171,7 +171,7 @@ func TestG3WhatWasSeenBeforeAGapDoesNotCountWithinIt(t *testing.T) {
 	})
 }
 
-func TestG2CutOffAChildThatWasPausedCountsForTheGraceWhichIsOneBudget(t *testing.T) {
+func TestG2APausedAwaitedThreadCountsForOneGraceWhileDisconnected(t *testing.T) {
 	withFake(t, func(t *testing.T, f *fake, client *Client) {
 		s := startStopwatch(t, client.WithDisconnectGrace(5*time.Second), 10*time.Second)
 		awaits(t, s, "child")
@@ -179,12 +179,12 @@ func TestG2CutOffAChildThatWasPausedCountsForTheGraceWhichIsOneBudget(t *testing
 		f.pause("child")
 		time.Sleep(time.Second)
 		f.stop()
-		// 1 s, the pause until 7 s, the other 9 s, and the least time of a question.
-		expiresAfter(t, s, 16*time.Second+shortestAsk)
+		// 1 s, the pause until 7 s, the other 9 s, and the minimum time for a confirmation.
+		expiresAfter(t, s, 16*time.Second+minConfirmationTime)
 	})
 }
 
-func TestG2AChildThatCannotBeAskedAboutDoesNotKeepAStopwatchForLongerThanTheGrace(t *testing.T) {
+func TestG2AnUnconfirmedAwaitedThreadDelaysExpiryByTheGraceAtMost(t *testing.T) {
 	withFake(t, func(t *testing.T, f *fake, client *Client) {
 		s := startStopwatch(t, client.WithDisconnectGrace(5*time.Second), 10*time.Second)
 		awaits(t, s, "child")

@@ -42,7 +42,7 @@ func BenchmarkAPauseOfAThread(b *testing.B) {
 			for b.Loop() {
 				state.Revision++
 				state.Paused = !state.Paused
-				clock.heard(state, time.Time{}, true)
+				clock.apply(state, time.Time{}, true)
 			}
 			for _, stopwatch := range running {
 				stopwatch.Stop()

@@ -11,20 +11,21 @@ import (
 	pausewatchv1 "pausewatch.dev/clients/go/gen/pausewatch/v1"
 )
 
-// IncrementOptions are what an increment may say. The zero value is fine.
+// IncrementOptions are the options of an increment. The zero value is valid.
 type IncrementOptions struct {
-	// RequestID names the call, so that it counts once however often it is sent: up to 128 bytes. Empty: a random one,
-	// so that the retries within this call count once.
+	// RequestID identifies the call, so that it counts once however often it is sent: up to 128 bytes. Empty: a random
+	// id, so
+	// that the retries within this call count once.
 	RequestID string
-	// Reason is what the person is asked, shown in lists and logs: up to 1,024 bytes.
+	// Reason is the question to the person, shown in lists and logs: up to 1,024 bytes.
 	Reason string
-	// Holder is who asks: up to 256 bytes.
+	// Holder names the program that asks: up to 256 bytes.
 	Holder string
 	// TTL is the length of the lease: 1 s to 24 h. 0: the server's default.
 	TTL time.Duration
 }
 
-// Increment is what an increment made of the thread.
+// Increment is the result of an increment.
 type Increment struct {
 	// Count of open elicitations right after the call: 1 to 1,000.
 	Count uint32
@@ -32,21 +33,24 @@ type Increment struct {
 	Paused bool
 	// Revision of the thread that the call made.
 	Revision uint64
-	// Elicitation that was opened. Keep its ID to renew and to close exactly this one.
+	// Elicitation is the one that was opened. Keep its ID to renew and close exactly this one.
 	Elicitation Elicitation
-	// Watchers is how many streams of this server watch the thread now. 0 hints that no exec server will notice.
+	// Watchers is the number of streams on this server that watch the thread now. 0 suggests that no exec server will
+	// notice
+	// the pause.
 	Watchers uint32
 }
 
-// IncrementElicitation opens one elicitation, and leaves it to you to renew and close it. [Client.Hold] does both.
+// IncrementElicitation opens one elicitation. The caller must renew and close it; [Client.Hold] does both.
 //
 // Errors: [*InvalidFieldError], [*RequestIDReusedError], [*TooManyElicitationsError], [*LimitExceededError]: nothing
-// changed. [*StoreUnavailableError], [*UnavailableError], [*DeadlineExceededError]: call again with the same request id.
-// Cancelled after it was sent, the elicitation may be open; its lease bounds it.
+// changed. [*StoreUnavailableError], [*UnavailableError], [*DeadlineExceededError]: call again with the same request
+// id.
+// If the call is cancelled after it was sent, the elicitation may be open; its lease bounds it.
 func (c *Client) IncrementElicitation(ctx context.Context, threadID string, opts IncrementOptions) (Increment, error) {
 	request := &pausewatchv1.IncrementElicitationRequest{
 		ThreadId:  threadID,
-		RequestId: nameCall(opts.RequestID),
+		RequestId: requestIDOrRandom(opts.RequestID),
 		Reason:    opts.Reason,
 		Holder:    opts.Holder,
 		Ttl:       ttlToWire(opts.TTL),
@@ -64,16 +68,17 @@ func (c *Client) IncrementElicitation(ctx context.Context, threadID string, opts
 	}, nil
 }
 
-// DecrementOptions are what a decrement may say. The zero value is fine.
+// DecrementOptions are the options of a decrement. The zero value is valid.
 type DecrementOptions struct {
-	// ElicitationID is the elicitation to close. nil: the oldest open one whose increment asked for no TTL, else the
-	// oldest. A pointer, so that an id that got lost on its way, and is empty, is refused and closes nobody else's.
+	// ElicitationID is the elicitation to close. nil: the oldest open one whose increment set no TTL, else the oldest.
+	// It is a
+	// pointer so that an id that was lost and is empty is refused, instead of closing another caller's elicitation.
 	ElicitationID *string
 	// RequestID: as in [IncrementOptions]. The two calls do not share request ids.
 	RequestID string
 }
 
-// Decrement is what a decrement made of the thread.
+// Decrement is the result of a decrement.
 type Decrement struct {
 	// Count of open elicitations right after the call: 0 to 999.
 	Count uint32
@@ -87,13 +92,13 @@ type Decrement struct {
 //
 // Errors: [*InvalidFieldError], [*RequestIDReusedError], [*NoOutstandingElicitationError], [*ElicitationUnknownError],
 // [*ElicitationReleasedError], [*ElicitationExpiredError], [*LimitExceededError]: nothing changed.
-// [*StoreUnavailableError], [*UnavailableError], [*DeadlineExceededError]: call again with the same request id. Cancelled
-// after it was sent, the elicitation may be closed.
+// [*StoreUnavailableError], [*UnavailableError], [*DeadlineExceededError]: call again with the same request id. If the
+// call is cancelled after it was sent, the elicitation may be closed.
 func (c *Client) DecrementElicitation(ctx context.Context, threadID string, opts DecrementOptions) (Decrement, error) {
 	request := &pausewatchv1.DecrementElicitationRequest{
 		ThreadId:      threadID,
 		ElicitationId: opts.ElicitationID,
-		RequestId:     nameCall(opts.RequestID),
+		RequestId:     requestIDOrRandom(opts.RequestID),
 	}
 	answer, err := call(ctx, c, c.stub.DecrementElicitation, request)
 	if err != nil {
@@ -102,11 +107,13 @@ func (c *Client) DecrementElicitation(ctx context.Context, threadID string, opts
 	return Decrement{Count: answer.GetCount(), Paused: answer.GetPaused(), Revision: answer.GetRevision()}, nil
 }
 
-// RenewElicitation extends one lease: it ends ttl from now, which may be sooner than before; with ttl 0 it has its old
-// length again. Calling it again is harmless.
+// RenewElicitation renews one lease: it then ends ttl from now, which may be earlier than before. With ttl 0, the lease
+// gets
+// its previous length again. Calling it again is harmless.
 //
 // Errors: [*InvalidFieldError], [*ElicitationUnknownError], [*ElicitationReleasedError], [*ElicitationExpiredError],
-// [*LimitExceededError]: nothing changed. [*UnavailableError], [*DeadlineExceededError]: the lease may be extended.
+// [*LimitExceededError]: nothing changed. [*UnavailableError], [*DeadlineExceededError]: the lease may have been
+// renewed.
 func (c *Client) RenewElicitation(ctx context.Context, threadID, elicitationID string, ttl time.Duration) (Elicitation, error) {
 	request := &pausewatchv1.RenewElicitationRequest{
 		ThreadId:      threadID,
@@ -120,7 +127,7 @@ func (c *Client) RenewElicitation(ctx context.Context, threadID, elicitationID s
 	return elicitationFromWire(answer.GetElicitation()), nil
 }
 
-// GetPauseState reads one thread, with its open elicitations. A thread that nobody ever named has count 0.
+// GetPauseState reads the state of one thread, with its open elicitations. A thread that was never used has count 0.
 //
 // Errors: [*InvalidFieldError], [*LimitExceededError]; [*UnavailableError], [*DeadlineExceededError].
 func (c *Client) GetPauseState(ctx context.Context, threadID string) (PauseState, error) {
@@ -131,21 +138,21 @@ func (c *Client) GetPauseState(ctx context.Context, threadID string) (PauseState
 	return stateFromWire(answer.GetPauseState()), nil
 }
 
-// ListOptions say which page of which list. The zero value is the first page of the paused threads.
+// ListOptions select a page of a list. The zero value selects the first page of the paused threads.
 type ListOptions struct {
-	// PageSize is how many threads: 0 means 100, above 1,000 means 1,000. A page may have fewer.
+	// PageSize is the maximum number of threads: 0 means 100, above 1,000 means 1,000. A page may have fewer.
 	PageSize int32
-	// PageToken is the NextPageToken of the page before.
+	// PageToken is the NextPageToken of the previous page.
 	PageToken string
-	// IncludeRunning adds threads that are known and not paused.
+	// IncludeRunning adds threads that are known but not paused.
 	IncludeRunning bool
 }
 
 // Page is one page of threads.
 type Page struct {
-	// States by thread id in byte order, with their elicitations.
+	// States are ordered by thread id, in byte order, and include their elicitations.
 	States []PauseState
-	// NextPageToken is for the next page; empty: this was the last.
+	// NextPageToken requests the next page; empty: this was the last page.
 	NextPageToken string
 }
 
@@ -169,8 +176,8 @@ func (c *Client) ListPauseStates(ctx context.Context, opts ListOptions) (Page, e
 	return page, nil
 }
 
-// nameCall gives a call that has no name a random one.
-func nameCall(requestID string) string {
+// requestIDOrRandom returns requestID, or a random id if it is empty.
+func requestIDOrRandom(requestID string) string {
 	if requestID != "" {
 		return requestID
 	}
@@ -181,7 +188,7 @@ func nameCall(requestID string) string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", uuid[:4], uuid[4:6], uuid[6:8], uuid[8:10], uuid[10:])
 }
 
-// ttlToWire leaves out a ttl that is not given.
+// ttlToWire returns nil for a ttl that is not set.
 func ttlToWire(ttl time.Duration) *durationpb.Duration {
 	if ttl == 0 {
 		return nil

@@ -20,32 +20,34 @@ const (
 	defaultGrace       = 30 * time.Second
 )
 
-// Client is a connection to a coordinator, which is made at the first call and made again when it is lost. With the
-// addresses of several replicas it is a connection to one of them, and moves to the next one when that is unavailable, or
-// has not answered for 1.5 s. It is safe for any number of goroutines. One for a process is enough: see [DefaultClient].
+// Client is a connection to a coordinator. It connects at the first call, and reconnects when the connection is lost.
+// With
+// the addresses of several replicas it connects to one of them, and moves to the next one when that replica is
+// unavailable
+// or has not answered for 1.5 s. It is safe for concurrent use. One client per process is enough: see [DefaultClient].
 type Client struct {
 	*shared
 	callTimeout time.Duration
 	grace       time.Duration
 }
 
-// shared is what a client has in common with those that were made from it with another patience.
+// shared is the state that a client shares with the clients made from it with another timeout or grace.
 type shared struct {
 	route    *route
 	stub     pausewatchv1.ElicitationServiceClient
 	threadID string
-	// Ends with Close, and with it everything that runs in the background.
+	// Cancelled by Close, which ends everything that runs in the background.
 	life    context.Context
 	end     context.CancelFunc
 	closing sync.Once
 
-	// Where the token comes from that may be another one later; nil: it may not.
+	// The source of a token that may change; nil: the token never changes.
 	tokens tokenSource
-	// -1: as often as fits into the time of the call.
+	// The maximum number of retries; -1: as many as fit into the call timeout.
 	retries int
-	// The connection is the program's own.
-	foreign bool
-	// nil: the default one.
+	// Whether the program supplied the connection.
+	isExternal bool
+	// nil: the default logger.
 	logger *slog.Logger
 	onLink func(Link)
 
@@ -53,10 +55,11 @@ type shared struct {
 	followers map[time.Duration]*follower
 }
 
-// NewClient makes a client from options, the environment and the config file, in this order: see [Option]. It does not
-// connect yet.
+// NewClient creates a client from options, the environment and the config file, in this order of precedence: see
+// [Option]. It
+// does not connect yet.
 //
-// Errors: a setting is wrong; the text says which and what to do.
+// Errors: a setting is invalid; the text says which one and what to do.
 func NewClient(opts ...Option) (*Client, error) {
 	o := options{grace: defaultGrace, retries: -1}
 	for _, set := range opts {
@@ -101,43 +104,45 @@ func NewClient(opts ...Option) (*Client, error) {
 	life, end := context.WithCancel(context.Background())
 	return &Client{
 		shared: &shared{
-			route:     route,
-			stub:      pausewatchv1.NewElicitationServiceClient(routed{route, over}),
-			threadID:  found.ThreadID,
-			life:      life,
-			end:       end,
-			retries:   o.retries,
-			tokens:    tokens,
-			foreign:   o.connection != nil,
-			logger:    o.logger,
-			onLink:    o.onLink,
-			followers: make(map[time.Duration]*follower),
+			route:      route,
+			stub:       pausewatchv1.NewElicitationServiceClient(routed{route, over}),
+			threadID:   found.ThreadID,
+			life:       life,
+			end:        end,
+			retries:    o.retries,
+			tokens:     tokens,
+			isExternal: o.connection != nil,
+			logger:     o.logger,
+			onLink:     o.onLink,
+			followers:  make(map[time.Duration]*follower),
 		},
-		callTimeout: patience(o.callTimeout),
+		callTimeout: callTimeoutOrDefault(o.callTimeout),
 		grace:       max(0, o.grace),
 	}, nil
 }
 
-// DefaultClient is one client for the whole process, made at the first call from the environment and the config file.
-// Nobody needs to close it.
+// DefaultClient returns the process-wide client, which the first call creates from the environment and the config file.
+// It
+// need not be closed.
 //
-// Errors: as with [NewClient], and the same each time.
+// Errors: those of [NewClient]; every call returns the same one.
 func DefaultClient() (*Client, error) { return defaultClient() }
 
 var defaultClient = sync.OnceValues(func() (*Client, error) { return NewClient() })
 
-// ThreadID is the thread that this program belongs to, as the settings say; empty if they do not.
+// ThreadID returns the thread that this program belongs to, from the settings; empty if none is set.
 func (c *Client) ThreadID() string { return c.threadID }
 
-// WithCallTimeout is the same connection with another patience: a call ends after d, retries included, or when its
-// context does, whichever is sooner. 0 or less is the default, 5 s.
+// WithCallTimeout returns a client on the same connection with another call timeout: a call ends after d, retries
+// included,
+// or when its context ends, whichever is sooner. 0 or less means the default, 5 s.
 func (c *Client) WithCallTimeout(d time.Duration) *Client {
 	other := *c
-	other.callTimeout = patience(d)
+	other.callTimeout = callTimeoutOrDefault(d)
 	return &other
 }
 
-// log is where warnings go.
+// log returns the logger for warnings.
 func (c *Client) log() *slog.Logger {
 	if c.logger == nil {
 		return slog.Default()
@@ -145,26 +150,32 @@ func (c *Client) log() *slog.Logger {
 	return c.logger
 }
 
-func patience(d time.Duration) time.Duration {
+func callTimeoutOrDefault(d time.Duration) time.Duration {
 	if d <= 0 {
 		return defaultCallTimeout
 	}
 	return d
 }
 
-// WithDisconnectGrace is the same connection with another grace for the timeouts that it starts: how long, while the
-// coordinator cannot be reached, a paused thread still counts as paused, and how long a timeout that ran out waits for
-// the link before it expires. Each grace has a watch of its own, so a program should have few.
+// WithDisconnectGrace returns a client on the same connection with another disconnect grace for the timeouts that it
+// starts.
+// While the coordinator is unreachable, the grace is how long a paused thread still counts as paused, and how long a
+// timeout
+// that ran out waits for a reconnect before it expires. Each grace has its own watch, so a program should use few
+// values.
 func (c *Client) WithDisconnectGrace(d time.Duration) *Client {
 	other := *c
 	other.grace = max(0, d)
 	return &other
 }
 
-// Close ends the connection, for all clients that share it. Calls fail with [ErrClosed], watches end. Holds that are
-// still open are renewed no more: their leases end them. Timeouts run on, and from now on no thread pauses them: they end
-// at their limits, and nobody is asked before. A timeout that is started afterwards is refused with [ErrClosed]. Calling
-// it again does nothing.
+// Close closes the connection, for all clients that share it. Calls fail with [ErrClosed]; watches end. Holds that are
+// still
+// open are not renewed any more: their leases end them. Timeouts keep running, but no thread pauses them from now on:
+// they
+// expire at their limits, without a confirmation. Starting another timeout fails with [ErrClosed]. Calling Close again
+// does
+// nothing.
 func (c *Client) Close() (err error) {
 	c.closing.Do(func() {
 		c.end()
@@ -174,7 +185,7 @@ func (c *Client) Close() (err error) {
 		for _, f := range followers {
 			f.close()
 		}
-		if !c.foreign {
+		if !c.isExternal {
 			err = c.route.close()
 		}
 	})

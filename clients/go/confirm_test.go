@@ -1,6 +1,6 @@
 package pausewatch
 
-// How the ends of timeouts are confirmed.
+// Confirmations before timeouts expire.
 
 import (
 	"fmt"
@@ -14,7 +14,7 @@ import (
 	pausewatchv1 "pausewatch.dev/clients/go/gen/pausewatch/v1"
 )
 
-func TestTimeoutsThatRunOutTogetherShareTheQuestion(t *testing.T) {
+func TestTimeoutsThatRunOutTogetherShareAConfirmation(t *testing.T) {
 	withFake(t, func(t *testing.T, f *fake, client *Client) {
 		var all []*Stopwatch
 		for i := range 1000 {
@@ -22,7 +22,7 @@ func TestTimeoutsThatRunOutTogetherShareTheQuestion(t *testing.T) {
 			check(t, err)
 			all = append(all, s)
 		}
-		// Long enough for all to run out while the first question is answered.
+		// Long enough for all to run out during the first confirmation.
 		f.misbehave(func(method string, _ any) error {
 			if method == "Confirm" {
 				time.Sleep(10 * time.Millisecond)
@@ -39,7 +39,7 @@ func TestTimeoutsThatRunOutTogetherShareTheQuestion(t *testing.T) {
 		for _, request := range f.called("Confirm") {
 			request := request.(*pausewatchv1.WatchRequest)
 			asked += len(request.Confirm)
-			if len(request.Confirm) > mostIDs || len(request.Add)+len(request.Remove) > 0 {
+			if len(request.Confirm) > maxIDs || len(request.Add)+len(request.Remove) > 0 {
 				t.Errorf("%d confirmed, %d added", len(request.Confirm), len(request.Add))
 			}
 		}
@@ -49,13 +49,13 @@ func TestTimeoutsThatRunOutTogetherShareTheQuestion(t *testing.T) {
 	})
 }
 
-func TestAQuestionOnADeadLinkIsAskedOnAnotherConnection(t *testing.T) {
+func TestAConfirmationOnADeadLinkIsRequestedOnAnotherConnection(t *testing.T) {
 	withFake(t, func(t *testing.T, f *fake, client *Client) {
 		s := startStopwatch(t, client, 10*time.Second)
 		time.Sleep(9 * time.Second)
 		f.vanish()
 		<-s.Expired()
-		if wall := s.Read().Wall; wall > 10*time.Second+firstPatience+2*firstReopen {
+		if wall := s.Read().Wall; wall > 10*time.Second+firstConfirmationTimeout+2*firstReopenDelay {
 			t.Errorf("expired after %v", wall)
 		}
 		if asked := len(f.called("Confirm")); asked != 1 {
@@ -64,7 +64,7 @@ func TestAQuestionOnADeadLinkIsAskedOnAnotherConnection(t *testing.T) {
 	})
 }
 
-func TestAQuestionThatIsNotAnsweredIsAskedMoreAndMorePatiently(t *testing.T) {
+func TestTheConfirmationTimeoutDoublesWithEachUnansweredRequest(t *testing.T) {
 	withFake(t, func(t *testing.T, f *fake, client *Client) {
 		s := startStopwatch(t, client, 10*time.Second)
 		var asked []time.Duration
@@ -77,14 +77,14 @@ func TestAQuestionThatIsNotAnsweredIsAskedMoreAndMorePatiently(t *testing.T) {
 		})
 		expiresAfter(t, s, 40*time.Second)
 		synctest.Wait()
-		// The streams without any answer get 2 s, then 4, 8 and 16.
+		// Streams without any answer have 2 s, then 4, 8 and 16.
 		if len(asked) < 5 || len(asked) > 9 || asked[0] != 10*time.Second || asked[1] > 10350*time.Millisecond {
 			t.Errorf("asked after %v", asked)
 		}
 	})
 }
 
-func TestWhileAQuestionWaitsTheStreamComesBackSoon(t *testing.T) {
+func TestAWaitingConfirmationReopensTheStreamSoon(t *testing.T) {
 	withFake(t, func(t *testing.T, f *fake, client *Client) {
 		s := startStopwatch(t, client, 10*time.Second)
 		f.stop()
@@ -99,7 +99,7 @@ func TestWhileAQuestionWaitsTheStreamComesBackSoon(t *testing.T) {
 	})
 }
 
-func TestAQuestionIsNotHeldUpByThreadsThatMayNotBeAdded(t *testing.T) {
+func TestThreadsThatMayNotBeAddedDelayNoConfirmation(t *testing.T) {
 	withFake(t, func(t *testing.T, f *fake, client *Client) {
 		f.misbehave(func(method string, _ any) error {
 			if method != "Change" {
@@ -113,7 +113,7 @@ func TestAQuestionIsNotHeldUpByThreadsThatMayNotBeAdded(t *testing.T) {
 		time.Sleep(9 * time.Second)
 		f.pause("t")
 		time.Sleep(2 * time.Second)
-		// Nothing tells when the pause ends: it counts for the grace from the answer on.
+		// The end of the pause is never reported: it counts for the grace from the answer on.
 		if r := s.Read(); !r.Paused || r.Linked {
 			t.Errorf("%+v", r)
 		}
@@ -125,7 +125,7 @@ func TestAQuestionIsNotHeldUpByThreadsThatMayNotBeAdded(t *testing.T) {
 	})
 }
 
-func TestAQuestionThatMeetsALimitIsAskedAgain(t *testing.T) {
+func TestAConfirmationOverALimitIsRequestedAgain(t *testing.T) {
 	withFake(t, func(t *testing.T, f *fake, client *Client) {
 		s := startStopwatch(t, client, 10*time.Second)
 		f.misbehave(failing("Confirm", 1, fakeRefusal{&pausewatchv1.Refusal{
@@ -138,7 +138,7 @@ func TestAQuestionThatMeetsALimitIsAskedAgain(t *testing.T) {
 	})
 }
 
-func TestNobodyIsAskedForTimeoutsThatHaveEnded(t *testing.T) {
+func TestStoppedTimeoutsRequestNoConfirmation(t *testing.T) {
 	withFake(t, func(t *testing.T, f *fake, client *Client) {
 		s := startStopwatch(t, client.WithDisconnectGrace(time.Second), 10*time.Second)
 		f.stop()

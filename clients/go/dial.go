@@ -18,18 +18,20 @@ import (
 )
 
 const (
-	// A slower connection attempt is repeated: short enough for a second try within the default call timeout.
+	// A connection attempt that takes longer is retried. Short enough for a second attempt within the default call
+	// timeout.
 	connectTimeout = 2 * time.Second
-	// Short enough that a server that is back is found again within a call.
-	firstReconnect = 50 * time.Millisecond
-	mostReconnect  = time.Second
-	// A ping this often and an answer this soon: a peer that died without a word is noticed within 15 s, idle or not,
-	// and 10,000 clients cost their server 1,000 pings a second.
-	pingEvery  = 10 * time.Second
-	pingAnswer = 5 * time.Second
+	// Short enough to find a server that is up again within one call.
+	firstReconnectDelay = 50 * time.Millisecond
+	maxReconnectDelay   = time.Second
+	// The interval and the timeout of pings: a peer that died silently is noticed within 15 s, idle or not, and 10,000
+	// clients
+	// cost their server 1,000 pings a second.
+	pingInterval = 10 * time.Second
+	pingTimeout  = 5 * time.Second
 )
 
-// dial makes a connection from settings. It connects at the first call, and again whenever the connection is lost.
+// dial creates a connection from settings. It connects at the first call, and again whenever the connection is lost.
 func dial(s settings, extra []grpc.DialOption) (*grpc.ClientConn, error) {
 	address, err := parseAddress(s.Address)
 	if err != nil {
@@ -42,19 +44,20 @@ func dial(s settings, extra []grpc.DialOption) (*grpc.ClientConn, error) {
 	options := []grpc.DialOption{
 		grpc.WithTransportCredentials(secure),
 		grpc.WithConnectParams(grpc.ConnectParams{
-			Backoff:           backoff.Config{BaseDelay: firstReconnect, Multiplier: 2, Jitter: 0.2, MaxDelay: mostReconnect},
+			Backoff:           backoff.Config{BaseDelay: firstReconnectDelay, Multiplier: 2, Jitter: 0.2, MaxDelay: maxReconnectDelay},
 			MinConnectTimeout: connectTimeout,
 		}),
-		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: pingEvery, Timeout: pingAnswer, PermitWithoutStream: true}),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: pingInterval, Timeout: pingTimeout, PermitWithoutStream: true}),
 		grpc.WithUserAgent("pausewatch-go/" + Version),
-		// Names are resolved at each connect, by net: a server that moved is found as soon as its name says so.
+		// The net package resolves names at each connect: a server that moved is found as soon as its name points to
+		// it.
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, address.network, address.target)
 		}),
 	}
 	target := address.target
 	if address.network == "unix" {
-		// The authority that a Unix socket's requests carry: any valid one will do, and servers log it.
+		// The authority header of requests over a Unix socket: any valid value works, and servers log it.
 		target = "localhost"
 	}
 	tokens, _, err := s.tokens()
@@ -71,7 +74,7 @@ func dial(s settings, extra []grpc.DialOption) (*grpc.ClientConn, error) {
 	return grpc.NewClient("passthrough:///"+target, append(options, extra...)...)
 }
 
-// withCredentials is a connection of the program's own, over which the token is sent too.
+// withCredentials adds the token to every call on a connection that the program supplied.
 type withCredentials struct {
 	grpc.ClientConnInterface
 	token grpc.CallOption
@@ -85,8 +88,9 @@ func (c withCredentials) NewStream(ctx context.Context, desc *grpc.StreamDesc, m
 	return c.ClientConnInterface.NewStream(ctx, desc, method, append(opts, c.token)...)
 }
 
-// transportCredentials are TLS with an https address, and plain text with any other. Settings for TLS with a plain
-// address are an error: falling back to plain text would be worse.
+// transportCredentials returns TLS for an https address, and plain text for any other. TLS settings with a plain-text
+// address
+// are an error, because falling back to plain text would be worse.
 func transportCredentials(a address, s settings) (credentials.TransportCredentials, error) {
 	if !a.tls {
 		if s.TLS != nil {
@@ -129,7 +133,7 @@ func transportCredentials(a address, s settings) (credentials.TransportCredentia
 	return credentials.NewTLS(config), nil
 }
 
-// bearer sends a token with every call: the one in the context, else the one of now.
+// bearer sends a token with every call: the one in the context, else the current one.
 type bearer struct{ tokens tokenSource }
 
 func newBearer(tokens tokenSource, to address) (bearer, error) {
@@ -150,7 +154,7 @@ func (b bearer) GetRequestMetadata(ctx context.Context, _ ...string) (map[string
 	return map[string]string{"authorization": "Bearer " + token}, nil
 }
 
-// RequireTransportSecurity: newBearer has seen to it, more finely than gRPC would.
+// RequireTransportSecurity returns false because newBearer has already checked this, with a finer rule than gRPC's.
 func (b bearer) RequireTransportSecurity() bool { return false }
 
 // String keeps the token out of logs.

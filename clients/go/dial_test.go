@@ -54,13 +54,13 @@ func (a *authority) pool() *x509.CertPool {
 	return pool
 }
 
-// file is where the authority's own certificate is.
+// file is the path of the authority's own certificate.
 func (a *authority) file(t *testing.T) string {
 	t.Helper()
 	return write(t, filepath.Join(t.TempDir(), "ca.pem"), encode("CERTIFICATE", a.certificate.Raw))
 }
 
-// sign makes a certificate for 127.0.0.1, and says where it and its key are.
+// sign creates a certificate for 127.0.0.1, and returns the paths of it and its key.
 func (a *authority) sign(t *testing.T) (cert, key string) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -127,7 +127,7 @@ func readBy(t *testing.T, options ...Option) error {
 	return err
 }
 
-func TestTLSTrustsTheAuthorityThatIsNamed(t *testing.T) {
+func TestTLSTrustsTheNamedAuthority(t *testing.T) {
 	clean(t)
 	ours, foreign := newAuthority(t), newAuthority(t)
 	certificate, err := tls.LoadX509KeyPair(ours.sign(t))
@@ -169,7 +169,7 @@ func TestMutualTLSShowsACertificate(t *testing.T) {
 	}
 }
 
-func TestATLSConfigNeedsNoFilesAndGoesBeforeThoseOfTheEnvironment(t *testing.T) {
+func TestATLSConfigOverridesFilesOfTheEnvironment(t *testing.T) {
 	clean(t)
 	ours := newAuthority(t)
 	certificate, err := tls.LoadX509KeyPair(ours.sign(t))
@@ -179,7 +179,7 @@ func TestATLSConfigNeedsNoFilesAndGoesBeforeThoseOfTheEnvironment(t *testing.T) 
 	check(t, readBy(t, WithAddress("https://127.0.0.1:"+port), WithTLSConfig(&tls.Config{RootCAs: ours.pool()})))
 }
 
-func TestAConnectionOfOnesOwnIsUsedAndNotClosed(t *testing.T) {
+func TestASuppliedConnectionIsUsedAndNotClosed(t *testing.T) {
 	clean(t)
 	port, g := serveTLS(t, nil)
 	connection, err := grpc.NewClient("127.0.0.1:"+port, grpc.WithTransportCredentials(insecure.NewCredentials()))
@@ -200,7 +200,7 @@ func TestAConnectionOfOnesOwnIsUsedAndNotClosed(t *testing.T) {
 	}
 }
 
-func TestStopwatchesFollowOverAConnectionOfOnesOwn(t *testing.T) {
+func TestStopwatchesWorkOverASuppliedConnection(t *testing.T) {
 	withFake(t, func(t *testing.T, f *fake, _ *Client) {
 		connection, err := grpc.NewClient("passthrough:///fake", grpc.WithContextDialer(f.dial), grpc.WithTransportCredentials(insecure.NewCredentials()))
 		check(t, err)
@@ -221,7 +221,7 @@ func TestStopwatchesFollowOverAConnectionOfOnesOwn(t *testing.T) {
 	})
 }
 
-func TestTLSSettingsThatCannotBeMeantAreRefused(t *testing.T) {
+func TestContradictoryTLSSettingsAreRejected(t *testing.T) {
 	clean(t)
 	ours := newAuthority(t)
 	cert, key := ours.sign(t)
@@ -249,7 +249,7 @@ func TestTLSSettingsThatCannotBeMeantAreRefused(t *testing.T) {
 	}
 }
 
-func TestG8ATokenGoesOverTLSOrToThisMachine(t *testing.T) {
+func TestG8ATokenIsSentOnlyOverTLSOrToThisMachine(t *testing.T) {
 	clean(t)
 	for address, taken := range map[string]bool{
 		"127.0.0.1:1": true, "localhost:1": true, "[::1]:1": true, "unix:/p": true, "https://example.com": true,
@@ -291,7 +291,7 @@ func TestATokenIsNotShown(t *testing.T) {
 	}
 }
 
-// cutter brings calls to a server, and cuts its first connection when the server has sent so many bytes.
+// cutter forwards calls to a server, and breaks its first connection after that many bytes from the server.
 type cutter struct {
 	net.Listener
 	server string
@@ -332,7 +332,7 @@ func (c *cutter) bring(from *net.TCPConn, cut bool) {
 	}
 }
 
-func TestG4AConnectionThatBreaksAnywhereInAnAnswerIsTriedAgain(t *testing.T) {
+func TestG4ACallIsRetriedWhereverInTheResponseItsConnectionBreaks(t *testing.T) {
 	clean(t)
 	f := newFake()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

@@ -5,18 +5,18 @@ import (
 	"time"
 )
 
-// EndedBy is which limit of a stopwatch or a pausable timeout ended it.
+// EndedBy is the limit that ended a stopwatch or a pausable timeout.
 type EndedBy int
 
 const (
 	notEnded EndedBy = iota
-	// EndedByLimit: its limit on unpaused time was used up.
+	// EndedByLimit: the limit on unpaused time was used up.
 	EndedByLimit
-	// EndedByMaxWall: its limit on wall time was over, see [WithMaxWall].
+	// EndedByMaxWall: the limit on wall time was reached, see [WithMaxWall].
 	EndedByMaxWall
 )
 
-// String is "limit", "max_wall", or empty if neither limit ended it.
+// String returns "limit", "max_wall", or an empty string if neither limit ended it.
 func (e EndedBy) String() string {
 	if e < notEnded || e > EndedByMaxWall {
 		return "invalid"
@@ -24,7 +24,7 @@ func (e EndedBy) String() string {
 	return [...]string{"", "limit", "max_wall"}[e]
 }
 
-// ErrMaxWall is the cause of a context that its limit on wall time ended. It is a [context.DeadlineExceeded].
+// ErrMaxWall is the cause of a context that ended at its limit on wall time. It wraps [context.DeadlineExceeded].
 var ErrMaxWall error = maxWallError{}
 
 type maxWallError struct{}
@@ -42,14 +42,15 @@ type timeoutOptions struct {
 	cause   error
 }
 
-// WithTimeoutCause gives the context that the limit on unpaused time ends this cause, as [context.WithTimeoutCause] does; its
-// Err is [context.DeadlineExceeded] all the same. A stopwatch has no cause.
+// WithTimeoutCause sets the cause of the context when the limit on unpaused time ends it, as [context.WithTimeoutCause]
+// does.
+// Err still returns [context.DeadlineExceeded]. A stopwatch has no cause.
 func WithTimeoutCause(cause error) TimeoutOption {
 	return func(o *timeoutOptions) { o.cause = cause }
 }
 
-// WithMaxWall is an upper bound on wall time: it ends the timeout after d, whatever is paused and without asking the
-// coordinator. The cause is then [ErrMaxWall], and [Reading.EndedBy] is [EndedByMaxWall].
+// WithMaxWall sets an upper bound on wall time: the timeout ends after d, even if a thread is paused, and without a
+// confirmation by the coordinator. The cause is then [ErrMaxWall], and [Reading.EndedBy] is [EndedByMaxWall].
 func WithMaxWall(d time.Duration) TimeoutOption {
 	return func(o *timeoutOptions) { o.maxWall = &d }
 }

@@ -16,110 +16,114 @@ import (
 	pausewatchv1 "pausewatch.dev/clients/go/gen/pausewatch/v1"
 )
 
-// domain is the domain of the reasons that the coordinator gives.
+// domain is the error domain of the coordinator's reasons.
 const domain = "pausewatch"
 
-// ErrClosed is what everything ends with that is used after [Client.Close], inside of a [*CallError].
+// ErrClosed is returned by every use of a client after [Client.Close], wrapped in a [*CallError].
 var ErrClosed = errors.New("the client is closed")
 
-// CallError is why a call failed. Every error of a call is one, or has one inside:
+// CallError is the error of a failed call. Every error of a call is one, or wraps one:
 //
 //	var failed *pausewatch.CallError
 //	if errors.As(err, &failed) { log.Print(failed.Reason(), failed.Metadata()) }
 //
-// What a caller may want to do something about has a type of its own around it: [*InvalidFieldError],
+// Errors that a caller may want to handle have their own types, which wrap it: [*InvalidFieldError],
 // [*RequestIDReusedError], [*NoOutstandingElicitationError], [*ElicitationUnknownError], [*ElicitationReleasedError],
 // [*ElicitationExpiredError], [*TooManyElicitationsError], [*LimitExceededError], [*UnauthenticatedError],
-// [*PermissionDeniedError], [*StoreUnavailableError], [*UnavailableError], [*DeadlineExceededError]. They are told apart
-// by the reason that the coordinator sends, never by a text.
+// [*PermissionDeniedError], [*StoreUnavailableError], [*UnavailableError], [*DeadlineExceededError]. The type depends
+// on
+// the reason or the code that the coordinator sends, never on the text.
 //
-// It unwraps to what ended the call on this side, if anything did: [context.Canceled], [context.DeadlineExceeded],
-// [ErrClosed].
+// It unwraps to the local cause, if there is one: [context.Canceled], [context.DeadlineExceeded], [ErrClosed].
 type CallError struct {
 	status *status.Status
 	info   *errdetails.ErrorInfo
 	cause  error
 }
 
-// Error is the coordinator's text, or that of this library.
+// Error returns the coordinator's message, or that of this library.
 func (e *CallError) Error() string { return "pausewatch: " + e.status.Message() }
 
-// GRPCStatus is the status as it came, or as this library made it when nothing came.
+// GRPCStatus returns the status as received, or as this library created it if none was received.
 func (e *CallError) GRPCStatus() *status.Status { return e.status }
 
-// Code is the gRPC code.
+// Code returns the gRPC code.
 func (e *CallError) Code() codes.Code { return e.status.Code() }
 
-// Reason is the coordinator's reason, such as "ELICITATION_EXPIRED"; empty when it gave none, or never answered.
+// Reason returns the coordinator's reason, such as "ELICITATION_EXPIRED"; empty if it sent none or did not answer.
 func (e *CallError) Reason() string { return e.info.GetReason() }
 
-// Metadata has every part of the message that is not fixed, such as "thread_id".
+// Metadata returns the variable parts of the message, such as "thread_id".
 func (e *CallError) Metadata() map[string]string { return maps.Clone(e.info.GetMetadata()) }
 
-// Unwrap is what ended the call on this side, or nil.
+// Unwrap returns the local cause, or nil.
 func (e *CallError) Unwrap() error { return e.cause }
 
-// InvalidFieldError: a field is out of its limits. Nothing changed; the same call will always be refused.
+// InvalidFieldError: a field is out of its limits. Nothing changed; repeating the same call always fails.
 type InvalidFieldError struct {
 	*CallError
-	// Field is named as in the proto, for example "thread_id".
+	// Field is the name of the field in the proto, for example "thread_id".
 	Field string
-	// Description says what it was and what is allowed.
+	// Description says what the value was and what is allowed.
 	Description string
 }
 
-// RequestIDReusedError: the request id was used by a call with other content. Nothing changed by this call.
+// RequestIDReusedError: a call with other content has used the request id. This call changed nothing.
 type RequestIDReusedError struct{ *CallError }
 
-// NoOutstandingElicitationError: a decrement at count 0, there is nothing to close. Nothing changed.
+// NoOutstandingElicitationError: a decrement at count 0: there is no open elicitation to close. Nothing changed.
 type NoOutstandingElicitationError struct{ *CallError }
 
-// ElicitationUnknownError: the named elicitation never was on this thread, or was closed so long ago that it is
-// forgotten. Nothing changed.
+// ElicitationUnknownError: the elicitation never existed on this thread, or was closed so long ago that the server has
+// forgotten it. Nothing changed.
 type ElicitationUnknownError struct{ *CallError }
 
-// ElicitationReleasedError: the named elicitation was closed before, by a decrement. Nothing changed.
+// ElicitationReleasedError: a decrement has already closed the elicitation. Nothing changed.
 type ElicitationReleasedError struct{ *CallError }
 
-// ElicitationExpiredError: the named elicitation was closed before, by the end of its lease; commands of its thread may
-// have timed out meanwhile. Nothing changed.
+// ElicitationExpiredError: the elicitation was closed when its lease ended; commands of its thread may have timed out
+// since. Nothing changed.
 type ElicitationExpiredError struct{ *CallError }
 
-// TooManyElicitationsError: the thread has as many open elicitations as are allowed. Nothing changed; there is room
-// when one closes.
+// TooManyElicitationsError: the thread has the maximum number of open elicitations. Nothing changed; the call can
+// succeed
+// after one of them is closed.
 type TooManyElicitationsError struct{ *CallError }
 
-// LimitExceededError: the caller, or all callers together, have as much as the coordinator lets them have. Nothing
-// changed. For a limit of calls a second, trying again until the deadline did not help.
+// LimitExceededError: this caller, or all callers together, have reached a limit of the coordinator. Nothing changed.
+// If
+// it is the limit of calls per second, retries until the deadline did not help.
 type LimitExceededError struct {
 	*CallError
-	// Limit is which one, as the coordinator names it, for example "streams-per-caller".
+	// Limit is the name of the limit in the coordinator, for example "streams-per-caller".
 	Limit string
-	// RetryAfter is when another try may help; 0: at once, or the coordinator did not say.
-	RetryAfter time.Duration
-	saidWhen   bool
+	// RetryAfter is the delay after which a retry may succeed; 0: at once, or the coordinator sent none.
+	RetryAfter    time.Duration
+	hasRetryAfter bool
 }
 
 // UnauthenticatedError: the token is missing, wrong or has expired; the reason says which. Nothing changed.
 type UnauthenticatedError struct{ *CallError }
 
-// PermissionDeniedError: the token does not open this thread, or its role may not do this; the reason says which.
-// Nothing changed.
+// PermissionDeniedError: the token does not grant access to this thread, or its role may not do this; the reason says
+// which. Nothing changed.
 type PermissionDeniedError struct{ *CallError }
 
-// StoreUnavailableError: the coordinator could not store the change, and trying again until the deadline did not help.
-// Call again with the same request id: it counts once.
+// StoreUnavailableError: the coordinator could not store the change, and retries until the deadline did not help. Call
+// again with the same request id: the call counts once.
 type StoreUnavailableError struct{ *CallError }
 
-// UnavailableError: no coordinator answered (none listens there, it is draining, or the connection broke), and trying
-// again until the deadline did not help. The outcome is unknown. Call again with the same request id: it counts once.
+// UnavailableError: no coordinator answered (none listens at the address, it is draining, or the connection broke), and
+// retries until the deadline did not help. The outcome is unknown. Call again with the same request id: the call counts
+// once.
 type UnavailableError struct{ *CallError }
 
-// DeadlineExceededError: the time for the call passed; it is a [context.DeadlineExceeded] too. The outcome is unknown.
-// Call again with the same request id: it counts once.
+// DeadlineExceededError: the call timed out; the error wraps [context.DeadlineExceeded] too. The outcome is unknown.
+// Call
+// again with the same request id: the call counts once.
 type DeadlineExceededError struct{ *CallError }
 
-// Each type has the base inside, so that errors.As finds both.
+// Each type unwraps to its CallError, so that errors.As finds both.
 
 func (e *InvalidFieldError) Unwrap() error             { return e.CallError }
 func (e *RequestIDReusedError) Unwrap() error          { return e.CallError }
@@ -135,33 +139,33 @@ func (e *StoreUnavailableError) Unwrap() error         { return e.CallError }
 func (e *UnavailableError) Unwrap() error              { return e.CallError }
 func (e *DeadlineExceededError) Unwrap() error         { return e.CallError }
 
-// IsTransient says whether the call that failed with err may succeed if it is made again just so, with the same request
-// id.
+// IsTransient reports whether the call that failed with err may succeed if it is repeated with the same request id.
 func IsTransient(err error) bool {
-	_, tooOften := callLessOften(err)
-	return tooOften || is[*StoreUnavailableError](err) || is[*UnavailableError](err) || is[*DeadlineExceededError](err)
+	_, rateLimited := rateLimitDelay(err)
+	return rateLimited || is[*StoreUnavailableError](err) || is[*UnavailableError](err) || is[*DeadlineExceededError](err)
 }
 
-// callLessOften is how long to wait, if it is only that there were too many calls in this second. Any other limit is met
-// until somebody closes something.
-func callLessOften(err error) (wait time.Duration, tooOften bool) {
+// rateLimitDelay returns the retry delay if err is the limit of calls per second. Any other limit lasts until something
+// is
+// closed.
+func rateLimitDelay(err error) (wait time.Duration, rateLimited bool) {
 	var exceeded *LimitExceededError
 	if !errors.As(err, &exceeded) || !strings.HasPrefix(exceeded.Limit, "calls-per-second") {
 		return 0, false
 	}
-	if !exceeded.saidWhen {
+	if !exceeded.hasRetryAfter {
 		return time.Second, true
 	}
 	return exceeded.RetryAfter, true
 }
 
-// is says whether err has an error of type E inside.
+// is reports whether err is or wraps an error of type E.
 func is[E error](err error) bool {
 	var found E
 	return errors.As(err, &found)
 }
 
-// fromStatus gives what the coordinator sent, or the transport said in its stead, its type.
+// fromStatus converts a status of the coordinator or the transport into the error type for it.
 func fromStatus(sent *status.Status) error {
 	base := &CallError{status: sent}
 	var violation *errdetails.BadRequest_FieldViolation
@@ -201,10 +205,10 @@ func fromStatus(sent *status.Status) error {
 		return &TooManyElicitationsError{base}
 	case "LIMIT_EXCEEDED":
 		return &LimitExceededError{
-			CallError:  base,
-			Limit:      base.info.GetMetadata()["limit"],
-			RetryAfter: max(0, retryDelay.AsDuration()),
-			saidWhen:   retryDelay != nil,
+			CallError:     base,
+			Limit:         base.info.GetMetadata()["limit"],
+			RetryAfter:    max(0, retryDelay.AsDuration()),
+			hasRetryAfter: retryDelay != nil,
 		}
 	case "STORE_UNAVAILABLE":
 		return &StoreUnavailableError{base}
@@ -212,7 +216,7 @@ func fromStatus(sent *status.Status) error {
 	switch sent.Code() {
 	case codes.Unavailable:
 		return &UnavailableError{base}
-	// By their code: a proxy in front of the server may ask for tokens as well.
+	// These two are recognized by their code: a proxy in front of the server may require tokens as well.
 	case codes.Unauthenticated:
 		return &UnauthenticatedError{base}
 	case codes.PermissionDenied:
@@ -225,7 +229,7 @@ func fromStatus(sent *status.Status) error {
 	}
 }
 
-// invalidField refuses what the coordinator would refuse, worded as it words it.
+// invalidField returns the error that the coordinator would return, with the same wording.
 func invalidField(field, description string) error {
 	refusal := status.New(codes.InvalidArgument, description)
 	detailed, err := refusal.WithDetails(
@@ -240,7 +244,7 @@ func invalidField(field, description string) error {
 	return fromStatus(refusal)
 }
 
-// fromRefusal is the error that a call would have ended with.
+// fromRefusal returns the error that a call would have returned for the same reason.
 func fromRefusal(refusal *pausewatchv1.Refusal) error {
 	sent := status.New(codes.Code(refusal.GetCode()), refusal.GetMessage())
 	info := &errdetails.ErrorInfo{Reason: refusal.GetReason(), Domain: domain}
@@ -255,8 +259,8 @@ func unavailable(format string, arguments ...any) error {
 	return fromStatus(status.Newf(codes.Unavailable, format, arguments...))
 }
 
-// ended is the error of a call that its caller ended: cause is ErrClosed or an error of a context.
-func ended(cause error, after time.Duration) error {
+// callEnded returns the error of a call that ended on this side: cause is ErrClosed or an error of a context.
+func callEnded(cause error, after time.Duration) error {
 	if errors.Is(cause, context.DeadlineExceeded) {
 		return fromStatus(status.Newf(codes.DeadlineExceeded, "no answer within %v", after.Round(time.Millisecond)))
 	}

@@ -46,7 +46,7 @@ func TestTypesFollowTheReasonNotTheCodeOrText(t *testing.T) {
 	}
 }
 
-func TestAStoreThatCannotWriteAndALostConnectionAreToldApartAndBothTransient(t *testing.T) {
+func TestStoreErrorsAndLostConnectionsHaveDifferentTypesAndAreTransient(t *testing.T) {
 	store := fromStatus(refused(t, codes.Unavailable, "STORE_UNAVAILABLE", domain))
 	if !is[*StoreUnavailableError](store) || is[*UnavailableError](store) || !IsTransient(store) {
 		t.Errorf("%T", store)
@@ -60,7 +60,7 @@ func TestAStoreThatCannotWriteAndALostConnectionAreToldApartAndBothTransient(t *
 	}
 }
 
-func TestWhoNeedsAnotherTokenIsToldSo(t *testing.T) {
+func TestTokenErrorsHaveTypes(t *testing.T) {
 	expired := fromStatus(refused(t, codes.Unauthenticated, "TOKEN_EXPIRED", domain))
 	if !is[*UnauthenticatedError](expired) || !is[*CallError](expired) || IsTransient(expired) {
 		t.Errorf("%T", expired)
@@ -70,7 +70,7 @@ func TestWhoNeedsAnotherTokenIsToldSo(t *testing.T) {
 	}
 }
 
-func TestALimitIsNamedAndSaysWhenToTryAgain(t *testing.T) {
+func TestALimitErrorHasTheLimitAndTheRetryDelay(t *testing.T) {
 	for given, want := range map[time.Duration]time.Duration{20 * time.Millisecond: 20 * time.Millisecond, 0: 0, -time.Second: 0} {
 		err := fromStatus(status.Convert(exceeds("open-elicitations-per-caller", given)))
 		var exceeded *LimitExceededError
@@ -86,7 +86,7 @@ func TestALimitIsNamedAndSaysWhenToTryAgain(t *testing.T) {
 	}
 }
 
-func TestOnlyTheLimitOfCallsASecondIsWorthAnotherTry(t *testing.T) {
+func TestOnlyTheLimitOfCallsPerSecondIsTransient(t *testing.T) {
 	for _, limit := range []string{"calls-per-second", "calls-per-second-per-caller"} {
 		for want, refusal := range map[time.Duration]error{
 			20 * time.Millisecond: exceeds(limit, 20*time.Millisecond),
@@ -94,24 +94,24 @@ func TestOnlyTheLimitOfCallsASecondIsWorthAnotherTry(t *testing.T) {
 			time.Second:           exceedsWith(limit),
 		} {
 			err := fromStatus(status.Convert(refusal))
-			if wait, tooOften := callLessOften(err); !tooOften || wait != want || !IsTransient(err) {
+			if wait, rateLimited := rateLimitDelay(err); !rateLimited || wait != want || !IsTransient(err) {
 				t.Errorf("%s: wait %v, want %v", limit, wait, want)
 			}
 		}
 		withoutDelay := fromStatus(status.Convert(exceedsWith(limit, &errdetails.RetryInfo{})))
-		if wait, _ := callLessOften(withoutDelay); wait != time.Second {
+		if wait, _ := rateLimitDelay(withoutDelay); wait != time.Second {
 			t.Errorf("%s: wait %v without a delay", limit, wait)
 		}
 	}
 	for _, limit := range []string{"open-elicitations-per-caller", "streams", ""} {
 		err := fromStatus(status.Convert(exceeds(limit, time.Second)))
-		if wait, tooOften := callLessOften(err); tooOften || wait != 0 || IsTransient(err) {
+		if wait, rateLimited := rateLimitDelay(err); rateLimited || wait != 0 || IsTransient(err) {
 			t.Errorf("%s: wait %v", limit, wait)
 		}
 	}
 }
 
-func TestARefusalMadeHereReadsAsTheServersDoes(t *testing.T) {
+func TestLocalErrorsHaveTheServersWording(t *testing.T) {
 	var refusal *InvalidFieldError
 	if err := invalidField("thread_id", "thread_id is empty"); !errors.As(err, &refusal) {
 		t.Fatalf("%T", err)
@@ -121,12 +121,12 @@ func TestARefusalMadeHereReadsAsTheServersDoes(t *testing.T) {
 	}
 }
 
-func TestWhatEndsACallOnThisSideIsInItsError(t *testing.T) {
-	if err := ended(context.DeadlineExceeded, time.Second); !is[*DeadlineExceededError](err) || !errors.Is(err, context.DeadlineExceeded) {
+func TestALocalEndOfACallIsTheCauseOfItsError(t *testing.T) {
+	if err := callEnded(context.DeadlineExceeded, time.Second); !is[*DeadlineExceededError](err) || !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("%T: %v", err, err)
 	}
 	for _, cause := range []error{context.Canceled, ErrClosed} {
-		if err := ended(cause, 0); !errors.Is(err, cause) || !is[*CallError](err) || IsTransient(err) {
+		if err := callEnded(cause, 0); !errors.Is(err, cause) || !is[*CallError](err) || IsTransient(err) {
 			t.Errorf("%T: %v", err, err)
 		}
 	}

@@ -27,7 +27,7 @@ func ExampleClient_WithHold() {
 	}
 }
 
-// Whoever waits for a person can learn at once that nobody waits for the answer any more.
+// A program that waits for a person can stop as soon as the lease is lost.
 func ExampleHold_Lost() {
 	hold, err := client.Hold(ctx, client.ThreadID(), pausewatch.HoldOptions{})
 	if err != nil {
@@ -43,7 +43,7 @@ func ExampleHold_Lost() {
 	}
 }
 
-// An exec server gives a command ten seconds, in which its thread's questions do not count.
+// An exec server sets a timeout of ten seconds that does not count the time of its thread's questions.
 func ExampleClient_WithPausableTimeout() {
 	ctx, cancel := client.WithPausableTimeout(ctx, 10*time.Second, "thread-1")
 	defer cancel()
@@ -54,7 +54,7 @@ func ExampleClient_WithPausableTimeout() {
 	fmt.Printf("%s, %v", out, err)
 }
 
-// Where a context does not fit, the stopwatch below it does.
+// Use the stopwatch where a context does not fit.
 func ExampleClient_StartStopwatch() {
 	stopwatch, err := client.StartStopwatch(10*time.Second, "thread-1")
 	if err != nil {

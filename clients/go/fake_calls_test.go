@@ -117,17 +117,17 @@ func (f *fake) GetPauseState(_ context.Context, request *pausewatchv1.GetPauseSt
 	return &pausewatchv1.GetPauseStateResponse{PauseState: f.thread(request.ThreadId).wire()}, nil
 }
 
-// fakeRefusal is what a test has a request of a watch refused with.
+// fakeRefusal is an error by which a test refuses a request of a watch.
 type fakeRefusal struct{ *pausewatchv1.Refusal }
 
 func (fakeRefusal) Error() string { return "refused" }
 
-// forbidden is the refusal of threads that the token does not open.
+// forbidden is the refusal of threads that the token does not grant.
 func forbidden(threadIDs ...string) error {
 	return fakeRefusal{&pausewatchv1.Refusal{Code: int32(codes.PermissionDenied), Reason: "THREAD_FORBIDDEN", ThreadIds: threadIDs}}
 }
 
-// errSwallowed has a request of a watch not answered.
+// errSwallowed leaves a request of a watch unanswered.
 var errSwallowed = errors.New("swallowed")
 
 func (f *fake) Watch(to grpc.BidiStreamingServer[pausewatchv1.WatchRequest, pausewatchv1.WatchResponse]) error {
@@ -255,7 +255,7 @@ func (f *fake) events(threadIDs ...string) (messages []*pausewatchv1.WatchRespon
 	return messages
 }
 
-// watching is how many streams name the thread.
+// watching returns the number of streams that watch the thread.
 func (f *fake) watching(threadID string) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -274,19 +274,19 @@ func (f *fake) open() int {
 	return len(f.streams)
 }
 
-// beat has heartbeats come this often, and say so.
+// beat sets the heartbeat interval, and sends it to the clients.
 func (f *fake) beat(every time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.every = every
 }
 
-// heartbeat is how often they come, and what they say of it.
+// heartbeat returns the interval, and its message.
 func (f *fake) heartbeat() (time.Duration, *durationpb.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.every == 0 {
-		return heartbeat, nil
+		return maxHeartbeatInterval, nil
 	}
 	return f.every, durationpb.New(f.every)
 }

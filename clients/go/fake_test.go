@@ -20,7 +20,7 @@ import (
 	pausewatchv1 "pausewatch.dev/clients/go/gen/pausewatch/v1"
 )
 
-// fake is a coordinator that keeps time by the test's clock and can misbehave. It checks nothing that it is sent.
+// fake is a coordinator that uses the test's clock and can misbehave. It does not validate requests.
 type fake struct {
 	pausewatchv1.UnimplementedElicitationServiceServer
 
@@ -29,13 +29,13 @@ type fake struct {
 	elicitations map[string]*fakeElicitation
 	answers      map[string]any
 	streams      map[*fakeStream]struct{}
-	// What was called, by method.
+	// The requests, by method.
 	calls map[string][]any
-	// Called before a method does anything, without the lock; an error is the answer.
+	// Called before a method, without the lock; an error is returned instead.
 	before func(method string, request any) error
-	// Called after a method did its work; an error is the answer in its stead.
+	// Called after a method; an error is returned instead of the result.
 	after func(method string) error
-	// How often heartbeats come, and say that they do; 0: every 15 s, and say nothing.
+	// The heartbeat interval, sent to clients; 0: every 15 s, and not sent.
 	every time.Duration
 
 	server      *grpc.Server
@@ -43,7 +43,7 @@ type fake struct {
 	connections []*fakeConnection
 }
 
-// fakeConnection can vanish: nobody hears what is sent, and nothing is heard, but it does not end.
+// fakeConnection can vanish: data is lost in both directions, but the connection does not end.
 type fakeConnection struct {
 	net.Conn
 	vanished atomic.Bool
@@ -81,7 +81,7 @@ type fakeElicitation struct {
 	closed string
 }
 
-// fakeStream is a watch; changed threads are told by name.
+// fakeStream is a watch; changed receives the ids of changed threads.
 type fakeStream struct {
 	all       bool
 	threadIDs map[string]bool
@@ -103,7 +103,7 @@ func (f *fake) start() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.listener = bufconn.Listen(1 << 20)
-	f.server = grpc.NewServer(grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: pingEvery, PermitWithoutStream: true}))
+	f.server = grpc.NewServer(grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: pingInterval, PermitWithoutStream: true}))
 	pausewatchv1.RegisterElicitationServiceServer(f.server, f)
 	go func(server *grpc.Server, listener net.Listener) { _ = server.Serve(listener) }(f.server, f.listener)
 }
@@ -134,7 +134,7 @@ func (f *fake) dial(ctx context.Context, _ string) (net.Conn, error) {
 	return f.connections[len(f.connections)-1], nil
 }
 
-// vanish takes the server away without a word; who connects anew finds another.
+// vanish makes all connections vanish; new connections work.
 func (f *fake) vanish() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -223,7 +223,7 @@ func (f *fake) count(threadID string) uint32 {
 	return f.thread(threadID).count
 }
 
-// change adds to a thread's count and tells the watches.
+// change adds to a thread's count and notifies the watches.
 func (f *fake) change(t *fakeThread, by int) {
 	if t.count > 0 {
 		t.total += time.Since(t.since)
@@ -262,7 +262,7 @@ func (f *fake) resume(threadID string) {
 	f.change(f.thread(threadID), -1)
 }
 
-// unheard brings a thread to a revision, paused if it is odd, of which the watches have not told yet.
+// unheard sets a thread's revision, paused if it is odd, without notifying the watches.
 func (f *fake) unheard(threadID string, revision uint64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -7,59 +7,60 @@ import (
 	"time"
 )
 
-// How long a thread without stopwatches is still followed.
+// How long a thread is still followed after its last stopwatch.
 const linger = 30 * time.Second
 
-// follower knows which stopwatch follows which thread, and keeps the threads' clocks in step with one watch.
+// follower keeps the clocks of all followed threads up to date, over one watch.
 //
-//  1. A client has one follower for each disconnect grace, whatever the number of threads and stopwatches.
-//  2. Its stopwatches outlive the client: closed, it stops none of them, and their threads count as running.
-//  3. A thread is followed for some time after its last stopwatch: the next command of the thread starts with exact
-//     knowledge and costs the coordinator nothing.
+//  1. A client has one follower per disconnect grace, whatever the number of threads and stopwatches.
+//  2. Stopwatches outlive the client: after Close they keep running, and their threads count as running.
+//  3. A thread stays followed for some time after its last stopwatch: the next command of the thread then starts with
+//     exact
+//     state and costs the coordinator nothing.
 //
-// Locks: a stopwatch's before the follower's before the watch's.
+// Lock order: a stopwatch's, the follower's, the watch's.
 type follower struct {
 	client *Client
 	set    *watchSet
 	link   *linkReporter
 
 	mu      sync.Mutex
-	threads map[string]*followed
+	threads map[string]*followedThread
 	closed  bool
 }
 
-// followed is one thread.
-type followed struct {
+// followedThread is one thread.
+type followedThread struct {
 	clock       *threadClock
 	stopwatches int
-	// Fires some time after the last stopwatch left; nil before one has.
+	// Fires some time after the last stopwatch was released; nil until one has been.
 	forget *time.Timer
 }
 
-// follower gives the one for the client's disconnect grace; nil: the client is closed.
+// follower returns the follower for the client's disconnect grace; nil: the client is closed.
 func (c *Client) follower() *follower {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	// Looked at under the lock: Close either finds the follower, or is seen here.
+	// Checked under the lock: either Close finds this follower, or this check sees that the client is closed.
 	if c.life.Err() != nil {
 		return nil
 	}
 	f := c.followers[c.grace]
 	if f == nil {
-		f = &follower{client: c, threads: make(map[string]*followed), link: newLinkReporter(c)}
+		f = &follower{client: c, threads: make(map[string]*followedThread), link: newLinkReporter(c)}
 		f.set = newWatchSet(c.life, c, f, WatchOptions{})
 		c.followers[c.grace] = f
 	}
 	return f
 }
 
-// enter counts one more stopwatch of a thread.
-func (f *follower) enter(threadID string) *threadClock {
+// acquire adds a stopwatch to a thread.
+func (f *follower) acquire(threadID string) *threadClock {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	thread := f.threads[threadID]
 	if thread == nil {
-		thread = &followed{clock: newThreadClock(f, threadID)}
+		thread = &followedThread{clock: newThreadClock(f, threadID)}
 		f.threads[threadID] = thread
 		if f.closed {
 			thread.clock.close()
@@ -71,8 +72,8 @@ func (f *follower) enter(threadID string) *threadClock {
 	return thread.clock
 }
 
-// leave counts one less.
-func (f *follower) leave(threadID string) {
+// release removes a stopwatch from a thread.
+func (f *follower) release(threadID string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	thread := f.threads[threadID]
@@ -87,7 +88,7 @@ func (f *follower) leave(threadID string) {
 	}
 }
 
-// close follows no more.
+// close stops following all threads.
 func (f *follower) close() {
 	f.mu.Lock()
 	f.closed = true
@@ -99,7 +100,7 @@ func (f *follower) close() {
 	}
 }
 
-func (f *follower) forgetIfIdle(threadID string, thread *followed) {
+func (f *follower) forgetIfIdle(threadID string, thread *followedThread) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if thread.stopwatches == 0 && f.threads[threadID] == thread {
@@ -110,15 +111,15 @@ func (f *follower) forgetIfIdle(threadID string, thread *followed) {
 	}
 }
 
-// state, disconnected and confirmed are what the watch tells.
+// state, disconnected, confirmed and complete receive the events of the watch.
 func (f *follower) state(state PauseState, _ bool) {
 	if clock := f.clock(state.ThreadID); clock != nil {
-		clock.heard(state, time.Time{}, true)
+		clock.apply(state, time.Time{}, true)
 	}
 }
 
 func (f *follower) disconnected(threadIDs []string, err error, silentFor time.Duration) {
-	// Threads that are refused on a stream that goes on are no loss of the link.
+	// A refusal of threads on a stream that stays open is no loss of the link.
 	if !f.set.hasStream() {
 		f.link.disconnected(err, silentFor)
 	}
@@ -132,7 +133,7 @@ func (f *follower) disconnected(threadIDs []string, err error, silentFor time.Du
 func (f *follower) confirmed(answers []confirmation, asked time.Time) {
 	for _, answer := range answers {
 		if clock := f.clock(answer.state.ThreadID); clock != nil {
-			clock.heard(answer.state, asked, answer.watched)
+			clock.apply(answer.state, asked, answer.watched)
 		}
 	}
 }

@@ -8,12 +8,12 @@ import (
 	pausewatchv1 "pausewatch.dev/clients/go/gen/pausewatch/v1"
 )
 
-// PauseEnd is how a pause, or an elicitation, ended.
+// PauseEnd says how a pause, or an elicitation, ended.
 type PauseEnd string
 
 // The ends of a pause.
 const (
-	// PauseEndUnknown: in a way that this library does not know.
+	// PauseEndUnknown: in a way that this version of the library does not know.
 	PauseEndUnknown PauseEnd = "unknown"
 	// PauseEndDecremented: by a decrement.
 	PauseEndDecremented PauseEnd = "decremented"
@@ -28,56 +28,58 @@ const (
 // Pause is one pause of a thread that has ended.
 type Pause struct {
 	ThreadID string
-	// StartTime and EndTime are when it began and ended, by the server's wall clock.
+	// StartTime and EndTime are the start and the end of the pause, by the server's wall clock.
 	StartTime, EndTime time.Time
-	// Duration is how long it was, by the server's clock that nobody sets.
+	// Duration is the length of the pause, by the server's monotonic clock.
 	Duration time.Duration
 	EndedBy  PauseEnd
-	// Elicitations in the order in which they were closed: at most 16.
+	// Elicitations are those of the pause, in the order in which they were closed: at most 16.
 	Elicitations []ClosedElicitation
-	// OmittedElicitations is how many more there were.
+	// OmittedElicitations is the number of further elicitations of the pause.
 	OmittedElicitations uint32
 }
 
 // ClosedElicitation is one question to a person that is no longer open.
 type ClosedElicitation struct {
 	ID string
-	// Reason is what the person was asked.
+	// Reason is the question to the person.
 	Reason string
-	// Holder is who asked.
+	// Holder names the program that asked.
 	Holder string
 	// CreateTime and EndTime are when it was opened and closed, by the server's wall clock.
 	CreateTime, EndTime time.Time
 	EndedBy             PauseEnd
 }
 
-// PauseOptions say which page of which pauses. The zero value is the first page of all pauses.
+// PauseOptions select a page of ended pauses. The zero value selects the first page of all pauses.
 type PauseOptions struct {
-	// ThreadID: only pauses of this thread; empty: of every thread that the caller may see.
+	// ThreadID selects the pauses of this thread; empty: of every thread that the caller may read.
 	ThreadID string
-	// StartTime: only pauses that ended at this time or later; zero: no bound.
+	// StartTime selects pauses that ended at this time or later; zero: no bound.
 	StartTime time.Time
-	// EndTime: only pauses that ended before this time; zero: no bound.
+	// EndTime selects pauses that ended before this time; zero: no bound.
 	EndTime time.Time
-	// PageSize is how many pauses: 0 means 100, above 1,000 means 1,000. A page may have fewer.
+	// PageSize is the maximum number of pauses: 0 means 100, above 1,000 means 1,000. A page may have fewer.
 	PageSize int32
-	// PageToken is the NextPageToken of the page before.
+	// PageToken is the NextPageToken of the previous page.
 	PageToken string
 }
 
 // PausePage is one page of ended pauses.
 type PausePage struct {
-	// Pauses, the last one to end first.
+	// Pauses are ordered by their end, the latest first.
 	Pauses []Pause
-	// NextPageToken is for the next page; empty: this was the last.
+	// NextPageToken requests the next page; empty: this was the last page.
 	NextPageToken string
-	// HistoryStartTime: every pause that ended at this time or later is kept, by the server's wall clock.
+	// HistoryStartTime is the start of the kept history: every pause that ended at this time or later is kept, by the
+	// server's
+	// wall clock.
 	HistoryStartTime time.Time
 }
 
 // ListPauses lists one page of ended pauses.
 //
-// Errors: [*InvalidFieldError], for a page token also after a restart of the server; [*LimitExceededError];
+// Errors: [*InvalidFieldError], also for a page token from before a restart of the server; [*LimitExceededError];
 // [*UnavailableError], [*DeadlineExceededError].
 func (c *Client) ListPauses(ctx context.Context, opts PauseOptions) (PausePage, error) {
 	request := &pausewatchv1.ListPausesRequest{

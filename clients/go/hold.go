@@ -15,51 +15,61 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Long enough to outlast two lost renewals and a restart of the server, short enough that a crash is forgotten soon.
+// Long enough to survive two lost renewals and a restart of the server; short enough that a crashed holder's
+// elicitation
+// ends soon.
 const defaultTTL = 30 * time.Second
 
-// HoldOptions are what a hold may say of itself. The zero value is fine.
+// HoldOptions are the options of a hold. The zero value is valid.
 type HoldOptions struct {
-	// Reason is what the person is asked, shown in lists and logs: up to 1,024 bytes.
+	// Reason is the question to the person, shown in lists and logs: up to 1,024 bytes.
 	Reason string
-	// Holder is who asks: up to 256 bytes. Empty: this program's name and process id, "name[1234]".
+	// Holder names the program that asks: up to 256 bytes. Empty: this program's name and process id, "name[1234]".
 	Holder string
-	// TTL is how long the elicitation outlives a holder that died: 1 s to 24 h. 0: 30 s. It is renewed every third of it.
+	// TTL is how long the elicitation stays open after its holder died: 1 s to 24 h. 0: 30 s. It is renewed every
+	// TTL/3.
 	TTL time.Duration
-	// BestEffort: if the thread cannot be paused (none is named, no coordinator runs, …), a warning is logged and the program
-	// goes on without a pause, as pausewatch hold does without --require: see [Hold.Failure]. What is out of its limits is an
-	// error all the same, as is the end of the context.
+	// BestEffort: if the thread cannot be paused (no thread is set, no coordinator runs, …), a warning is logged and
+	// the
+	// program continues without a pause, as pausewatch hold does without --require: see [Hold.Failure]. A field out of
+	// its
+	// limits and the end of the context are still errors.
 	BestEffort bool
 }
 
-// Hold is an elicitation that this program keeps open, which pauses its thread: renewed in the background until it is
-// released. It is safe for any number of goroutines.
+// Hold is an elicitation that this program keeps open, which pauses its thread. It is renewed in the background until
+// it is
+// released. It is safe for concurrent use.
 //
-//  1. The increment does not depend on who waits for it: a [Client.Hold] that is cancelled closes what it opened.
-//  2. Renewals go on until the hold is released or the server says that the elicitation is closed: a server that was
-//     away gives every lease one full TTL again.
-//  3. All decrements of one hold carry one request id: however often a release is tried, it counts once and its answer
-//     is the first one (G4).
-//  4. What fails here is bounded by the lease (G2): whatever [Hold.Release] answers, nothing is renewed after it.
+//  1. The increment does not depend on its caller: if [Client.Hold] is cancelled, the elicitation that it opened is
+//     closed.
+//  2. Renewals continue until the hold is released or the server reports that the elicitation is closed: after a
+//     downtime, a
+//     server gives every lease one full TTL again.
+//  3. All decrements of one hold have the same request id: however often a release is attempted, it counts once and
+//     always
+//     returns the first result (G4).
+//  4. The lease bounds the effect of every failure here (G2): whatever [Hold.Release] returns, nothing is renewed after
+//     it.
 type Hold struct {
 	client      *Client
 	opened      Increment
 	ttl         time.Duration
 	decrementID string
-	board       *leaseBoard
+	status      *leaseStatus
 	stopRenewal context.CancelFunc
 	failure     error
 
-	// Guards how it ended, once that is known.
+	// Guards the result of the release, once it is known.
 	mu     sync.Mutex
 	ended  bool
 	ending error
 	closed Decrement
-	// Tries in the background go on after a Release that failed.
+	// Starts the attempts in the background after a Release that failed.
 	background sync.Once
 }
 
-// Hold opens an elicitation on a thread and begins to renew it:
+// Hold opens an elicitation on a thread and renews it in the background:
 //
 //	hold, err := client.Hold(ctx, "thread-1", pausewatch.HoldOptions{Reason: "Delete the branch?"})
 //	if err != nil {
@@ -67,11 +77,11 @@ type Hold struct {
 //	}
 //	defer hold.Release(ctx)
 //
-// The end of ctx ends only the wait for it to open; what was opened by then is closed in the background.
+// If ctx ends, Hold returns at once, and an elicitation that was opened by then is closed in the background.
 //
 // Errors: [*InvalidFieldError], [*TooManyElicitationsError], [*LimitExceededError]: nothing is open.
 // [*StoreUnavailableError], [*UnavailableError], [*DeadlineExceededError], or the end of ctx: it may be open; its lease
-// bounds it. With [HoldOptions.BestEffort], only [*InvalidFieldError], [ErrClosed] and the end of ctx.
+// bounds it. With [HoldOptions.BestEffort], only [*InvalidFieldError], [ErrClosed] and the end of ctx are returned.
 func (c *Client) Hold(ctx context.Context, threadID string, opts HoldOptions) (*Hold, error) {
 	if !opts.BestEffort {
 		return c.hold(ctx, threadID, opts)
@@ -85,8 +95,8 @@ func (c *Client) Hold(ctx context.Context, threadID string, opts HoldOptions) (*
 		return hold, err
 	}
 	c.log().WarnContext(ctx, "pausewatch: the thread is not paused, going on without a hold", "thread", threadID, "error", err)
-	hold = &Hold{client: c, failure: err, board: newLeaseBoard(defaultTTL)}
-	hold.board.ended(NotOpen)
+	hold = &Hold{client: c, failure: err, status: newLeaseStatus(defaultTTL)}
+	hold.status.end(NotOpen)
 	return hold, nil
 }
 
@@ -98,7 +108,7 @@ func (c *Client) hold(ctx context.Context, threadID string, opts HoldOptions) (*
 		err  error
 	}
 	if err := ctx.Err(); err != nil {
-		return nil, ended(err, 0)
+		return nil, callEnded(err, 0)
 	}
 	began := time.Now()
 	opened := make(chan result, 1)
@@ -115,7 +125,7 @@ func (c *Client) hold(ctx context.Context, threadID string, opts HoldOptions) (*
 				r.hold.abandon()
 			}
 		}()
-		return nil, ended(ctx.Err(), time.Since(began))
+		return nil, callEnded(ctx.Err(), time.Since(began))
 	}
 }
 
@@ -139,22 +149,23 @@ func (c *Client) open(ctx context.Context, threadID string, opts HoldOptions) (*
 		client:      c,
 		opened:      opened,
 		ttl:         opts.TTL,
-		decrementID: nameCall(""),
-		board:       newLeaseBoard(opts.TTL),
+		decrementID: requestIDOrRandom(""),
+		status:      newLeaseStatus(opts.TTL),
 		stopRenewal: stop,
 	}
 	renewing := c.WithCallTimeout(min(c.callTimeout, opts.TTL/3))
-	go renewLease(renewal, hold.board, opts.TTL, sent, func() error {
+	go renewLease(renewal, hold.status, opts.TTL, sent, func() error {
 		_, err := renewing.RenewElicitation(renewal, threadID, opened.Elicitation.ID, opts.TTL)
 		return err
 	})
 	return hold, nil
 }
 
-// WithHold runs fn while a hold is open, and releases it however fn ends, by a panic too.
+// WithHold runs fn while a hold is open, and releases the hold however fn ends, by a panic too.
 //
-// Errors: those of [Client.Hold], and fn did not run; fn's own; those of [Hold.Release], which say that the answer that
-// fn brought may have come too late. If both fn and the release fail, the error is fn's, joined with the other.
+// Errors: those of [Client.Hold]: fn did not run. The error of fn. Those of [Hold.Release]: the answer that fn obtained
+// may
+// have come too late. If both fn and the release fail, the errors are joined.
 func (c *Client) WithHold(ctx context.Context, threadID string, opts HoldOptions, fn func(context.Context) error) (err error) {
 	hold, err := c.Hold(ctx, threadID, opts)
 	if err != nil {
@@ -170,36 +181,43 @@ func (c *Client) WithHold(ctx context.Context, threadID string, opts HoldOptions
 	return fn(ctx)
 }
 
-// Failure is why a best-effort hold could not be opened, so that nothing is paused; nil: it was opened.
+// Failure returns why a best-effort hold could not be opened, so that nothing is paused; nil: it was opened.
 func (h *Hold) Failure() error { return h.failure }
 
-// Opened is what the increment made of the thread, with the elicitation as it was opened; the zero value of a hold that could
-// not be opened.
+// Opened returns the result of the increment, with the elicitation as it was opened; the zero value if the hold could
+// not
+// be opened.
 func (h *Hold) Opened() Increment { return h.opened }
 
-// Lease is what is known of the lease now.
+// Lease returns the current state of the lease, as far as it is known.
 func (h *Hold) Lease() Lease {
-	lease, _ := h.board.read()
+	lease, _ := h.status.read()
 	return lease
 }
 
-// Lost is closed when the lease is not [Held] any more; [Hold.Lease] says what it is. While it is only [Overdue] it may
-// come back: ask for the channel again to wait for the next loss.
+// Lost returns a channel that is closed when the lease is not [Held] any more; [Hold.Lease] then returns its state. A
+// lease
+// that is only [Overdue] may become Held again: call Lost again for a channel for the next loss.
 func (h *Hold) Lost() <-chan struct{} {
-	_, lost := h.board.read()
+	_, lost := h.status.read()
 	return lost
 }
 
-// Release closes the elicitation. It returns nil if it was open until then: see [Hold.Closed]. Calling it again is
+// Release closes the elicitation. It returns nil if the elicitation was open until then: see [Hold.Closed]. Calling it
+// again is
 // harmless and returns the same.
 //
-// It ends with ctx, or after the client's call timeout. A ctx that has ended already does not keep it from trying: a
-// deferred release runs just when something was cancelled.
+// It ends with ctx, or after the client's call timeout. If ctx has already ended, it is ignored: a deferred release
+// often
+// runs just after a cancellation.
 //
-// Errors: [*ElicitationExpiredError]: the lease had ended before; what was asked of the person was answered late, and
-// commands of the thread may have timed out meanwhile. [*ElicitationReleasedError]: another caller's decrement had closed
-// it before. [*ElicitationUnknownError]: the server does not know it: it lost its state, or has long forgotten it.
-// Any other: it may still be open; nothing renews it any more, and closing it is tried in the background for one TTL.
+// Errors: [*ElicitationExpiredError]: the lease had ended before; the person's answer came too late, and commands of
+// the
+// thread may have timed out since. [*ElicitationReleasedError]: another caller's decrement had closed it before.
+// [*ElicitationUnknownError]: the server does not know the elicitation: it lost its state, or forgot it long ago. Any
+// other
+// error: it may still be open; it is not renewed any more, and attempts to close it continue in the background for one
+// TTL.
 //
 // A best-effort hold that could not be opened has nothing to release: nil.
 func (h *Hold) Release(ctx context.Context) error {
@@ -217,14 +235,15 @@ func (h *Hold) Release(ctx context.Context) error {
 	return err
 }
 
-// Closed is what the release made of the thread; false unless [Hold.Release] has closed the elicitation.
+// Closed returns the result of the release; false unless [Hold.Release] closed the elicitation.
 func (h *Hold) Closed() (Decrement, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.closed, h.ended && h.ending == nil
 }
 
-// abandon goes on trying to close it in the background. After one TTL without a renewal there is nothing left to close.
+// abandon continues the attempts to close it in the background. After one TTL without a renewal nothing is left to
+// close.
 func (h *Hold) abandon() {
 	h.stopRenewal()
 	h.background.Do(func() {
@@ -232,7 +251,7 @@ func (h *Hold) abandon() {
 	})
 }
 
-// tryRelease says whether it is known how the hold ended, and that, or why not.
+// tryRelease returns whether the result of the release is known, and that result; if it is not known, the cause.
 func (h *Hold) tryRelease(ctx context.Context, client *Client) (ended bool, err error) {
 	if ended, ending := h.outcome(); ended {
 		return true, ending
@@ -249,7 +268,7 @@ func (h *Hold) tryRelease(ctx context.Context, client *Client) (ended bool, err 
 	case !known:
 		return false, err
 	}
-	h.board.ended(lease)
+	h.status.end(lease)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if !h.ended {
@@ -267,7 +286,7 @@ func (h *Hold) outcome() (ended bool, ending error) {
 func thisProgram() string {
 	var name strings.Builder
 	for _, c := range filepath.Base(append(os.Args, "")[0]) {
-		// Well below the 256 bytes that are allowed, on a boundary between characters.
+		// Well below the limit of 256 bytes, cut between two characters.
 		if name.Len() < 200 && !unicode.IsControl(c) {
 			name.WriteRune(c)
 		}

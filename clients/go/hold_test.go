@@ -87,7 +87,7 @@ func TestG2AHoldIsRenewedAtAThirdOfItsTTL(t *testing.T) {
 	})
 }
 
-func TestG2ALateAnswerIsToldByType(t *testing.T) {
+func TestG2ALateReleaseReturnsATypedError(t *testing.T) {
 	withFake(t, func(t *testing.T, f *fake, client *Client) {
 		hold := open(t, client)
 		lost := hold.Lost()
@@ -137,7 +137,7 @@ func TestALeaseThatComesBackIsHeldAgain(t *testing.T) {
 	})
 }
 
-func TestAHoldThatAnotherClosedIsToldSo(t *testing.T) {
+func TestAHoldClosedByAnotherReportsIt(t *testing.T) {
 	withFake(t, func(t *testing.T, f *fake, client *Client) {
 		for reason, want := range map[string]Lease{"ELICITATION_RELEASED": Released, "ELICITATION_UNKNOWN": Unknown} {
 			hold := open(t, client)
@@ -177,7 +177,7 @@ func TestG4AllReleasesOfAHoldAreOneCall(t *testing.T) {
 	})
 }
 
-func TestAnEndedContextDoesNotKeepAReleaseFromTrying(t *testing.T) {
+func TestReleaseWorksWithAnEndedContext(t *testing.T) {
 	withFake(t, func(t *testing.T, f *fake, client *Client) {
 		hold := open(t, client)
 		ended, cancel := context.WithCancel(ctx)
@@ -189,7 +189,7 @@ func TestAnEndedContextDoesNotKeepAReleaseFromTrying(t *testing.T) {
 	})
 }
 
-func TestG2AReleaseThatFailsIsTriedOnAndNothingIsRenewed(t *testing.T) {
+func TestG2AFailedReleaseIsRetriedAndNothingIsRenewed(t *testing.T) {
 	withFake(t, func(t *testing.T, f *fake, client *Client) {
 		hold := open(t, client)
 		f.misbehave(failing("Decrement", -1, errUnavailable))
@@ -255,7 +255,7 @@ func TestABlockReleasesHoweverItEnds(t *testing.T) {
 	})
 }
 
-func TestABlockThatEndsLateSaysSo(t *testing.T) {
+func TestABlockThatEndsLateReturnsAnError(t *testing.T) {
 	withFake(t, func(t *testing.T, f *fake, client *Client) {
 		mine := errors.New("mine")
 		for _, own := range []error{nil, mine} {
@@ -274,7 +274,7 @@ func TestABlockThatEndsLateSaysSo(t *testing.T) {
 	})
 }
 
-func TestABlockWhoseHoldIsRefusedDoesNotRun(t *testing.T) {
+func TestABlockDoesNotRunIfItsHoldIsRefused(t *testing.T) {
 	withFake(t, func(t *testing.T, f *fake, client *Client) {
 		f.misbehave(failing("Increment", -1, refuse(codes.ResourceExhausted, "TOO_MANY_ELICITATIONS")))
 		err := client.WithHold(ctx, "t", HoldOptions{}, func(context.Context) error { t.Error("it ran"); return nil })
@@ -284,7 +284,7 @@ func TestABlockWhoseHoldIsRefusedDoesNotRun(t *testing.T) {
 	})
 }
 
-func TestAfterCloseAHoldIsRenewedNoMore(t *testing.T) {
+func TestCloseEndsTheRenewalsOfAHold(t *testing.T) {
 	withFake(t, func(t *testing.T, f *fake, client *Client) {
 		hold := open(t, client)
 		check(t, client.Close())
@@ -306,7 +306,7 @@ func TestLeasesHaveNames(t *testing.T) {
 	}
 }
 
-func TestABestEffortHoldGoesOnWithoutACoordinatorAndLogsWhy(t *testing.T) {
+func TestABestEffortHoldContinuesWithoutACoordinatorAndLogsWhy(t *testing.T) {
 	withFake(t, func(t *testing.T, f *fake, _ *Client) {
 		var logged bytes.Buffer
 		logger := slog.New(slog.NewTextHandler(&logged, nil))
@@ -342,7 +342,7 @@ func TestABestEffortHoldGoesOnWithoutACoordinatorAndLogsWhy(t *testing.T) {
 	})
 }
 
-func TestABestEffortHoldIsNoExcuseForABadThreadOrAClosedClient(t *testing.T) {
+func TestABestEffortHoldStillRejectsABadThreadAndAClosedClient(t *testing.T) {
 	withFake(t, func(t *testing.T, f *fake, client *Client) {
 		opts := HoldOptions{BestEffort: true}
 		f.misbehave(failing("Increment", -1, invalidField("thread_id", "is wrong")))

@@ -8,26 +8,27 @@ import (
 	"pausewatch.dev/clients/go/internal/backoff"
 )
 
-// Lease is what is known of the lease of a [Hold].
+// Lease is the state of the lease of a [Hold], as far as it is known.
 type Lease int
 
 const (
 	// Held: the elicitation is open.
 	Held Lease = iota
-	// Overdue: no renewal got through for a whole TTL: the lease is over, or its server is down. Renewals are still
-	// tried; if one succeeds, the lease is Held again.
+	// Overdue: no renewal succeeded for a whole TTL: the lease has ended, or its server is down. Renewals continue; if
+	// one
+	// succeeds, the lease is Held again.
 	Overdue
 	// Expired: the lease ended; the elicitation is closed, and its thread runs unless another one is open.
 	Expired
-	// Released: the elicitation was closed by a decrement, of this hold or another's.
+	// Released: a decrement closed the elicitation, that of this hold or another one.
 	Released
-	// Unknown: the server does not know the elicitation: it lost its state, or has long forgotten it.
+	// Unknown: the server does not know the elicitation: it lost its state, or forgot it long ago.
 	Unknown
-	// NotOpen: a best-effort hold that could not be opened: nothing was paused.
+	// NotOpen: a best-effort hold could not be opened: nothing was paused.
 	NotOpen
 )
 
-// String is the name in small letters.
+// String returns the name in lower case.
 func (l Lease) String() string {
 	if l < Held || l > NotOpen {
 		return "invalid"
@@ -35,38 +36,40 @@ func (l Lease) String() string {
 	return [...]string{"held", "overdue", "expired", "released", "unknown", "not_open"}[l]
 }
 
-// The longest pause between two tries to renew, unless a sixth of the TTL is shorter: it may become twice as long at random,
-// and after an outage the lease must be renewed before the server, which gives it its full TTL again, ends it.
-const mostRenewRetry = 2 * time.Second
+// The maximum delay between two attempts to renew, unless TTL/6 is shorter. A random part may double it. After an
+// outage the
+// server gives the lease its full TTL again, and a renewal must succeed within that time.
+const maxRenewalRetryDelay = 2 * time.Second
 
-// leaseBoard shows what is known of a lease, and calls it overdue when its time has come.
-type leaseBoard struct {
+// leaseStatus is the state of a lease. It becomes overdue by itself when no renewal arrives in time.
+type leaseStatus struct {
 	mu    sync.Mutex
 	lease Lease
 	// Closed while the lease is not Held.
-	lost    chan struct{}
-	over    time.Time
-	overdue *time.Timer
+	lost         chan struct{}
+	overdueAt    time.Time
+	overdueTimer *time.Timer
 }
 
-// newLeaseBoard shows a lease that is held, for ttl from now: the server counted from some moment before its answer
-// came, so not later than this it is over.
-func newLeaseBoard(ttl time.Duration) *leaseBoard {
-	b := &leaseBoard{lost: make(chan struct{}), over: time.Now().Add(ttl)}
-	b.overdue = time.AfterFunc(ttl, b.look)
+// newLeaseStatus returns a lease that is held for ttl from now: the server's lease started before its response arrived,
+// so it
+// ends at this time at the latest.
+func newLeaseStatus(ttl time.Duration) *leaseStatus {
+	b := &leaseStatus{lost: make(chan struct{}), overdueAt: time.Now().Add(ttl)}
+	b.overdueTimer = time.AfterFunc(ttl, b.checkOverdue)
 	return b
 }
 
-func (b *leaseBoard) look() {
+func (b *leaseStatus) checkOverdue() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.lease == Held && !time.Now().Before(b.over) {
-		b.show(Overdue)
+	if b.lease == Held && !time.Now().Before(b.overdueAt) {
+		b.set(Overdue)
 	}
 }
 
-// show is called with the lock.
-func (b *leaseBoard) show(lease Lease) {
+// set is called with the lock held.
+func (b *leaseStatus) set(lease Lease) {
 	switch {
 	case b.lease == Held && lease != Held:
 		close(b.lost)
@@ -76,38 +79,39 @@ func (b *leaseBoard) show(lease Lease) {
 	b.lease = lease
 }
 
-// renewed: the lease is held for ttl from now.
-func (b *leaseBoard) renewed(ttl time.Duration) {
+// renewed notes that the lease is held for ttl from now.
+func (b *leaseStatus) renewed(ttl time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.lease > Overdue {
 		return
 	}
-	b.over = time.Now().Add(ttl)
-	b.overdue.Reset(ttl)
-	b.show(Held)
+	b.overdueAt = time.Now().Add(ttl)
+	b.overdueTimer.Reset(ttl)
+	b.set(Held)
 }
 
-// ended: the lease is over for ever.
-func (b *leaseBoard) ended(lease Lease) {
+// end notes the final state of the lease.
+func (b *leaseStatus) end(lease Lease) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.overdue.Stop()
+	b.overdueTimer.Stop()
 	if b.lease <= Overdue {
-		b.show(lease)
+		b.set(lease)
 	}
 }
 
-func (b *leaseBoard) read() (Lease, <-chan struct{}) {
+func (b *leaseStatus) read() (Lease, <-chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.lease, b.lost
 }
 
-// renewLease renews a lease until ctx ends or the server says that the elicitation is closed. sent is when the increment
-// was sent. A third of the TTL lies between two renewals, so two may fail before the lease ends.
-func renewLease(ctx context.Context, board *leaseBoard, ttl time.Duration, sent time.Time, renew func() error) {
-	pauses := backoff.Backoff{First: min(ttl/30, 100*time.Millisecond), Most: min(ttl/6, mostRenewRetry)}
+// renewLease renews a lease until ctx ends or the server reports that the elicitation is closed. sent is when the
+// increment was
+// sent. The interval between two renewals is TTL/3, so two may fail before the lease ends.
+func renewLease(ctx context.Context, status *leaseStatus, ttl time.Duration, sent time.Time, renew func() error) {
+	retryDelays := backoff.Backoff{First: min(ttl/30, 100*time.Millisecond), Max: min(ttl/6, maxRenewalRetryDelay)}
 	next := sent.Add(ttl / 3)
 	for {
 		select {
@@ -120,19 +124,19 @@ func renewLease(ctx context.Context, board *leaseBoard, ttl time.Duration, sent 
 		ending, closed := leaseAfter(err)
 		switch {
 		case err == nil:
-			board.renewed(ttl)
-			pauses.Reset()
+			status.renewed(ttl)
+			retryDelays.Reset()
 			next = sent.Add(ttl / 3)
 		case closed:
-			board.ended(ending)
+			status.end(ending)
 			return
 		default:
-			next = time.Now().Add(pauses.Next())
+			next = time.Now().Add(retryDelays.Next())
 		}
 	}
 }
 
-// leaseAfter says what became of a lease whose elicitation was refused as closed.
+// leaseAfter returns the final state of a lease if err reports that its elicitation is closed.
 func leaseAfter(err error) (ending Lease, closed bool) {
 	switch {
 	case is[*ElicitationExpiredError](err):

@@ -5,20 +5,21 @@ import (
 	"time"
 )
 
-// LinkState is how the timeouts of a client are linked to the coordinator.
+// LinkState is the state of the link between the timeouts of a client and the coordinator.
 type LinkState int
 
 const (
 	// LinkConnected: the state of every followed thread is known and up to date.
 	LinkConnected LinkState = iota
-	// LinkDisconnected: the state of at least one thread may be out of date; timeouts go on with the last known one.
+	// LinkDisconnected: the state of at least one thread may be out of date; timeouts continue with the last known one.
 	LinkDisconnected
-	// LinkGraceSpent: disconnected for longer than the disconnect grace. Paused threads count as running, and timeouts that run
-	// out end without a confirmation.
+	// LinkGraceSpent: disconnected for longer than the disconnect grace. Paused threads count as running, and timeouts
+	// that run
+	// out expire without a confirmation.
 	LinkGraceSpent
 )
 
-// String is the name in small letters.
+// String returns the name in lower case.
 func (s LinkState) String() string {
 	if s < LinkConnected || s > LinkGraceSpent {
 		return "invalid"
@@ -29,22 +30,25 @@ func (s LinkState) String() string {
 // Link is a change of the link between the timeouts of a client and the coordinator: see [WithLinkObserver].
 type Link struct {
 	State LinkState
-	// Since is when the connection was lost; if it was silent for 15 s before, when its last message came. Zero: connected.
+	// Since is when the connection was lost; if it was silent for 15 s before, when its last message arrived. Zero:
+	// connected.
 	Since time.Time
-	// Err is why. nil: connected.
+	// Err is the cause. nil: connected.
 	Err error
 }
 
-// linkReporter tells the program of the link of one follower, and logs it. The first loss counts: one grace is for all threads.
+// linkReporter reports the link of one follower to the program, and logs it. The first loss counts: all threads share
+// one
+// grace.
 type linkReporter struct {
 	client *Client
 
-	mu     sync.Mutex
-	last   Link
-	told   bool
-	closed bool
-	spent  *time.Timer
-	// What is still to be told, by the goroutine that runs while there is any.
+	mu       sync.Mutex
+	last     Link
+	reported bool
+	closed   bool
+	spent    *time.Timer
+	// Changes that are not delivered yet. One goroutine delivers them, and ends when the queue is empty.
 	queue []Link
 }
 
@@ -53,10 +57,10 @@ func newLinkReporter(c *Client) *linkReporter { return &linkReporter{client: c} 
 func (r *linkReporter) connected() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.closed || r.told && r.last.State == LinkConnected {
+	if r.closed || r.reported && r.last.State == LinkConnected {
 		return
 	}
-	if r.told {
+	if r.reported {
 		r.spent.Stop()
 		r.client.log().Info("pausewatch: connected to the coordinator again")
 	}
@@ -66,7 +70,7 @@ func (r *linkReporter) connected() {
 func (r *linkReporter) disconnected(err error, silentFor time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.closed || r.told && r.last.State != LinkConnected {
+	if r.closed || r.reported && r.last.State != LinkConnected {
 		return
 	}
 	r.client.log().Warn("pausewatch: the coordinator is not heard, timeouts go on with the last known states", "error", err)
@@ -86,7 +90,7 @@ func (r *linkReporter) graceSpent(lost Link) {
 	r.change(lost)
 }
 
-// close: nothing is told any more.
+// close ends all reports.
 func (r *linkReporter) close() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -96,18 +100,18 @@ func (r *linkReporter) close() {
 	}
 }
 
-// change is called with the lock.
+// change is called with the lock held.
 func (r *linkReporter) change(link Link) {
-	r.last, r.told = link, true
+	r.last, r.reported = link, true
 	if r.client.onLink == nil {
 		return
 	}
 	if r.queue = append(r.queue, link); len(r.queue) == 1 {
-		go r.tell()
+		go r.deliver()
 	}
 }
 
-func (r *linkReporter) tell() {
+func (r *linkReporter) deliver() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for len(r.queue) > 0 {

@@ -13,7 +13,7 @@ import (
 	"google.golang.org/grpc"
 )
 
-func TestAProgramIsToldOfTheLinkAndTheEndOfTheGrace(t *testing.T) {
+func TestTheObserverGetsTheLinkAndTheEndOfTheGrace(t *testing.T) {
 	withFake(t, func(t *testing.T, f *fake, _ *Client) {
 		var logged bytes.Buffer
 		var mu sync.Mutex

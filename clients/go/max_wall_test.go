@@ -37,7 +37,7 @@ func TestNoPauseExtendsTheLimitOnWallTime(t *testing.T) {
 	})
 }
 
-func TestNoQuestionExtendsTheLimitOnWallTime(t *testing.T) {
+func TestNoConfirmationExtendsTheLimitOnWallTime(t *testing.T) {
 	withFake(t, func(t *testing.T, f *fake, client *Client) {
 		s, err := client.StartStopwatch(10*time.Second, "t", WithMaxWall(12*time.Second))
 		check(t, err)
@@ -79,7 +79,7 @@ func expiresAfterWall(t *testing.T, s *Stopwatch, want time.Duration) {
 	}
 }
 
-func TestTheCauseOfATimeoutSaysWhichLimitItWas(t *testing.T) {
+func TestTheCauseOfATimeoutNamesItsLimit(t *testing.T) {
 	withFake(t, func(t *testing.T, f *fake, client *Client) {
 		f.pause("t")
 		ctx, cancel := client.WithPausableTimeout(ctx, 10*time.Second, "t", WithMaxWall(time.Minute))

@@ -7,24 +7,28 @@ import (
 	"time"
 )
 
-// WithPausableTimeout is [context.WithTimeout] with a clock that stands still while the thread is paused:
+// WithPausableTimeout is [context.WithTimeout] with a clock that stops while the thread is paused:
 //
 //	ctx, cancel := client.WithPausableTimeout(ctx, 10*time.Second, "thread-1")
 //	defer cancel()
 //	err := exec.CommandContext(ctx, "make", "test").Run()
 //
 // When d of unpaused time is used up, and the coordinator has confirmed that the thread runs, the context is done with
-// [context.DeadlineExceeded], as its Err and as its cause ([WithTimeoutCause]: with that). With [WithMaxWall] it is done then at the latest, with
-// [ErrMaxWall] as its cause. It is also done when parent is, or cancel is called, which must be called when the work is
-// done.
+// [context.DeadlineExceeded] as its Err and as its cause ([WithTimeoutCause] sets another cause). With [WithMaxWall] it
+// is
+// done at that limit at the latest, with [ErrMaxWall] as its cause. It is also done when parent is done or cancel is
+// called.
+// Call cancel when the work is done.
 //
-// Its Deadline is the parent's, or none: when the time will have run out is not known before it has, since a pause may
-// come at any moment. So what reads a deadline up front and passes it on, as gRPC does, passes none.
+// Deadline returns the parent's deadline, or none: the time of expiry is not known in advance, because a pause may
+// start at
+// any time. Code that reads the deadline in advance and passes it on, as gRPC does, therefore passes none.
 //
-// [StopwatchOf] gives its [Stopwatch], to read it, or to pause it too.
+// [StopwatchOf] returns its [Stopwatch], to read it, or to pause it separately.
 //
-// A thread id that no thread can have gives a context that is cancelled from the beginning, with [*InvalidFieldError] as
-// its cause; a closed client gives one with [ErrClosed].
+// An invalid thread id returns a context that is already cancelled, with [*InvalidFieldError] as its cause; a closed
+// client
+// returns one with [ErrClosed].
 func (c *Client) WithPausableTimeout(parent context.Context, d time.Duration, threadID string, opts ...TimeoutOption) (context.Context, context.CancelFunc) {
 	if parent.Err() != nil {
 		return context.WithCancel(parent)
@@ -50,8 +54,9 @@ func (c *Client) WithPausableTimeout(parent context.Context, d time.Duration, th
 	return p, func() { p.finish(context.Canceled, context.Canceled) }
 }
 
-// WithPausableTimeout is [Client.WithPausableTimeout] of the [DefaultClient]. If that cannot be made, the context is
-// cancelled from the beginning, with the reason as its cause.
+// WithPausableTimeout is [Client.WithPausableTimeout] of the [DefaultClient]. If that client cannot be created, the
+// context is
+// already cancelled, with the error as its cause.
 func WithPausableTimeout(parent context.Context, d time.Duration, threadID string, opts ...TimeoutOption) (context.Context, context.CancelFunc) {
 	client, err := DefaultClient()
 	if err != nil {
@@ -62,7 +67,7 @@ func WithPausableTimeout(parent context.Context, d time.Duration, threadID strin
 	return client.WithPausableTimeout(parent, d, threadID, opts...)
 }
 
-// StopwatchOf is the stopwatch of the innermost pausable timeout around ctx; nil if there is none.
+// StopwatchOf returns the stopwatch of the innermost pausable timeout around ctx; nil if there is none.
 func StopwatchOf(ctx context.Context) *Stopwatch {
 	stopwatch, _ := ctx.Value(stopwatchKey{}).(*Stopwatch)
 	return stopwatch
@@ -72,10 +77,12 @@ type stopwatchKey struct{}
 
 // pausable is a context that ends with its stopwatch.
 //
-// No context of the standard library can end with DeadlineExceeded at a time that is not known when it is made. This one
-// is done, and says why, by itself; the context inside has the values, and the cause for [context.Cause]. Their Done
-// channels differ, so that contexts made from this one ask this one for its error; they do that by AfterFunc, which
-// spares each of them a goroutine.
+// No context of the standard library can end with DeadlineExceeded at a time that is not known in advance. This one has
+// its
+// own Done channel and Err; the inner context has the values, and the cause for [context.Cause]. The two Done channels
+// differ, so that contexts derived from this one read the error of this one. They do so by AfterFunc, which saves each
+// of
+// them a goroutine.
 type pausable struct {
 	context.Context
 	end       context.CancelCauseFunc
@@ -103,12 +110,12 @@ func (p *pausable) Value(key any) any {
 	return p.Context.Value(key)
 }
 
-// AfterFunc is what the context package looks for in a context that is not its own.
+// AfterFunc is the method that the context package looks for in contexts of other packages.
 func (p *pausable) AfterFunc(f func()) (stop func() bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.err != nil {
-		// Not here: the caller may hold a lock that f needs.
+		// Not on this goroutine: the caller may hold a lock that f needs.
 		go f()
 		return func() bool { return false }
 	}
@@ -129,7 +136,7 @@ func (p *pausable) finish(err, cause error) {
 		return
 	}
 	p.err = err
-	// First the cause: whoever sees that it is done can ask for it.
+	// The cause is set first: a reader that sees the closed channel can read the cause.
 	p.end(cause)
 	close(p.done)
 	after := p.after

@@ -85,7 +85,7 @@ func TestAPausableTimeoutEndsWithItsParent(t *testing.T) {
 	})
 }
 
-func TestTheEndOfTheParentAfterwardsChangesNothing(t *testing.T) {
+func TestALaterEndOfTheParentChangesNothing(t *testing.T) {
 	withFake(t, func(t *testing.T, f *fake, client *Client) {
 		parent, cancelParent := context.WithCancelCause(ctx)
 		ctx, cancel := client.WithPausableTimeout(parent, 10*time.Second, "t")
@@ -182,7 +182,7 @@ func TestG7APausableTimeoutHasNoGoroutine(t *testing.T) {
 	})
 }
 
-func TestABadThreadGivesACancelledContextThatSaysWhy(t *testing.T) {
+func TestABadThreadReturnsACancelledContextWithTheCause(t *testing.T) {
 	withFake(t, func(t *testing.T, f *fake, client *Client) {
 		ctx, cancel := client.WithPausableTimeout(ctx, 10*time.Second, "")
 		defer cancel()
@@ -192,7 +192,7 @@ func TestABadThreadGivesACancelledContextThatSaysWhy(t *testing.T) {
 	})
 }
 
-func TestABadEnvironmentGivesACancelledContextThatSaysWhy(t *testing.T) {
+func TestABadEnvironmentReturnsACancelledContextWithTheCause(t *testing.T) {
 	clean(t)
 	t.Setenv("PAUSEWATCH_ADDRESS", "nowhere")
 	ctx, cancel := WithPausableTimeout(ctx, 10*time.Second, "t")
@@ -216,7 +216,7 @@ func TestACommandIsKilledWhenItsTimeIsUp(t *testing.T) {
 	}
 }
 
-func TestAPausableTimeoutHasTheCauseThatIsGiven(t *testing.T) {
+func TestAPausableTimeoutHasTheGivenCause(t *testing.T) {
 	withFake(t, func(t *testing.T, _ *fake, client *Client) {
 		for limit, want := range map[time.Duration]error{10 * time.Second: errMine, time.Hour: ErrMaxWall} {
 			ctx, cancel := client.WithPausableTimeout(ctx, limit, "t", WithTimeoutCause(errMine), WithMaxWall(time.Minute))

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// real is a coordinator as it is shipped: the program that PAUSEWATCH_PROGRAM names.
+// real is the real coordinator: the program that PAUSEWATCH_PROGRAM names.
 type real struct {
 	arguments []string
 	process   *exec.Cmd
@@ -64,7 +64,7 @@ func (r *real) client(t *testing.T) *Client {
 	return client
 }
 
-func TestRealCallsSayWhatTheServerSays(t *testing.T) {
+func TestRealCallsReturnTheServersState(t *testing.T) {
 	client := startReal(t, "127.0.0.1:0").client(t)
 	opened, err := client.IncrementElicitation(ctx, "t", IncrementOptions{Reason: "Push?", Holder: "tool", TTL: time.Minute})
 	check(t, err)
@@ -112,8 +112,8 @@ func TestRealRefusalsHaveTypes(t *testing.T) {
 	}
 }
 
-// What this package refuses itself, it refuses as the server would.
-func TestRealRefusalsReadAsThoseMadeHere(t *testing.T) {
+// Errors of this package have the wording of the server's.
+func TestRealRefusalsHaveTheWordingOfLocalErrors(t *testing.T) {
 	client := startReal(t, "127.0.0.1:0").client(t)
 	for _, id := range []string{"", strings.Repeat("x", 257), "a\x07b", "a\u0085b"} {
 		var here, there *InvalidFieldError

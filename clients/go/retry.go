@@ -14,24 +14,27 @@ import (
 )
 
 const (
-	firstRetry = 25 * time.Millisecond
-	mostRetry  = time.Second
-	// How long a connection is waited for that could not be made before.
+	firstRetryDelay = 25 * time.Millisecond
+	maxRetryDelay   = time.Second
+	// The maximum wait for a connection that could not be established before.
 	reconnectTime = 250 * time.Millisecond
-	// The grain of timers.
+	// The resolution of timers.
 	tick = 2 * time.Millisecond
 )
 
-// call makes one unary call, and makes it again while nobody answers, or there are too many calls in this second.
+// call makes one unary call, and retries it while no coordinator answers, or the limit of calls per second is exceeded.
 //
-//  1. The client's call timeout covers everything: connecting, every attempt, every pause between them. So does the
+//  1. The client's call timeout covers everything: connecting, all attempts and the delays between them. So does the
 //     caller's context.
-//  2. UNAVAILABLE is tried again: the coordinator refused nothing, and the request id in the request makes the
-//     repetition count once. So is the limit of calls a second, when the coordinator says; that changed nothing.
-//     Nothing else is.
-//  3. With several addresses, an attempt that finds nobody, or gets no answer in time, goes on at the next one at once; the
-//     pause comes after a full lap, which is one attempt. STORE_UNAVAILABLE and limits stay: another replica has the same
-//     store.
+//  2. UNAVAILABLE is retried: the coordinator refused nothing, and the request id makes the repeated call count once.
+//     The
+//     limit of calls per second is retried after the delay that the coordinator sends; such a call changed nothing.
+//     STORE_UNAVAILABLE is retried like UNAVAILABLE. No other error is retried.
+//  3. With several addresses, an attempt that fails to connect, or gets no answer in time, continues at once at the
+//     next
+//     address; the retry delay comes after a full lap, which counts as one attempt. After STORE_UNAVAILABLE or a limit
+//     the
+//     client stays: the other replicas have the same store.
 func call[Q, A any](
 	ctx context.Context,
 	c *Client,
@@ -44,22 +47,22 @@ func call[Q, A any](
 	if c.retries == 0 {
 		c.reconnect(ctx)
 	}
-	pauses := backoff.Backoff{First: firstRetry, Most: mostRetry}
+	retryDelays := backoff.Backoff{First: firstRetryDelay, Max: maxRetryDelay}
 	var last *UnavailableError
 	unanswered := 0
 	for retries := 0; ; {
-		at := c.route.now()
+		at := c.route.current()
 		answer, failed := attempt(ctx, c, at, send, request)
 		if failed == nil {
 			return answer, nil
 		}
 		err := c.typed(ctx, failed, began)
 		if is[*DeadlineExceededError](err) && last != nil && caller.Err() == nil {
-			// It waited for a connection: that there was none is what the caller must know.
+			// It was waiting for a connection: the caller must learn that there was none.
 			return answer, unavailable("%v; %v", last, err)
 		}
-		wait, tooOften := callLessOften(err)
-		if !tooOften && !is[*UnavailableError](err) && !is[*StoreUnavailableError](err) {
+		wait, rateLimited := rateLimitDelay(err)
+		if !rateLimited && !is[*UnavailableError](err) && !is[*StoreUnavailableError](err) {
 			return answer, err
 		}
 		errors.As(err, &last)
@@ -72,29 +75,31 @@ func call[Q, A any](
 			return answer, err
 		}
 		retries++
-		// The next attempt finds a connection if there can be one: the pauses of this call are pause enough.
+		// Connect again at once in the next attempt: the delay of this call is delay enough.
 		at.connection.ResetConnectBackoff()
-		pause := pauses.Next()
-		// Compared without a sum: a server may say any time, and a sum may be more than there is.
-		if deadline, ok := ctx.Deadline(); ok && time.Until(deadline)-pause <= wait {
-			// Waiting past the deadline would only hide the reason behind DEADLINE_EXCEEDED.
+		delay := retryDelays.Next()
+		// Compared without an addition: a server may send any delay, and the sum may overflow.
+		if deadline, ok := ctx.Deadline(); ok && time.Until(deadline)-delay <= wait {
+			// A wait past the deadline would only replace the reason by DEADLINE_EXCEEDED.
 			return answer, err
 		}
 		select {
-		case <-time.After(wait + pause):
+		case <-time.After(wait + delay):
 		case <-ctx.Done():
-			return answer, ended(ctx.Err(), time.Since(began))
+			return answer, callEnded(ctx.Err(), time.Since(began))
 		case <-c.life.Done():
-			return answer, ended(ErrClosed, 0)
+			return answer, callEnded(ErrClosed, 0)
 		}
 	}
 }
 
-// reconnect has a connection that could not be made before made anew, and waits for it a moment. Until the next attempt
-// to connect, gRPC answers every call with the failure of the one before; a call that is not made again would never learn
-// that the coordinator is back.
+// reconnect retries a connection that could not be established before, and waits a moment for it. Until the next
+// connection
+// attempt, gRPC fails every call with the previous failure; a call without retries would never learn that the
+// coordinator
+// is up again.
 func (c *Client) reconnect(ctx context.Context) {
-	connection := c.route.now().connection
+	connection := c.route.current().connection
 	if connection.GetState() != connectivity.TransientFailure {
 		return
 	}
@@ -104,8 +109,9 @@ func (c *Client) reconnect(ctx context.Context) {
 	connection.WaitForStateChange(ctx, connectivity.TransientFailure)
 }
 
-// attempt sends the request once, with the token of now, to where the client is. With several addresses an answer has its
-// time: half of a short patience, so that another replica has the other half.
+// attempt sends the request once, with the current token, to the current address. With several addresses the answer has
+// a
+// timeout: at most half of the call timeout, so that another replica gets the other half.
 func attempt[Q, A any](
 	ctx context.Context,
 	c *Client,
@@ -114,7 +120,7 @@ func attempt[Q, A any](
 	request Q,
 ) (answer A, err error) {
 	if c.tokens != nil {
-		// Before there is a connection: a token that is missing is told also where nobody listens.
+		// Before a connection is needed: a missing token is reported even if no coordinator listens.
 		token, err := c.tokens.checked(ctx)
 		if err != nil {
 			return answer, err
@@ -122,15 +128,15 @@ func attempt[Q, A any](
 		ctx = context.WithValue(ctx, tokenKey{}, token)
 	}
 	ctx = context.WithValue(ctx, connectionKey{}, at.connection)
-	if !c.route.several() {
+	if !c.route.hasSeveral() {
 		return send(ctx, request)
 	}
-	limit := min(noAnswer, c.callTimeout/2)
+	limit := min(answerTimeout, c.callTimeout/2)
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	end, _ := limited.Deadline()
 	answer, err = send(limited, request)
-	// The server ends the call at its deadline too, and may be a little early to this clock.
+	// The server ends the call at its deadline too, possibly a little early by this clock.
 	if code := status.Code(err); (code == codes.DeadlineExceeded || code == codes.Canceled) && ctx.Err() == nil && time.Until(end) <= tick {
 		if whole, ok := ctx.Deadline(); !ok || whole.After(end) {
 			err = status.Errorf(codes.Unavailable, "no answer within %v", limit)
@@ -139,20 +145,21 @@ func attempt[Q, A any](
 	return answer, err
 }
 
-// typed gives the error of a call, or of a stream, its type.
+// typed converts the error of a call or a stream into its type.
 func (c *Client) typed(ctx context.Context, failed error, began time.Time) error {
 	if c.life.Err() != nil {
-		return ended(ErrClosed, 0)
+		return callEnded(ErrClosed, 0)
 	}
 	if err := ctx.Err(); err != nil {
-		return ended(err, time.Since(began))
+		return callEnded(err, time.Since(began))
 	}
 	sent := status.Convert(failed)
 	if sent.Code() == codes.Canceled {
-		// Nobody here cancelled it. A server ends a call at its deadline, and may be a little early to this clock;
+		// It was not cancelled on this side. A server ends a call at its deadline, possibly a little early by this
+		// clock;
 		// otherwise something on the way reset the call.
 		if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= tick {
-			return ended(context.DeadlineExceeded, time.Since(began))
+			return callEnded(context.DeadlineExceeded, time.Since(began))
 		}
 		return unavailable("connection lost: %s", sent.Message())
 	}

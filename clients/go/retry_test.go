@@ -26,14 +26,14 @@ func check(t testing.TB, err error) {
 	}
 }
 
-// took is how long f took by the test's clock.
+// took returns how long f took by the test's clock.
 func took(f func()) time.Duration {
 	began := time.Now()
 	f()
 	return time.Since(began)
 }
 
-// failing is a misbehaviour: the method fails so often, from now on.
+// failing makes a method fail that many times from now on.
 func failing(method string, times int, err error) func(string, any) error {
 	return func(called string, _ any) error {
 		if called != method || times == 0 {
@@ -44,7 +44,7 @@ func failing(method string, times int, err error) func(string, any) error {
 	}
 }
 
-func TestG4UnavailableIsTriedAgainWithTheSameRequestID(t *testing.T) {
+func TestG4UnavailableIsRetriedWithTheSameRequestID(t *testing.T) {
 	withFake(t, func(t *testing.T, f *fake, client *Client) {
 		f.misbehave(failing("Increment", 2, status.Error(codes.Unavailable, "draining")))
 		f.lose(1)
@@ -66,7 +66,7 @@ func TestG4UnavailableIsTriedAgainWithTheSameRequestID(t *testing.T) {
 	})
 }
 
-func TestAStoreThatCannotWriteIsTriedAgain(t *testing.T) {
+func TestStoreUnavailableIsRetried(t *testing.T) {
 	withFake(t, func(t *testing.T, f *fake, client *Client) {
 		f.misbehave(failing("Increment", 1, refuse(codes.Unavailable, "STORE_UNAVAILABLE")))
 		_, err := client.IncrementElicitation(ctx, "t", IncrementOptions{TTL: time.Minute})
@@ -79,16 +79,16 @@ func TestAStoreThatCannotWriteIsTriedAgain(t *testing.T) {
 }
 
 func TestEachCallHasARequestIDOfItsOwn(t *testing.T) {
-	first, second := nameCall(""), nameCall("")
+	first, second := requestIDOrRandom(""), requestIDOrRandom("")
 	if first == second || len(first) != 36 {
 		t.Errorf("%q and %q", first, second)
 	}
-	if kept := nameCall("mine"); kept != "mine" {
+	if kept := requestIDOrRandom("mine"); kept != "mine" {
 		t.Errorf("a name that was given became %q", kept)
 	}
 }
 
-func TestRefusalsAreNotTriedAgain(t *testing.T) {
+func TestRefusalsAreNotRetried(t *testing.T) {
 	withFake(t, func(t *testing.T, f *fake, client *Client) {
 		id := "never-was"
 		_, err := client.DecrementElicitation(ctx, "t", DecrementOptions{ElicitationID: &id})
@@ -98,8 +98,8 @@ func TestRefusalsAreNotTriedAgain(t *testing.T) {
 	})
 }
 
-func TestAWaitThatWouldPassTheDeadlineIsNotBegun(t *testing.T) {
-	// The last is as much as a time.Duration holds: with a pause beside it, it would be none.
+func TestARetryDelayPastTheDeadlineIsNotStarted(t *testing.T) {
+	// The last is the maximum of time.Duration: with a retry delay added, it would overflow.
 	for _, given := range []time.Duration{5 * time.Second, time.Hour, math.MaxInt64} {
 		withFake(t, func(t *testing.T, f *fake, client *Client) {
 			f.misbehave(failing("Get", -1, exceeds("calls-per-second", given)))
@@ -112,7 +112,7 @@ func TestAWaitThatWouldPassTheDeadlineIsNotBegun(t *testing.T) {
 	}
 }
 
-func TestWhoGoesOnCallingTooOftenIsToldSoWithinTheDeadline(t *testing.T) {
+func TestALastingRateLimitIsReportedWithinTheDeadline(t *testing.T) {
 	withFake(t, func(t *testing.T, f *fake, client *Client) {
 		f.misbehave(failing("Get", -1, exceeds("calls-per-second", time.Second)))
 		var err error
@@ -123,7 +123,7 @@ func TestWhoGoesOnCallingTooOftenIsToldSoWithinTheDeadline(t *testing.T) {
 	})
 }
 
-func TestALimitThatIsMetUntilSomethingClosesIsNotTriedAgain(t *testing.T) {
+func TestALimitThatLastsIsNotRetried(t *testing.T) {
 	withFake(t, func(t *testing.T, f *fake, client *Client) {
 		f.misbehave(failing("Increment", -1, exceeds("open-elicitations-per-caller", time.Second)))
 		var err error
@@ -135,7 +135,7 @@ func TestALimitThatIsMetUntilSomethingClosesIsNotTriedAgain(t *testing.T) {
 	})
 }
 
-func TestACallThatNobodyAnswersEndsInTime(t *testing.T) {
+func TestAnUnansweredCallEndsInTime(t *testing.T) {
 	withFake(t, func(t *testing.T, f *fake, client *Client) {
 		f.misbehave(func(string, any) error { time.Sleep(time.Minute); return nil })
 		for limit, client := range map[time.Duration]*Client{
@@ -152,7 +152,7 @@ func TestACallThatNobodyAnswersEndsInTime(t *testing.T) {
 	})
 }
 
-func TestWithNobodyThereACallTriesForItsTimeAndSaysWhy(t *testing.T) {
+func TestWithoutAServerACallRetriesUntilItsDeadline(t *testing.T) {
 	withFake(t, func(t *testing.T, f *fake, client *Client) {
 		f.stop()
 		defer f.start()
@@ -183,7 +183,7 @@ func TestACallEndsWithItsContext(t *testing.T) {
 	})
 }
 
-func TestACallThatIsResetOnItsWayIsTriedAgain(t *testing.T) {
+func TestAResetCallIsRetried(t *testing.T) {
 	withFake(t, func(t *testing.T, f *fake, client *Client) {
 		// What gRPC makes of a stream that something between here and the server reset.
 		f.misbehave(failing("Get", 1, status.Error(codes.Canceled, "stream terminated by RST_STREAM")))
@@ -192,7 +192,7 @@ func TestACallThatIsResetOnItsWayIsTriedAgain(t *testing.T) {
 	})
 }
 
-func TestAServerThatIsBackIsFoundSoon(t *testing.T) {
+func TestARestartedServerIsFoundSoon(t *testing.T) {
 	withFake(t, func(t *testing.T, f *fake, client *Client) {
 		_, err := client.GetPauseState(ctx, "t")
 		check(t, err)
@@ -209,7 +209,7 @@ func TestAServerThatIsBackIsFoundSoon(t *testing.T) {
 	})
 }
 
-func TestACallWithLittleTimeFindsAServerThatIsBack(t *testing.T) {
+func TestAShortCallFindsARestartedServer(t *testing.T) {
 	withFake(t, func(t *testing.T, f *fake, client *Client) {
 		hasty := client.WithCallTimeout(200 * time.Millisecond)
 		for range 10 {
@@ -243,7 +243,7 @@ func TestEverythingEndsWithClose(t *testing.T) {
 	})
 }
 
-func TestACallThatWaitsToTryAgainEndsWithClose(t *testing.T) {
+func TestCloseEndsARetryDelay(t *testing.T) {
 	withFake(t, func(t *testing.T, f *fake, client *Client) {
 		f.misbehave(failing("Get", -1, errUnavailable))
 		time.AfterFunc(10*time.Second, func() { _ = client.Close() })

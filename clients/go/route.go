@@ -11,41 +11,41 @@ import (
 )
 
 const (
-	// How long a replica may take to answer before the next one is asked: longer than a takeover.
-	noAnswer = 1500 * time.Millisecond
+	// How long a replica may take to answer before the next one is tried: longer than a takeover.
+	answerTimeout = 1500 * time.Millisecond
 	// The longest random delay before a stream follows its client to another address.
-	mostMoveDelay = 500 * time.Millisecond
-	// Nothing uses the connection to a replica any longer that was left so long ago.
-	leftBehind = noAnswer + mostMoveDelay
+	maxMoveDelay = 500 * time.Millisecond
+	// The delay before the connection to a previous replica is closed: by then nothing uses it any more.
+	closeDelay = answerTimeout + maxMoveDelay
 )
 
-// route is which replica a client uses, and the connection to it.
+// route is the replica that a client uses, and the connection to it.
 //
-//  1. There is one connection at a time, for everything that a client does: what moves, moves everything.
+//  1. There is one connection at a time, for everything that a client does: a move affects all of it.
 //  2. Several callers that fail at one replica move once: a move names the position that it leaves.
-//  3. With one address nothing ever moves.
+//  3. With one address the route never moves.
 type route struct {
-	// In random order; one for a connection of the program's own.
+	// In random order; a single entry for a connection that the program supplied.
 	addresses []string
 	dial      func(address string) (*grpc.ClientConn, error)
 
 	mu     sync.Mutex
 	at     position
 	closed bool
-	// Connections that were left, until they are closed.
-	behind []*grpc.ClientConn
+	// Connections to previous replicas, until they are closed.
+	oldConnections []*grpc.ClientConn
 }
 
-// position is where a client is.
+// position is the replica that a client uses now.
 type position struct {
-	// How often it has moved.
+	// The number of moves so far.
 	moves      int
 	connection *grpc.ClientConn
 	// Closed by the next move.
-	left chan struct{}
+	moved chan struct{}
 }
 
-// newRoute checks every address.
+// newRoute validates every address.
 func newRoute(addresses []string, dial func(string) (*grpc.ClientConn, error)) (*route, error) {
 	rand.Shuffle(len(addresses), func(i, j int) { addresses[i], addresses[j] = addresses[j], addresses[i] })
 	r := &route{addresses: addresses, dial: dial}
@@ -58,22 +58,24 @@ func newRoute(addresses []string, dial func(string) (*grpc.ClientConn, error)) (
 			_ = connection.Close()
 			continue
 		}
-		r.at = position{connection: connection, left: make(chan struct{})}
+		r.at = position{connection: connection, moved: make(chan struct{})}
 	}
 	return r, nil
 }
 
-func (r *route) several() bool { return len(r.addresses) > 1 }
+func (r *route) hasSeveral() bool { return len(r.addresses) > 1 }
 
-func (r *route) now() position {
+func (r *route) current() position {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.at
 }
 
-// moveOn goes to the next address, unless that was done since the client had moved so often. False: there is no other.
+// moveOn moves to the next address, unless the client has moved since position moves. It returns false if there is no
+// other
+// address.
 func (r *route) moveOn(moves int) bool {
-	if !r.several() {
+	if !r.hasSeveral() {
 		return false
 	}
 	r.mu.Lock()
@@ -81,28 +83,28 @@ func (r *route) moveOn(moves int) bool {
 	if r.at.moves != moves || r.closed {
 		return true
 	}
-	// It has been dialled before.
+	// Does not fail: newRoute has dialled it before.
 	connection, err := r.dial(r.addresses[(moves+1)%len(r.addresses)])
 	if err != nil {
 		return true
 	}
 	old := r.at
-	r.at = position{moves: moves + 1, connection: connection, left: make(chan struct{})}
-	close(old.left)
-	r.behind = append(r.behind, old.connection)
-	time.AfterFunc(leftBehind, func() { r.forget(old.connection) })
+	r.at = position{moves: moves + 1, connection: connection, moved: make(chan struct{})}
+	close(old.moved)
+	r.oldConnections = append(r.oldConnections, old.connection)
+	time.AfterFunc(closeDelay, func() { r.forget(old.connection) })
 	return true
 }
 
-// forget closes a connection that was left.
+// forget closes the connection to a previous replica.
 func (r *route) forget(connection *grpc.ClientConn) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.behind = slices.DeleteFunc(r.behind, func(each *grpc.ClientConn) bool { return each == connection })
+	r.oldConnections = slices.DeleteFunc(r.oldConnections, func(each *grpc.ClientConn) bool { return each == connection })
 	_ = connection.Close()
 }
 
-// separate is another connection to the address of a position.
+// separate returns a new connection to the address of a position.
 func (r *route) separate(at position) (*grpc.ClientConn, error) {
 	return r.dial(r.addresses[at.moves%len(r.addresses)])
 }
@@ -111,7 +113,7 @@ func (r *route) close() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.closed = true
-	for _, connection := range r.behind {
+	for _, connection := range r.oldConnections {
 		_ = connection.Close()
 	}
 	return r.at.connection.Close()
@@ -119,10 +121,10 @@ func (r *route) close() error {
 
 type connectionKey struct{}
 
-// routed is the connection of a call's position, as the stubs use it.
+// routed sends each call over the connection of its position; the generated stubs use it.
 type routed struct {
 	route *route
-	// A connection as it is to be used.
+	// Adds credentials to a connection, if it needs them.
 	over func(*grpc.ClientConn) grpc.ClientConnInterface
 }
 
@@ -130,7 +132,7 @@ func (r routed) of(ctx context.Context) grpc.ClientConnInterface {
 	if connection, ok := ctx.Value(connectionKey{}).(*grpc.ClientConn); ok {
 		return r.over(connection)
 	}
-	return r.over(r.route.now().connection)
+	return r.over(r.route.current().connection)
 }
 
 func (r routed) Invoke(ctx context.Context, method string, request, answer any, opts ...grpc.CallOption) error {

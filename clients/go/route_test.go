@@ -9,7 +9,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 )
 
-func TestThoseWhoFailAtOneReplicaMoveOnce(t *testing.T) {
+func TestCallersThatFailAtOneReplicaMoveOnce(t *testing.T) {
 	var dialled []string
 	dial := func(address string) (*grpc.ClientConn, error) {
 		dialled = append(dialled, address)
@@ -20,16 +20,16 @@ func TestThoseWhoFailAtOneReplicaMoveOnce(t *testing.T) {
 	defer r.close()
 	order := slices.Clone(r.addresses)
 	dialled = nil
-	left := r.now().left
+	moved := r.current().moved
 	for _, moves := range []int{0, 0, 1} {
 		if !r.moveOn(moves) {
 			t.Error("there are others")
 		}
 	}
-	if now := r.now(); now.moves != 2 || !slices.Equal(dialled, order[1:]) {
+	if now := r.current(); now.moves != 2 || !slices.Equal(dialled, order[1:]) {
 		t.Errorf("%d moves, to %v of %v", now.moves, dialled, order)
 	}
-	<-left
+	<-moved
 	alone, err := newRoute([]string{"a:1"}, dial)
 	check(t, err)
 	defer alone.close()
@@ -38,7 +38,7 @@ func TestThoseWhoFailAtOneReplicaMoveOnce(t *testing.T) {
 	}
 }
 
-func TestTwoAndAHalfIntervalsOfTheServerAreTooLong(t *testing.T) {
+func TestASilenceOfTwoAndAHalfIntervalsEndsTheStream(t *testing.T) {
 	withFake(t, func(t *testing.T, f *fake, client *Client) {
 		f.beat(time.Second)
 		events := watchOne(t, client, "t")

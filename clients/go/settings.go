@@ -14,31 +14,33 @@ import (
 	"github.com/pelletier/go-toml/v2"
 )
 
-// settings are what stays the same from call to call. Each is found by itself: an [Option] goes before the environment,
-// which goes before the config file; what is empty is not given.
+// settings are the values that all calls share. Each is resolved separately: an [Option] overrides the environment,
+// which
+// overrides the config file; an empty value counts as not set.
 //
-//  1. A config file that was named must be there; the one in its usual place may be missing.
-//  2. A key that is unknown is refused, with its name and line: a typing error must not quietly mean the default.
-//  3. The token is in no error.
-//  4. What is for TLS stays there: an address in plain text that goes over settings for TLS (an https address, or files) has
-//     nothing of theirs but the thread. They are another coordinator's.
+//  1. A config file that was named must exist; the one at the default path need not.
+//  2. An unknown key is an error with its name and line: a typing error must not silently select the default.
+//  3. No error contains the token.
+//  4. Secure settings stay with their address: a plaintext address that overrides settings for TLS (an https address,
+//     or
+//     files) inherits only the thread from them, because they belong to another coordinator.
 type settings struct {
 	Address  string `toml:"address"`
 	ThreadID string `toml:"thread_id"`
 	Token    string `toml:"token"`
-	// A file with the token. Only one of the three ways to name a token is set.
+	// A file with the token. At most one of the three ways to set a token is used.
 	TokenFile string      `toml:"-"`
 	Tokens    tokenSource `toml:"-"`
 	TLSCA     string      `toml:"tls_ca"`
 	TLSCert   string      `toml:"tls_cert"`
 	TLSKey    string      `toml:"tls_key"`
-	// Instead of the files.
+	// Used instead of the files.
 	TLS *tls.Config `toml:"-"`
 }
 
 const settingsKeys = "address, thread_id, token, tls_ca, tls_cert or tls_key"
 
-// findSettings completes what was given by options.
+// findSettings completes the settings that options gave.
 func findSettings(given settings, configFile string) (settings, error) {
 	file, err := loadSettings(configFile)
 	if err != nil {
@@ -47,7 +49,9 @@ func findSettings(given settings, configFile string) (settings, error) {
 	return given.or(environment()).or(file).or(settings{Address: DefaultAddress}), nil
 }
 
-// environment: without its own variable, the thread is that of the agent that started this program.
+// environment reads the settings from variables. Without PAUSEWATCH_THREAD_ID, the thread is that of the agent that
+// started
+// this program.
 func environment() settings {
 	return settings{
 		Address:   os.Getenv("PAUSEWATCH_ADDRESS"),
@@ -60,7 +64,7 @@ func environment() settings {
 	}
 }
 
-// or takes from other what is not given in s.
+// or completes s with the settings of other.
 func (s settings) or(other settings) settings {
 	if s.Address != "" && !s.isEncrypted() && other.isForTLS() {
 		other = settings{ThreadID: other.ThreadID}
@@ -96,7 +100,7 @@ func (s settings) or(other settings) settings {
 
 func (s settings) hasToken() bool { return s.Token != "" || s.TokenFile != "" || s.Tokens != nil }
 
-// tokens is where the token comes from; nil: there is none. renewed: it may be another one later.
+// tokens returns the source of the token; nil: there is none. renewed: the token may change later.
 func (s settings) tokens() (source tokenSource, renewed bool, err error) {
 	switch {
 	case s.Token != "" && (s.TokenFile != "" || s.Tokens != nil) || s.TokenFile != "" && s.Tokens != nil:
@@ -117,7 +121,7 @@ func (s settings) isForTLS() bool {
 	return s.isEncrypted() || s.TLSCA != "" || s.TLSCert != "" || s.TLSKey != ""
 }
 
-// loadSettings reads the named file, else that of PAUSEWATCH_CONFIG, else the one in its usual place.
+// loadSettings reads the named file, else that of PAUSEWATCH_CONFIG, else the one at the default path.
 func loadSettings(named string) (settings, error) {
 	path := named
 	if path == "" {
@@ -125,7 +129,7 @@ func loadSettings(named string) (settings, error) {
 	}
 	mustExist := path != ""
 	if path == "" {
-		path = usualPlace()
+		path = defaultConfigPath()
 	}
 	if path == "" {
 		return settings{}, nil
@@ -144,8 +148,8 @@ func loadSettings(named string) (settings, error) {
 	return file, nil
 }
 
-func usualPlace() string {
-	// The XDG base directory specification: a relative path is to be ignored.
+func defaultConfigPath() string {
+	// The XDG base directory specification says to ignore a relative path.
 	if config := os.Getenv("XDG_CONFIG_HOME"); filepath.IsAbs(config) {
 		return filepath.Join(config, "pausewatch", "config.toml")
 	}
@@ -158,7 +162,7 @@ func usualPlace() string {
 func parseSettings(text []byte) (settings, error) {
 	var document struct {
 		settings
-		// The server's part of the file, which is not ours to judge.
+		// The server's part of the file, which clients ignore.
 		Serve any `toml:"serve"`
 	}
 	err := toml.NewDecoder(bytes.NewReader(text)).DisallowUnknownFields().Decode(&document)

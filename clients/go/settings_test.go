@@ -33,7 +33,7 @@ func write(t *testing.T, path, text string) string {
 	return path
 }
 
-func TestWhatIsWrongInAConfigFileIsNamedWithItsLine(t *testing.T) {
+func TestAnErrorInAConfigFileHasItsLine(t *testing.T) {
 	for text, why := range map[string]string{
 		"thread_id = \"t\"\nadress = \"h:1\"\n": `line 2: unknown key "adress", expected address, thread_id, token`,
 		"token = \"secret\"\n[tls]\nca = 7\n":   "line 2: unknown key \"tls\"",

@@ -6,10 +6,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// slept is how long the machine has slept (suspend, hibernation) since it started: the difference between the clock
-// that counts sleep and the one that does not, which is Go's monotonic clock.
+// slept returns how long the machine has slept (suspend, hibernation) since it started: the difference between the
+// clock
+// that includes sleep and the one that does not, which is Go's monotonic clock.
 func slept() time.Duration {
-	// Read in this order, an interruption between the two makes the difference too small, never too large.
+	// In this order, an interruption between the two reads makes the difference too small, never too large.
 	withSleep := read(unix.CLOCK_BOOTTIME)
 	return max(0, withSleep-read(unix.CLOCK_MONOTONIC))
 }

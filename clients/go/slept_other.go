@@ -4,5 +4,5 @@ package pausewatch
 
 import "time"
 
-// slept is not known here: a pause that spans a sleep is credited whole, up to the time that was charged.
+// slept is unknown here: a pause that includes a sleep is credited in full, up to the time that was charged.
 func slept() time.Duration { return 0 }

@@ -7,37 +7,42 @@ import (
 	"pausewatch.dev/clients/go/internal/charge"
 )
 
-// PauseState is the state of one thread, at the moment of sending.
+// PauseState is the state of one thread when it was sent.
 type PauseState struct {
 	ThreadID string
-	// Count of open elicitations: 0 to 1,000.
+	// Count is the number of open elicitations: 0 to 1,000.
 	Count uint32
 	// Paused: Count is above 0.
 	Paused bool
-	// Revision rises with every change of the thread and never falls within one StoreEpoch, across restarts of the server too.
+	// Revision increases with every change of the thread and never decreases within one StoreEpoch, also across
+	// restarts of the
+	// server.
 	Revision uint64
-	// PausedTotal is all time that the thread has been paused, the open pause included. Between two states it grows by
-	// exactly the time that was paused in between.
+	// PausedTotal is the total time that the thread has been paused, the open pause included. Between two states it
+	// grows by
+	// exactly the paused time between them.
 	PausedTotal time.Duration
 	// PausedFor is how long the open pause has lasted, by the server's clock; 0 unless Paused.
 	PausedFor time.Duration
-	// PauseStartTime is when the open pause began, by the server's wall clock: for people. Zero unless Paused.
+	// PauseStartTime is the start of the open pause, by the server's wall clock, for display. Zero unless Paused.
 	PauseStartTime time.Time
-	// Elicitations that are open, oldest first. A watch has them if it asked for them.
+	// Elicitations are the open ones, oldest first. A watch fills them if [WatchOptions] requests it.
 	Elicitations []Elicitation
-	// StoreEpoch identifies the history of the server's store: Revision and PausedTotal can be compared only within one epoch.
-	// A restored or new store and a restarted memory store have another. 0: the server is older than this field.
+	// StoreEpoch identifies the history of the server's store: Revision and PausedTotal can be compared only within one
+	// epoch. A
+	// restored or new store and a restarted memory store have another epoch. 0: the server does not know this field
+	// yet.
 	StoreEpoch uint64
 }
 
 // Elicitation is one open question to a person.
 type Elicitation struct {
-	// ID is given by the server, and unique among all threads.
+	// ID is assigned by the server, and unique across all threads.
 	ID       string
 	ThreadID string
-	// Reason is what the person is asked.
+	// Reason is the question to the person.
 	Reason string
-	// Holder is who asks.
+	// Holder names the program that asks.
 	Holder string
 	// CreateTime is when it was opened, by the server's wall clock.
 	CreateTime time.Time
@@ -45,14 +50,16 @@ type Elicitation struct {
 	ExpireTime time.Time
 }
 
-// version is the revision of a state, and the epoch in which it counts.
+// version is the revision of a state, and the epoch in which it is comparable.
 type version charge.Version
 
 func (s PauseState) version() version { return version{Epoch: s.StoreEpoch, Revision: s.Revision} }
 
-// isNoNews: what was told is as new. Another epoch is news: the server lost what it told before.
-func (v version) isNoNews(told version) bool {
-	return v.Epoch == told.Epoch && v.Revision <= told.Revision
+// isNotNewerThan reports whether v need not be reported again. Another epoch is always newer: the server lost the state
+// that it
+// reported before.
+func (v version) isNotNewerThan(lastReported version) bool {
+	return v.Epoch == lastReported.Epoch && v.Revision <= lastReported.Revision
 }
 
 func stateFromWire(wire *pausewatchv1.PauseState) PauseState {

@@ -8,22 +8,28 @@ import (
 	"pausewatch.dev/clients/go/internal/charge"
 )
 
-// However short the grace is, a question to the coordinator gets this much time.
-const shortestAsk = 250 * time.Millisecond
+// The minimum time for a confirmation, even if less of the grace is left.
+const minConfirmationTime = 250 * time.Millisecond
 
-// Stopwatch is a limit on the time of one command, which does not run while the command's thread is paused, nor while
-// the stopwatch is paused itself. It is safe for any number of goroutines. Made by [Client.StartStopwatch].
+// Stopwatch is a limit on the time of one command that does not count the time while the command's thread is paused, or
+// while
+// the stopwatch itself is paused. It is safe for concurrent use. Created by [Client.StartStopwatch].
 //
-//  1. It expires only after the coordinator, asked once more after the time ran out, said that the thread runs (G1), or
-//     when it could not be asked for the whole disconnect grace. Only its limit on wall time ([WithMaxWall]) ends it
-//     without: neither a pause nor a question extends that.
-//  2. What is not confirmed ends: cut off, a paused thread counts as paused for the disconnect grace and then runs (G2).
-//  3. The charge follows the server's total and is not computed from what was seen, so a pause that nobody here saw is
+//  1. It expires only after the coordinator, asked after the time ran out, has confirmed that the thread runs (G1), or
+//     after
+//     the coordinator was unreachable for the whole disconnect grace. Only the limit on wall time ([WithMaxWall]) ends
+//     it
+//     without a confirmation: neither a pause nor a confirmation extends that limit.
+//  2. An unconfirmed pause ends: while disconnected, a paused thread counts as paused for the disconnect grace and then
+//     as
+//     running (G2).
+//  3. The charged time follows the server's total instead of the events received, so a pause that was not seen here is
 //     credited like any other (G3).
-//  4. Nothing but a look decides: after any wake-up, by a timer or by the thread, everything is read again. Nobody tells
-//     a stopwatch that a pause began; it finds out when its timer fires.
+//  4. Only a check decides: after any wake-up, by the timer or by the thread, the state is read again. A stopwatch is
+//     not
+//     notified when a pause begins; the check when its timer fires finds the pause.
 //
-// It has no goroutine of its own: one timer, and its place in the lists of its thread.
+// It has no goroutine of its own: only one timer, and an entry in the lists of its threads.
 type Stopwatch struct {
 	follower *follower
 	threadID string
@@ -37,50 +43,52 @@ type Stopwatch struct {
 	meter   charge.Meter
 	follows follows
 	timer   *time.Timer
-	// When it first stood at its end, waiting for an answer; zero: it does not.
-	asking time.Time
-	// What it read at its end; nil while it runs.
+	// When the wait for a confirmation began; zero: there is none.
+	confirmingSince time.Time
+	// The last reading, after its end; nil while it runs.
 	final *Reading
 }
 
-// Reading is what a stopwatch says, all of one moment. At its end, by expiry or [Stopwatch.Stop], it stays as it is.
+// Reading is a reading of a stopwatch at one moment. After it has expired or [Stopwatch.Stop] was called, it does not
+// change.
 type Reading struct {
-	// Wall is the time since its start.
+	// Wall is the time since the start.
 	Wall time.Duration
-	// Elapsed is the part of it that was charged. It never goes backwards: where a pause is learnt of only after a lost
-	// connection, it stands still until that time is made up for.
+	// Elapsed is the part of it that was charged. It never decreases: when a reconnect reveals a pause that was charged
+	// meanwhile, it stands still for as long.
 	Elapsed time.Duration
-	// Remaining is the limit less Elapsed, at least 0. 0 does not mean expired: the coordinator may have to be asked
+	// Remaining is the limit minus Elapsed, at least 0. 0 does not mean expired: the coordinator may have to confirm it
 	// first.
 	Remaining time.Duration
-	// Paused: it stands still, by a pause of its own, of its thread or of one that it awaits.
+	// Paused: a pause of the stopwatch, of its thread or of an awaited thread stops it.
 	Paused bool
-	// Expired is for ever.
+	// Expired: it has expired, which is final.
 	Expired bool
-	// EndedBy says which limit it was, once it has expired.
+	// EndedBy is the limit that ended it, once it has expired.
 	EndedBy EndedBy
-	// Linked: the state of its thread, and of those that it awaits, is known, and changes of it are heard.
+	// Linked: the states of its thread and of the awaited threads are known and up to date.
 	Linked bool
 }
 
 // StartStopwatch starts a stopwatch that expires after limit of unpaused time. If the thread is paused, it starts
-// paused; pauses before its start are not credited. Stop it when it is not needed any more.
+// paused;
+// pauses before its start are not credited. Call [Stopwatch.Stop] when it is not needed any more.
 //
-// All stopwatches of a client share one stream, and those of a thread what is known of it: a thousand are cheap.
+// All stopwatches of a client share one stream, and those of one thread share its state: a thousand are cheap.
 //
 // Errors: [*InvalidFieldError]: no thread can have this id. [ErrClosed]: the client is closed.
 func (c *Client) StartStopwatch(limit time.Duration, threadID string, opts ...TimeoutOption) (*Stopwatch, error) {
 	return c.startStopwatch(limit, threadID, opts, func(EndedBy) {})
 }
 
-// startStopwatch: onExpiry runs once, after Expired is closed.
+// startStopwatch is StartStopwatch with a function that runs once, after Expired is closed.
 func (c *Client) startStopwatch(limit time.Duration, threadID string, opts []TimeoutOption, onExpiry func(EndedBy)) (*Stopwatch, error) {
 	if err := checkThreadID(threadID); err != nil {
 		return nil, err
 	}
 	follower := c.follower()
 	if follower == nil {
-		return nil, ended(ErrClosed, 0)
+		return nil, callEnded(ErrClosed, 0)
 	}
 	o := timeoutOptionsOf(opts)
 	s := &Stopwatch{
@@ -97,48 +105,49 @@ func (c *Client) startStopwatch(limit time.Duration, threadID string, opts []Tim
 	s.meter = charge.NewMeter(limit, s.began, 0)
 	s.mu.Lock()
 	s.follows.union = charge.NewPausedUnion(s.began)
-	s.follows.add(s.follower.enter(threadID), s.began)
-	s.timer = time.AfterFunc(s.inTime(limit, s.began), s.look)
+	s.follows.add(s.follower.acquire(threadID), s.began)
+	s.timer = time.AfterFunc(s.limitByWall(limit, s.began), s.check)
 	s.mu.Unlock()
 	return s, nil
 }
 
-// Expired is closed when the limit is used up and the coordinator has confirmed that the thread runs. A coordinator that
-// cannot be asked is waited for at most the disconnect grace. It is closed at the end of its limit on wall time at the
-// latest; [Reading.EndedBy] says which it was.
+// Expired returns a channel that is closed when the limit is used up and the coordinator has confirmed that the thread
+// runs. If
+// the coordinator is unreachable, it is closed after at most the disconnect grace; and at the limit on wall time at the
+// latest. [Reading.EndedBy] says which limit it was.
 func (s *Stopwatch) Expired() <-chan struct{} { return s.expired }
 
-// Read reads it.
+// Read returns the current reading.
 func (s *Stopwatch) Read() Reading {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.read(notEnded)
 }
 
-// Pause pauses it until resume is called. Pauses nest: it runs again when the last one ends. Calling resume again does
-// nothing.
+// Pause pauses the stopwatch until resume is called. Pauses nest: it runs again when the last one ends. Calling resume
+// again
+// does nothing.
 func (s *Stopwatch) Pause() (resume func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	seen := s.follows.see(s, false)
-	s.follows.used(seen.now)
-	s.meter.Pause(seen.now, seen.pausedTime)
+	view := s.follows.view(s, false)
+	s.follows.markUsed(view.now)
+	s.meter.Pause(view.now, view.pausedTime)
 	return sync.OnceFunc(s.resume)
 }
 
 func (s *Stopwatch) resume() {
 	s.mu.Lock()
-	seen := s.follows.see(s, false)
-	s.follows.used(seen.now)
-	last := s.meter.Resume(seen.now, seen.pausedTime)
+	view := s.follows.view(s, false)
+	s.follows.markUsed(view.now)
+	last := s.meter.Resume(view.now, view.pausedTime)
 	s.mu.Unlock()
 	if last {
-		s.look()
+		s.check()
 	}
 }
 
-// Stop ends it before its time: it will not expire any more. It returns the last reading. Calling it again returns the
-// same.
+// Stop ends the stopwatch, which then never expires, and returns its last reading. Calling it again returns the same.
 func (s *Stopwatch) Stop() Reading {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -152,21 +161,21 @@ func (s *Stopwatch) read(endedBy EndedBy) Reading {
 	if s.final != nil {
 		return *s.final
 	}
-	seen := s.follows.see(s, false)
-	elapsed, remaining := s.meter.Show(seen.now, seen.pausedTime)
+	view := s.follows.view(s, false)
+	elapsed, remaining := s.meter.Report(view.now, view.pausedTime)
 	return Reading{
-		Wall:      seen.now.Sub(s.began),
+		Wall:      view.now.Sub(s.began),
 		Elapsed:   elapsed,
 		Remaining: remaining,
-		Paused:    seen.paused || s.meter.Paused(),
+		Paused:    view.paused || s.meter.Paused(),
 		Expired:   endedBy != notEnded,
 		EndedBy:   endedBy,
-		Linked:    seen.linked,
+		Linked:    view.connected,
 	}
 }
 
-// look decides what is next. It is called after whatever may have changed something.
-func (s *Stopwatch) look() {
+// check decides what to do next. It is called after every event that may have changed something.
+func (s *Stopwatch) check() {
 	s.mu.Lock()
 	endedBy := notEnded
 	if s.final == nil {
@@ -182,28 +191,28 @@ func (s *Stopwatch) look() {
 	}
 }
 
-// decide says whether the stopwatch has expired, by which limit; otherwise it sees to it that it is looked at again.
+// decide returns the limit that ended the stopwatch; otherwise it makes sure that there will be another check.
 func (s *Stopwatch) decide() EndedBy {
-	seen := s.follows.see(s, true)
-	left := s.meter.Left(seen.now, seen.pausedTime)
+	view := s.follows.view(s, true)
+	left := s.meter.Left(view.now, view.pausedTime)
 	switch {
-	case !s.wallEnd.IsZero() && !seen.now.Before(s.wallEnd):
+	case !s.wallEnd.IsZero() && !view.now.Before(s.wallEnd):
 		return EndedByMaxWall
 	case s.meter.Paused():
-		// The end of the pause is a look.
-		s.asking = time.Time{}
-		s.lookAfter(never, seen.now)
-	case seen.paused:
-		s.asking = time.Time{}
+		// The end of the pause causes a check.
+		s.confirmingSince = time.Time{}
+		s.checkAfter(never, view.now)
+	case view.paused:
+		s.confirmingSince = time.Time{}
 		wait := never
-		if !seen.validUntil.IsZero() {
-			wait = seen.validUntil.Sub(seen.now)
+		if !view.validUntil.IsZero() {
+			wait = view.validUntil.Sub(view.now)
 		}
-		s.lookAfter(wait, seen.now)
+		s.checkAfter(wait, view.now)
 	case left > 0:
-		s.asking = time.Time{}
-		s.lookAfter(left, seen.now)
-	case s.confirm(seen, seen.now.Add(left)):
+		s.confirmingSince = time.Time{}
+		s.checkAfter(left, view.now)
+	case s.confirm(view, view.now.Add(left)):
 		return EndedByLimit
 	}
 	return notEnded
@@ -211,52 +220,52 @@ func (s *Stopwatch) decide() EndedBy {
 
 const never = time.Duration(math.MaxInt64)
 
-// lookAfter has it looked at again after d, and at the end of its limit on wall time at the latest.
-func (s *Stopwatch) lookAfter(d time.Duration, now time.Time) {
-	if d = s.inTime(d, now); d != never {
+// checkAfter schedules a check after d, and at the end of the limit on wall time at the latest.
+func (s *Stopwatch) checkAfter(d time.Duration, now time.Time) {
+	if d = s.limitByWall(d, now); d != never {
 		s.timer.Reset(d)
 	}
 }
 
-// inTime is d, or if that is sooner, what is left of the limit on wall time.
-func (s *Stopwatch) inTime(d time.Duration, now time.Time) time.Duration {
+// limitByWall returns d, or what is left of the limit on wall time if that is less.
+func (s *Stopwatch) limitByWall(d time.Duration, now time.Time) time.Duration {
 	if s.wallEnd.IsZero() {
 		return d
 	}
 	return min(d, s.wallEnd.Sub(now))
 }
 
-// confirm says whether what ran out may expire; otherwise it asks.
-func (s *Stopwatch) confirm(seen sight, ranOut time.Time) (expired bool) {
-	if !seen.answered.Before(ranOut) {
+// confirm returns whether the stopwatch, which ran out at ranOut, may expire; otherwise it requests a confirmation.
+func (s *Stopwatch) confirm(view threadView, ranOut time.Time) (expired bool) {
+	if !view.confirmedAt.Before(ranOut) {
 		return true
 	}
-	if s.asking.IsZero() {
-		s.asking = seen.now
+	if s.confirmingSince.IsZero() {
+		s.confirmingSince = view.now
 	}
-	giveUp := ranOut.Add(seen.graceLeft)
-	if enough := s.asking.Add(shortestAsk); enough.After(giveUp) {
+	giveUp := ranOut.Add(view.graceLeft)
+	if enough := s.confirmingSince.Add(minConfirmationTime); enough.After(giveUp) {
 		giveUp = enough
 	}
-	if !seen.now.Before(giveUp) {
+	if !view.now.Before(giveUp) {
 		return true
 	}
 	for _, one := range s.follows.all {
-		if one.answered.Before(ranOut) {
-			one.thread.ask(s)
+		if one.confirmedAt.Before(ranOut) {
+			one.thread.confirm(s)
 		}
 	}
-	s.lookAfter(giveUp.Sub(seen.now), seen.now)
+	s.checkAfter(giveUp.Sub(view.now), view.now)
 	return false
 }
 
-// end is called with the lock, once.
+// end is called once, with the lock held.
 func (s *Stopwatch) end(endedBy EndedBy) {
 	final := s.read(endedBy)
 	s.final = &final
 	s.timer.Stop()
 	for _, one := range s.follows.all {
-		one.thread.leave(s)
-		s.follower.leave(one.thread.threadID)
+		one.thread.forget(s)
+		s.follower.release(one.thread.threadID)
 	}
 }

@@ -1,6 +1,6 @@
 package pausewatch
 
-// Stopwatches whose link to the coordinator is broken.
+// Stopwatches while disconnected.
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-func TestOneThatJoinsWhileCutOffIsCreditedFromItsStartOnly(t *testing.T) {
+func TestAStopwatchStartedWhileDisconnectedIsCreditedFromItsStartOnly(t *testing.T) {
 	withFake(t, func(t *testing.T, f *fake, client *Client) {
 		first := startStopwatch(t, client, time.Hour)
 		f.stop()
@@ -27,14 +27,14 @@ func TestOneThatJoinsWhileCutOffIsCreditedFromItsStartOnly(t *testing.T) {
 		if r := first.Stop(); r.Elapsed != 100*time.Second {
 			t.Errorf("the first: %+v", r)
 		}
-		// The time until the link is back may be free: it could have been paused.
+		// The time until the reconnect may be free: the thread could have been paused.
 		if r := second.Stop(); r.Elapsed < 90*time.Second || r.Elapsed > 100*time.Second {
 			t.Errorf("the second: %+v", r)
 		}
 	})
 }
 
-func TestG1APauseOfItsOwnIsNotChargedWhenItsThreadWasNotPausedAfterAll(t *testing.T) {
+func TestG1AnOwnPauseIsNotChargedAfterAWrongAssumption(t *testing.T) {
 	withFake(t, func(t *testing.T, f *fake, client *Client) {
 		f.pause("t")
 		startStopwatch(t, client, time.Hour)
@@ -55,14 +55,14 @@ func TestG1APauseOfItsOwnIsNotChargedWhenItsThreadWasNotPausedAfterAll(t *testin
 	})
 }
 
-func TestG1OneThatJoinsWhileCutOffIsNotChargedWhatWasAssumedBefore(t *testing.T) {
+func TestG1AStopwatchStartedWhileDisconnectedIsNotChargedForEarlierAssumptions(t *testing.T) {
 	withFake(t, func(t *testing.T, f *fake, client *Client) {
 		f.pause("t")
 		first := startStopwatch(t, client, 5*time.Minute)
 		time.Sleep(time.Second)
 		f.stop()
 		f.resume("t")
-		// Assumed to be paused up to here, in truth for 1 s.
+		// Assumed to be paused until now, in fact for 1 s.
 		time.Sleep(19 * time.Second)
 		second := startStopwatch(t, client, 20*time.Second)
 		time.Sleep(time.Second)
@@ -81,12 +81,12 @@ func TestG1OneThatJoinsWhileCutOffIsNotChargedWhatWasAssumedBefore(t *testing.T)
 	})
 }
 
-func TestG1OneThatJoinsOnADeadLinkIsNotChargedWhatWasAssumedBefore(t *testing.T) {
+func TestG1AStopwatchStartedOnADeadLinkIsNotChargedForEarlierAssumptions(t *testing.T) {
 	withFake(t, func(t *testing.T, f *fake, client *Client) {
 		f.pause("t")
 		startStopwatch(t, client, 5*time.Minute)
 		time.Sleep(time.Second)
-		// Nobody is told that the link is dead.
+		// The dead link is not noticed yet.
 		f.vanish()
 		f.resume("t")
 		time.Sleep(8 * time.Second)
@@ -105,7 +105,7 @@ func TestG1OneThatJoinsOnADeadLinkIsNotChargedWhatWasAssumedBefore(t *testing.T)
 	})
 }
 
-func TestG3WhatWasPausedWhileCutOffIsCredited(t *testing.T) {
+func TestG3APauseDuringADisconnectIsCredited(t *testing.T) {
 	withFake(t, func(t *testing.T, f *fake, client *Client) {
 		s := startStopwatch(t, client, time.Minute)
 		time.Sleep(time.Second)
@@ -126,7 +126,7 @@ func TestG3WhatWasPausedWhileCutOffIsCredited(t *testing.T) {
 	})
 }
 
-func TestG1WhatRunsOutWhileCutOffWaitsForTheLink(t *testing.T) {
+func TestG1AStopwatchThatRunsOutWhileDisconnectedWaitsForTheLink(t *testing.T) {
 	withFake(t, func(t *testing.T, f *fake, client *Client) {
 		s := startStopwatch(t, client, 10*time.Second)
 		f.stop()
@@ -144,20 +144,20 @@ func TestG1WhatRunsOutWhileCutOffWaitsForTheLink(t *testing.T) {
 	})
 }
 
-func TestG2CutOffItWaitsForTheGraceAndNoMore(t *testing.T) {
+func TestG2WhileDisconnectedExpiryWaitsForTheGraceOnly(t *testing.T) {
 	withFake(t, func(t *testing.T, f *fake, client *Client) {
 		patient := startStopwatch(t, client, 10*time.Second)
 		hasty := startStopwatch(t, client.WithDisconnectGrace(5*time.Second), 10*time.Second)
 		none := startStopwatch(t, client.WithDisconnectGrace(-1), 10*time.Second)
 		f.stop()
 		defer f.start()
-		expiresAfter(t, none, 10*time.Second+shortestAsk)
+		expiresAfter(t, none, 10*time.Second+minConfirmationTime)
 		expiresAfter(t, hasty, 15*time.Second)
 		expiresAfter(t, patient, 40*time.Second)
 	})
 }
 
-func TestG2APauseThatCannotBeSeenToEndEnds(t *testing.T) {
+func TestG2AnUnconfirmedPauseEnds(t *testing.T) {
 	withFake(t, func(t *testing.T, f *fake, client *Client) {
 		s := startStopwatch(t, client, 10*time.Second)
 		f.pause("t")
@@ -174,11 +174,11 @@ func TestG2APauseThatCannotBeSeenToEndEnds(t *testing.T) {
 			t.Errorf("after the grace: %+v", r)
 		}
 		// Its limit; nothing of the grace is left for the answer.
-		expiresAfter(t, s, 31*time.Second+10*time.Second+shortestAsk)
+		expiresAfter(t, s, 31*time.Second+10*time.Second+minConfirmationTime)
 	})
 }
 
-func TestG2OneThatStandsStillWhenTheLinkBreaksRunsAgainToo(t *testing.T) {
+func TestG2AStopwatchPausedAtTheDisconnectRunsAgain(t *testing.T) {
 	withFake(t, func(t *testing.T, f *fake, client *Client) {
 		s := startStopwatch(t, client, 10*time.Second)
 		f.pause("t")
@@ -186,11 +186,11 @@ func TestG2OneThatStandsStillWhenTheLinkBreaksRunsAgainToo(t *testing.T) {
 		f.stop()
 		defer f.start()
 		// The grace of its pause, its limit, and the least time for the answer.
-		expiresAfter(t, s, 20*time.Second+30*time.Second+10*time.Second+shortestAsk)
+		expiresAfter(t, s, 20*time.Second+30*time.Second+10*time.Second+minConfirmationTime)
 	})
 }
 
-func TestG2OfALinkThatDiedInSilenceTheGraceCountsFromTheLastMessage(t *testing.T) {
+func TestG2TheGraceOfASilentLinkCountsFromItsLastMessage(t *testing.T) {
 	withFake(t, func(t *testing.T, f *fake, client *Client) {
 		s := startStopwatch(t, client, 10*time.Second)
 		f.pause("t")
@@ -198,11 +198,11 @@ func TestG2OfALinkThatDiedInSilenceTheGraceCountsFromTheLastMessage(t *testing.T
 		time.Sleep(time.Second)
 		f.vanish()
 		f.misbehave(func(string, any) error { return status.Error(codes.Unavailable, "gone") })
-		expiresAfter(t, s, 30*time.Second+10*time.Second+shortestAsk)
+		expiresAfter(t, s, 30*time.Second+10*time.Second+minConfirmationTime)
 	})
 }
 
-func TestG2APauseThatEndedUnseenIsChargedAtOnceWhenTheLinkIsBack(t *testing.T) {
+func TestG2TimeAfterAnUnseenResumeIsChargedAtTheReconnect(t *testing.T) {
 	withFake(t, func(t *testing.T, f *fake, client *Client) {
 		s := startStopwatch(t, client, 40*time.Second)
 		f.pause("t")
@@ -220,7 +220,7 @@ func TestG2APauseThatEndedUnseenIsChargedAtOnceWhenTheLinkIsBack(t *testing.T) {
 	})
 }
 
-func TestAfterCloseNoThreadPausesAStopwatchAndNobodyIsAsked(t *testing.T) {
+func TestAfterCloseNothingPausesOrConfirmsAStopwatch(t *testing.T) {
 	withFake(t, func(t *testing.T, f *fake, client *Client) {
 		s := startStopwatch(t, client, 10*time.Second)
 		time.Sleep(time.Second)

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// startStopwatch starts one on thread t, of which everything is known by then.
+// startStopwatch starts one on thread t, whose state is known when it returns.
 func startStopwatch(t *testing.T, client *Client, limit time.Duration) *Stopwatch {
 	t.Helper()
 	stopwatch, err := client.StartStopwatch(limit, "t")
@@ -16,7 +16,7 @@ func startStopwatch(t *testing.T, client *Client, limit time.Duration) *Stopwatc
 	return stopwatch
 }
 
-// expiresAfter waits for the expiry, which must come so long after the start.
+// expiresAfter waits for the expiry, which must come this long after the start.
 func expiresAfter(t *testing.T, s *Stopwatch, want time.Duration) {
 	t.Helper()
 	select {
@@ -53,7 +53,7 @@ func TestAStopwatchExpiresAfterItsLimit(t *testing.T) {
 	})
 }
 
-func TestG3AStopwatchStandsStillWhileItsThreadIsPaused(t *testing.T) {
+func TestG3AStopwatchIsPausedWhileItsThreadIs(t *testing.T) {
 	withFake(t, func(t *testing.T, f *fake, client *Client) {
 		s := startStopwatch(t, client, 10*time.Second)
 		time.Sleep(4 * time.Second)
@@ -72,7 +72,7 @@ func TestG3AStopwatchStandsStillWhileItsThreadIsPaused(t *testing.T) {
 	})
 }
 
-func TestG1AnIncrementThatTheWatchHasNotToldKeepsItFromExpiring(t *testing.T) {
+func TestG1AnIncrementNotYetReportedPreventsExpiry(t *testing.T) {
 	withFake(t, func(t *testing.T, f *fake, client *Client) {
 		s := startStopwatch(t, client, 10*time.Second)
 		f.misbehave(failing("Tell", -1, errUnavailable))
@@ -89,7 +89,7 @@ func TestG1AnIncrementThatTheWatchHasNotToldKeepsItFromExpiring(t *testing.T) {
 	})
 }
 
-func TestG1OnlyAQuestionThatBeganAfterTheTimeRanOutCounts(t *testing.T) {
+func TestG1OnlyAConfirmationRequestedAfterTheTimeRanOutCounts(t *testing.T) {
 	withFake(t, func(t *testing.T, f *fake, client *Client) {
 		f.misbehave(func(method string, _ any) error {
 			if method == "Confirm" {
@@ -109,7 +109,7 @@ func TestG1OnlyAQuestionThatBeganAfterTheTimeRanOutCounts(t *testing.T) {
 	})
 }
 
-func TestStopwatchesOfAThreadShareTheQuestion(t *testing.T) {
+func TestStopwatchesOfAThreadShareAConfirmation(t *testing.T) {
 	withFake(t, func(t *testing.T, f *fake, client *Client) {
 		var all []*Stopwatch
 		for range 1000 {
@@ -126,7 +126,7 @@ func TestStopwatchesOfAThreadShareTheQuestion(t *testing.T) {
 	})
 }
 
-func TestG1EachTimeItRunsOutItIsAskedAnew(t *testing.T) {
+func TestG1EveryRunOutNeedsANewConfirmation(t *testing.T) {
 	t.Run("after a pause that the answer told", func(t *testing.T) {
 		withFake(t, func(t *testing.T, f *fake, client *Client) {
 			s := startStopwatch(t, client.WithDisconnectGrace(0), 10*time.Second)
@@ -203,7 +203,7 @@ func TestOwnPausesNestAndOverlapWithTheThreads(t *testing.T) {
 	})
 }
 
-func TestAnOwnPauseHoldsBackAnExpiryThatIsBeingAskedFor(t *testing.T) {
+func TestAnOwnPauseDelaysAnExpiryDuringItsConfirmation(t *testing.T) {
 	withFake(t, func(t *testing.T, f *fake, client *Client) {
 		s := startStopwatch(t, client, 10*time.Second)
 		f.misbehave(func(method string, _ any) error {
@@ -217,7 +217,7 @@ func TestAnOwnPauseHoldsBackAnExpiryThatIsBeingAskedFor(t *testing.T) {
 		time.Sleep(time.Minute)
 		stillRuns(t, s)
 		resume()
-		// Asked anew: the answer of then says nothing of now.
+		// A new confirmation: the earlier one is out of date.
 		expiresAfter(t, s, 70300*time.Millisecond)
 	})
 }
@@ -281,7 +281,7 @@ func TestAStoppedStopwatchDoesNotExpire(t *testing.T) {
 	})
 }
 
-func TestAStopwatchOfABadThreadIsRefused(t *testing.T) {
+func TestAStopwatchOfABadThreadIsRejected(t *testing.T) {
 	withFake(t, func(t *testing.T, f *fake, client *Client) {
 		if _, err := client.StartStopwatch(time.Second, ""); !is[*InvalidFieldError](err) {
 			t.Errorf("%T: %v", err, err)

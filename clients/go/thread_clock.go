@@ -9,107 +9,112 @@ import (
 	"pausewatch.dev/clients/go/internal/charge"
 )
 
-// threadClock is one thread as its stopwatches share it: its paused time, who waits for a change of it, and the question to
-// the coordinator that comes before an expiry.
+// threadClock is one thread as its stopwatches share it: its paused time, the stopwatches to wake after a change, and
+// the
+// confirmation by the coordinator that precedes an expiry.
 //
-//  1. Pausing is one short critical section (and the stopwatches that await other threads too settle their union). Only a resume, a break and its end wake stopwatches, and only those that
-//     stand still because of the thread; those that wait for a timer are not among them.
-//  2. An answer counts for a stopwatch only if it was asked for after its time ran out: an earlier one may have missed an
-//     increment that was acknowledged since (G1).
+//  1. Pausing is one short critical section (and stopwatches that also await other threads settle their union). Only a
+//     resume, a disconnect and a reconnect wake stopwatches, and only those that the thread stops; stopwatches that
+//     wait for
+//     a timer are not among them.
+//  2. A confirmation counts for a stopwatch only if its request was sent after the stopwatch ran out: an earlier one
+//     may have
+//     missed an increment that was acknowledged since (G1).
 //
-// Locks: a stopwatch's before its thread's before the watch's.
+// Lock order: a stopwatch's, its thread's, the watch's.
 type threadClock struct {
 	follower *follower
 	threadID string
 
 	mu      sync.Mutex
 	tracker charge.PausedTimeTracker
-	// Woken when what is known of the thread changes in their favour, or against them.
-	waiting map[*Stopwatch]struct{}
-	// Woken when a question was answered.
-	asking map[*Stopwatch]struct{}
-	// Those that await other threads too: they settle at every change, before anybody looks.
+	// Woken by a resume, a disconnect and a reconnect.
+	waiters map[*Stopwatch]struct{}
+	// Woken when a confirmation has arrived.
+	confirming map[*Stopwatch]struct{}
+	// Stopwatches that also await other threads: they settle at every change, before any check.
 	observers map[*Stopwatch]struct{}
-	// When the last question that was answered began.
-	answered time.Time
+	// When the request of the last confirmation was sent.
+	confirmedAt time.Time
 }
 
-// sight is what a stopwatch sees of one of its threads, or of all of them, all of one moment.
-type sight struct {
-	now        time.Time
-	pausedTime time.Duration
-	paused     bool
-	linked     bool
-	validUntil time.Time // When a pause that cannot be confirmed stops counting; zero while linked.
-	answered   time.Time // When the last question that was answered began; of several threads the earliest. Closed: now, as nobody can be asked.
-	// How long a stopwatch that has run out may wait for an answer. The grace is one budget: a pause that could not be
+// threadView is the state of a thread, or of all threads of a stopwatch, at one moment.
+type threadView struct {
+	now         time.Time
+	pausedTime  time.Duration
+	paused      bool
+	connected   bool
+	validUntil  time.Time // When a pause that cannot be confirmed stops counting; zero while linked.
+	confirmedAt time.Time // When the request of the last confirmation was sent; of several threads the earliest. Closed: now, as none can be requested.
+	// How long a stopwatch that has run out may wait for a confirmation. The grace is one budget: a pause that could
+	// not be
 	// confirmed has used some of it, since the stopwatch joined.
 	graceLeft time.Duration
 }
 
 func newThreadClock(f *follower, threadID string) *threadClock {
 	return &threadClock{
-		follower: f,
-		threadID: threadID,
-		tracker:  charge.NewPausedTimeTracker(time.Now(), f.client.grace),
-		waiting:  make(map[*Stopwatch]struct{}),
-		asking:   make(map[*Stopwatch]struct{}),
+		follower:   f,
+		threadID:   threadID,
+		tracker:    charge.NewPausedTimeTracker(time.Now(), f.client.grace),
+		waiters:    make(map[*Stopwatch]struct{}),
+		confirming: make(map[*Stopwatch]struct{}),
 
 		observers: make(map[*Stopwatch]struct{}),
 	}
 }
 
-// see is called with the stopwatch's lock. With wait, the stopwatch is woken when what it saw changes.
-func (t *threadClock) see(s *Stopwatch, f *follow, now time.Time, wait bool) sight {
+// view is called with the stopwatch's lock held. With wait, the stopwatch is woken when the state changes.
+func (t *threadClock) view(s *Stopwatch, f *member, now time.Time, wait bool) threadView {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	validUntil, disconnected := t.tracker.ValidUntil()
-	seen := sight{paused: t.tracker.Paused(now), linked: !disconnected, answered: t.answered}
-	seen.pausedTime = f.since.PausedTime(t.tracker.PausedTime(now))
+	view := threadView{paused: t.tracker.Paused(now), connected: !disconnected, confirmedAt: t.confirmedAt}
+	view.pausedTime = f.since.PausedTime(t.tracker.PausedTime(now))
 	if disconnected {
-		seen.validUntil = validUntil
+		view.validUntil = validUntil
 	}
 	if t.tracker.Closed() {
-		seen.answered = now
+		view.confirmedAt = now
 	}
-	seen.graceLeft = t.follower.client.grace - t.tracker.UnconfirmedPause(f.since.Joined())
-	if wait && (seen.paused || disconnected) {
-		t.waiting[s] = struct{}{}
+	view.graceLeft = t.follower.client.grace - t.tracker.UnconfirmedPause(f.since.Joined())
+	if wait && (view.paused || disconnected) {
+		t.waiters[s] = struct{}{}
 	}
-	return seen
+	return view
 }
 
-// join is for a stopwatch that follows it from now on.
-func (t *threadClock) join(now time.Time) charge.Since {
+// join starts following the thread for a stopwatch.
+func (t *threadClock) join(now time.Time) charge.SinceJoin {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	assumed, place := t.tracker.Join(now)
-	return charge.NewSince(now, assumed, place)
+	return charge.NewSinceJoin(now, assumed, place)
 }
 
-// pausedTime is how long it has been paused since a stopwatch, whose lock is held, joined it.
-func (t *threadClock) pausedTime(f *follow, now time.Time) time.Duration {
+// pausedTime returns the paused time since a stopwatch joined. The stopwatch's lock is held.
+func (t *threadClock) pausedTime(f *member, now time.Time) time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return f.since.PausedTime(t.tracker.PausedTime(now))
 }
 
-// linked: its state is known, and changes of it are heard.
-func (t *threadClock) linked() bool {
+// isConnected reports whether the state of the thread is known and up to date.
+func (t *threadClock) isConnected() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	_, disconnected := t.tracker.ValidUntil()
 	return !disconnected
 }
 
-// observe: the stopwatch settles at every change from now on. Again does nothing.
-func (t *threadClock) observe(s *Stopwatch) {
+// addObserver makes the stopwatch settle at every change from now on. Adding it again does nothing.
+func (t *threadClock) addObserver(s *Stopwatch) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.observers[s] = struct{}{}
 }
 
-// settle has the observers settle; without the lock, which they take.
+// settle makes the observers settle. Called without the thread's lock, because they take it.
 func (t *threadClock) settle(now time.Time) {
 	t.mu.Lock()
 	observers := slices.Collect(maps.Keys(t.observers))
@@ -119,86 +124,87 @@ func (t *threadClock) settle(now time.Time) {
 	}
 }
 
-// leave: the stopwatch needs nothing any more.
-func (t *threadClock) leave(s *Stopwatch) {
+// forget removes the stopwatch from all lists.
+func (t *threadClock) forget(s *Stopwatch) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	delete(t.waiting, s)
-	if delete(t.asking, s); len(t.asking) == 0 {
+	delete(t.waiters, s)
+	if delete(t.confirming, s); len(t.confirming) == 0 {
 		t.follower.set.unconfirm(t.threadID)
 	}
 	delete(t.observers, s)
 }
 
-// heard takes a state from the watch. asked: when it was asked for; zero if it came by itself. watched: so will the
-// changes of it.
-func (t *threadClock) heard(state PauseState, asked time.Time, watched bool) {
-	now := charge.Now{Slept: slept()}
+// apply applies a state from the watch. asked: when its confirmation was requested; zero if it is no confirmation.
+// watched:
+// whether the watch also delivers changes of the thread.
+func (t *threadClock) apply(state PauseState, asked time.Time, watched bool) {
+	now := charge.LocalTime{Slept: slept()}
 	t.mu.Lock()
 	now.At = time.Now()
 	var woken []*Stopwatch
-	if t.tracker.Take(now, seen(state)) {
-		woken = wake(t.waiting)
+	if t.tracker.Apply(now, observedState(state)) {
+		woken = wake(t.waiters)
 	}
 	if !asked.IsZero() {
-		t.answered = asked
-		woken = append(woken, wake(t.asking)...)
+		t.confirmedAt = asked
+		woken = append(woken, wake(t.confirming)...)
 	}
 	if !watched {
 		t.tracker.Disconnect(now.At, now.At)
 	}
 	t.mu.Unlock()
 	t.settle(now.At)
-	lookAll(woken)
+	checkAll(woken)
 }
 
-// disconnect notes that the watch has not been received any more for so long.
+// disconnect notes that the watch has received nothing for this long.
 func (t *threadClock) disconnect(silentFor time.Duration) {
 	now := time.Now()
-	// Until then it was exact.
+	// Until then the state was exact.
 	t.settle(now.Add(-silentFor))
 	t.mu.Lock()
 	var woken []*Stopwatch
 	if t.tracker.Disconnect(now, now.Add(-silentFor)) {
-		woken = wake(t.waiting)
+		woken = wake(t.waiters)
 	}
 	t.mu.Unlock()
-	lookAll(woken)
+	checkAll(woken)
 }
 
-// close: the client is closed. From now on the thread counts as running, and nobody is asked about it.
+// close notes that the client is closed. From now on the thread counts as running, without confirmations.
 func (t *threadClock) close() {
 	now := time.Now()
 	t.settle(now)
 	t.mu.Lock()
 	t.tracker.Close(now)
-	woken := append(wake(t.waiting), wake(t.asking)...)
+	woken := append(wake(t.waiters), wake(t.confirming)...)
 	t.mu.Unlock()
-	lookAll(woken)
+	checkAll(woken)
 }
 
-// wake empties a list and returns who was on it.
+// wake empties a list and returns its stopwatches.
 func wake(list map[*Stopwatch]struct{}) []*Stopwatch {
 	woken := slices.Collect(maps.Keys(list))
 	clear(list)
 	return woken
 }
 
-func lookAll(woken []*Stopwatch) {
+func checkAll(woken []*Stopwatch) {
 	for _, s := range woken {
-		s.look()
+		s.check()
 	}
 }
 
-// ask sees to it that a question is asked after this, and that the stopwatch is woken when it was answered.
-func (t *threadClock) ask(s *Stopwatch) {
+// confirm requests a confirmation that is sent after this call, and wakes the stopwatch when it arrives.
+func (t *threadClock) confirm(s *Stopwatch) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.asking[s] = struct{}{}
+	t.confirming[s] = struct{}{}
 	t.follower.set.confirm(t.threadID)
 }
 
-func seen(state PauseState) charge.Seen {
-	// A negative total is no server of ours; it credits nothing.
-	return charge.Seen{Version: charge.Version(state.version()), Paused: state.Paused, Total: max(0, state.PausedTotal)}
+func observedState(state PauseState) charge.ObservedState {
+	// Our servers never send a negative total; it credits nothing.
+	return charge.ObservedState{Version: charge.Version(state.version()), Paused: state.Paused, Total: max(0, state.PausedTotal)}
 }

@@ -15,20 +15,20 @@ import (
 )
 
 const (
-	// A token is asked for again after two thirds of the rest of its life, within these bounds.
-	shortestRenewal = time.Second
-	longestRenewal  = time.Minute
+	// A token is requested again after two thirds of its remaining life, within these bounds.
+	minRenewalDelay = time.Second
+	maxRenewalDelay = time.Minute
 )
 
-// tokenSource gives the token as it is now.
+// tokenSource returns the current token.
 type tokenSource func(context.Context) (string, error)
 
-// fixedToken is a source of one token.
+// fixedToken is a source that always returns the same token.
 func fixedToken(token string) tokenSource {
 	return func(context.Context) (string, error) { return token, nil }
 }
 
-// tokenFile is a source that reads a file each time; white space around the token does not count.
+// tokenFile is a source that reads a file each time; white space around the token is ignored.
 func tokenFile(path string) tokenSource {
 	return func(context.Context) (string, error) {
 		text, err := os.ReadFile(path)
@@ -36,7 +36,7 @@ func tokenFile(path string) tokenSource {
 	}
 }
 
-// checked gives the token, or an error with the code of a missing one.
+// checked returns the token, or an error with the code for a missing token.
 func (source tokenSource) checked(ctx context.Context) (string, error) {
 	token, err := source(ctx)
 	if err == nil {
@@ -60,7 +60,7 @@ func checkToken(token string) error {
 	return nil
 }
 
-// renewToken asks for the token of an open stream again in time, and has it sent if it is another one, until ctx ends.
+// renewToken requests the token of an open stream again in time, and sends it if it has changed, until ctx ends.
 func (l *watchStream) renewToken(ctx context.Context, token string) {
 	for wait := renewalDelay(token, time.Now()); ; {
 		select {
@@ -71,7 +71,7 @@ func (l *watchStream) renewToken(ctx context.Context, token string) {
 		next, err := l.set.client.tokens.checked(ctx)
 		if err != nil {
 			l.set.client.log().WarnContext(ctx, "pausewatch: the token cannot be renewed", "error", err)
-			wait = shortestRenewal
+			wait = minRenewalDelay
 			continue
 		}
 		if next != token {
@@ -86,15 +86,15 @@ func (l *watchStream) renewToken(ctx context.Context, token string) {
 }
 
 func renewalDelay(token string, now time.Time) time.Duration {
-	end, ok := endOf(token)
+	end, ok := expiryOf(token)
 	if !ok {
-		return longestRenewal
+		return maxRenewalDelay
 	}
-	return min(max(end.Sub(now)*2/3, shortestRenewal), longestRenewal)
+	return min(max(end.Sub(now)*2/3, minRenewalDelay), maxRenewalDelay)
 }
 
-// endOf is when a JSON web token ends that says so; its signature is not checked.
-func endOf(token string) (time.Time, bool) {
+// expiryOf returns the expiry of a JSON web token, if it has one; its signature is not verified.
+func expiryOf(token string) (time.Time, bool) {
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {
 		return time.Time{}, false
@@ -109,5 +109,5 @@ func endOf(token string) (time.Time, bool) {
 	return time.Unix(int64(*claims.End), 0), true
 }
 
-// tokenKey is the key of the token that a call or a stream was given before it was sent.
+// tokenKey is the context key of the token that a call or a stream got before it was sent.
 type tokenKey struct{}

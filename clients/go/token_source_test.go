@@ -15,7 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-func TestATokenIsAskedForAgainAfterTwoThirdsOfItsRest(t *testing.T) {
+func TestATokenIsRenewedAfterTwoThirdsOfItsRemainingLife(t *testing.T) {
 	now := time.Unix(1_000, 0)
 	token := func(claims string) string {
 		return "e30." + base64.RawURLEncoding.EncodeToString([]byte(claims)) + ".c2ln"

@@ -222,10 +222,10 @@ func TestVectorsOfRenewal(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				start, ttl := time.Now(), ms(c.TTLMs)
 				ctx, cancel := context.WithCancel(t.Context())
-				board := newLeaseBoard(ttl)
+				status := newLeaseStatus(ttl)
 				var sent atomic.Int64
 				answers := make(chan error)
-				go renewLease(ctx, board, ttl, start, func() error {
+				go renewLease(ctx, status, ttl, start, func() error {
 					sent.Add(1)
 					select {
 					case err := <-answers:
@@ -248,12 +248,12 @@ func TestVectorsOfRenewal(t *testing.T) {
 					if step.Expect.Sent != nil && sent.Load() != *step.Expect.Sent {
 						t.Errorf("step %d: %d renewals, want %d", i, sent.Load(), *step.Expect.Sent)
 					}
-					if lease, _ := board.read(); step.Expect.Lease != "" && lease.String() != step.Expect.Lease {
+					if lease, _ := status.read(); step.Expect.Lease != "" && lease.String() != step.Expect.Lease {
 						t.Errorf("step %d: %v, want %s", i, lease, step.Expect.Lease)
 					}
 				}
 				cancel()
-				board.ended(Released)
+				status.end(Released)
 			})
 		})
 	}

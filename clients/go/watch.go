@@ -11,27 +11,32 @@ import (
 // Event is one event of a watch: a [StateEvent], a [SnapshotComplete] or a [Disconnected].
 type Event interface{ event() }
 
-// StateEvent is the state of a thread: the first one, a change, or the first one after a break.
+// StateEvent reports the state of a thread: the first one, a change, or the first one after a disconnect.
 type StateEvent struct {
-	// State has its Elicitations if [WatchOptions] asked for them.
+	// State is the state, with its Elicitations if [WatchOptions] requests them.
 	State PauseState
-	// Gap: changes may have been missed before this state: it is the first of its thread, or the first after a break.
+	// Gap: changes may have been missed before this state, because it is the first one of its thread, or the first
+	// after a
+	// disconnect.
 	Gap bool
-	// Changed: the revision or the epoch differs from what was told last. False only after a gap: nothing happened in it.
+	// Changed: the revision or the epoch differs from the last state reported for the thread. It is false only after a
+	// gap in
+	// which nothing changed.
 	Changed bool
 }
 
-// SnapshotComplete: every watched thread has been told, and all changes come as they happen. Told again after every
-// break.
+// SnapshotComplete: every watched thread has been reported; changes follow as they happen. Reported again after every
+// disconnect.
 type SnapshotComplete struct{}
 
-// Disconnected: from here on nothing is known of these threads until their next state comes. The watch is trying again.
+// Disconnected: the states of these threads are unknown until the next state of each is reported. The watch is
+// reconnecting.
 type Disconnected struct {
-	// ThreadIDs are the threads; empty with [Client.WatchAll], where it is all of them.
+	// ThreadIDs are the disconnected threads; empty with [Client.WatchAll], where it is all of them.
 	ThreadIDs []string
-	// Err says why.
+	// Err is the cause.
 	Err error
-	// SilentFor is how long ago the last message came, if the connection died in silence; 0 if its end was noticed at once.
+	// SilentFor is the time since the last message, if the connection died silently; 0 if its end was noticed at once.
 	SilentFor time.Duration
 }
 
@@ -39,17 +44,19 @@ func (StateEvent) event()       {}
 func (SnapshotComplete) event() {}
 func (Disconnected) event()     {}
 
-// WatchOptions are what a watch may ask for. The zero value is fine.
+// WatchOptions are the options of a watch. The zero value is valid.
 type WatchOptions struct {
 	// IncludeElicitations fills the Elicitations of each state.
 	IncludeElicitations bool
-	// Observer says that this watch shows pauses to people, and freezes nothing: it does not count among the Watchers of a
+	// Observer says that this watch only shows pauses to people, and freezes nothing: it does not count among the
+	// Watchers of a
 	// thread.
 	Observer bool
 }
 
-// Watch tells the states of threads, across lost connections, until ctx ends or the client is closed; then the channel
-// is closed. First each thread once, then [SnapshotComplete], then changes as they happen.
+// Watch reports the states of threads, across lost connections, until ctx ends or the client is closed; then the
+// channel is
+// closed. It first reports each thread once, then [SnapshotComplete], then changes as they happen.
 //
 //	events, err := client.Watch(ctx, []string{"thread-1"}, pausewatch.WatchOptions{})
 //	if err != nil {
@@ -59,14 +66,18 @@ type WatchOptions struct {
 //		if state, ok := event.(pausewatch.StateEvent); ok { … }
 //	}
 //
-// A break of the connection, or 30 s of silence (two heartbeats), is told as [Disconnected]; then it connects again,
-// after 50 ms at first, after 3 to 6 s at most. A reader that is slow gets the latest state of each thread, not every
-// one in between: memory is bounded by the number of threads. Whoever stops to read must end ctx.
+// A lost connection, or 30 s without a message (two heartbeats; two and a half, if the server sends their interval), is
+// reported as [Disconnected]. Then the watch reconnects, with a retry delay of 50 to 100 ms at first and 3 to 6 s at
+// most. A
+// slow reader receives the latest state of each thread, not every one in between: memory is bounded by the number of
+// threads. End ctx to stop reading.
 //
-// Threads that the token does not open, or that are too many, are told as [Disconnected] with the refusal as its Err; the
-// others are watched. The former are tried again with the next connection, the latter when the coordinator says.
+// Threads that the token may not read, and threads beyond a limit, are reported as [Disconnected] with the refusal as
+// Err;
+// the other threads are watched. The former are retried with the next connection, the latter after the delay that the
+// coordinator sends.
 //
-// Errors: [*InvalidFieldError]: no thread can have one of these ids, or there is none.
+// Errors: [*InvalidFieldError]: no thread can have one of these ids, or the list is empty.
 func (c *Client) Watch(ctx context.Context, threadIDs []string, opts WatchOptions) (<-chan Event, error) {
 	if len(threadIDs) == 0 {
 		return nil, invalidField("thread_ids", "thread_ids is empty; WatchAll watches every thread")
@@ -78,14 +89,14 @@ func (c *Client) Watch(ctx context.Context, threadIDs []string, opts WatchOption
 	return watch.Events(), nil
 }
 
-// Watch is a watch whose threads can change. Made by [Client.StartWatch]; safe for any number of goroutines.
+// Watch is a watch whose threads can change. Created by [Client.StartWatch]; safe for concurrent use.
 type Watch struct {
 	events <-chan Event
 	set    *watchSet
 	queue  *eventQueue
 }
 
-// StartWatch is [Client.Watch] of threads that can change; it may begin with none.
+// StartWatch is [Client.Watch] for a set of threads that can change; the set may be empty at first.
 //
 // Errors: [*InvalidFieldError]: no thread can have one of these ids.
 func (c *Client) StartWatch(ctx context.Context, threadIDs []string, opts WatchOptions) (*Watch, error) {
@@ -99,14 +110,15 @@ func (c *Client) StartWatch(ctx context.Context, threadIDs []string, opts WatchO
 	if len(threadIDs) > 0 {
 		watch.set.add(threadIDs...)
 	}
-	watch.events = tell(ctx, cancel, queue)
+	watch.events = deliver(ctx, cancel, queue)
 	return watch, nil
 }
 
-// Events has what happens, as the channel of [Client.Watch]; always the same one.
+// Events returns the channel of events, as [Client.Watch] does; always the same one.
 func (w *Watch) Events() <-chan Event { return w.events }
 
-// Add watches one thread more: its state is told, then [SnapshotComplete] again. Nothing happens if it is watched already.
+// Add adds a thread: its state is reported, then [SnapshotComplete] again. Does nothing if the thread is already
+// watched.
 //
 // Errors: [*InvalidFieldError]: no thread can have this id.
 func (w *Watch) Add(threadID string) error {
@@ -117,22 +129,24 @@ func (w *Watch) Add(threadID string) error {
 	return nil
 }
 
-// Remove watches one thread less. Events of it that are on their way may still come.
+// Remove removes a thread. Events of it that are already being delivered may still arrive.
 func (w *Watch) Remove(threadID string) {
 	w.set.remove(threadID)
 	w.queue.forget(threadID)
 }
 
-// WatchAll is [Client.Watch] of every thread that this client may see: first the paused ones. What was resumed while it
-// was cut off is told too. Of a reader that is slow 10,000 events wait here, and the latest state of each further thread
-// at the coordinator.
+// WatchAll is [Client.Watch] for every thread that this client may read, paused threads first. Threads that resumed
+// during a
+// disconnect are reported too. For a slow reader, up to 10,000 events are buffered here, and the coordinator keeps the
+// latest
+// state of each further thread.
 func (c *Client) WatchAll(ctx context.Context, opts WatchOptions) <-chan Event {
 	ctx, cancel, queue := c.watchContext(ctx, true)
 	watchAll(ctx, c, queue, opts)
-	return tell(ctx, cancel, queue)
+	return deliver(ctx, cancel, queue)
 }
 
-// watchContext lasts as long as ctx and the client.
+// watchContext returns a context that ends with ctx or with the client.
 func (c *Client) watchContext(ctx context.Context, all bool) (context.Context, func(), *eventQueue) {
 	ctx, cancel := context.WithCancel(ctx)
 	unlink := context.AfterFunc(c.life, cancel)
@@ -143,8 +157,8 @@ func (c *Client) watchContext(ctx context.Context, all bool) (context.Context, f
 	return ctx, end, newEventQueue(ctx, all)
 }
 
-// tell hands the events of a queue on until ctx ends.
-func tell(ctx context.Context, end func(), queue *eventQueue) <-chan Event {
+// deliver sends the events of a queue to a channel until ctx ends.
+func deliver(ctx context.Context, end func(), queue *eventQueue) <-chan Event {
 	events := make(chan Event)
 	go func() {
 		defer close(events)
@@ -164,7 +178,7 @@ func tell(ctx context.Context, end func(), queue *eventQueue) <-chan Event {
 	return events
 }
 
-// checkThreadID refuses what the server would refuse, and with it every other thread of the stream.
+// checkThreadID returns the error that the server would return, which would end the stream for all other threads too.
 func checkThreadID(threadID string) error {
 	problem := ""
 	switch {

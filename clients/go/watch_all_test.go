@@ -10,7 +10,7 @@ import (
 	pausewatchv1 "pausewatch.dev/clients/go/gen/pausewatch/v1"
 )
 
-func TestG6AWatchOfAllTellsWhatResumedInTheGap(t *testing.T) {
+func TestG6WatchAllReportsThreadsThatResumedInTheGap(t *testing.T) {
 	withFake(t, func(t *testing.T, f *fake, client *Client) {
 		f.pause("stays")
 		f.pause("resumes")
@@ -24,8 +24,8 @@ func TestG6AWatchOfAllTellsWhatResumedInTheGap(t *testing.T) {
 		}
 		nextIs[SnapshotComplete](t, events)
 		f.stop()
-		if broken := nextIs[Disconnected](t, events); len(broken.ThreadIDs) != 0 {
-			t.Errorf("%+v", broken)
+		if disconnect := nextIs[Disconnected](t, events); len(disconnect.ThreadIDs) != 0 {
+			t.Errorf("%+v", disconnect)
 		}
 		f.resume("resumes")
 		f.start()
@@ -43,7 +43,7 @@ func TestG6AWatchOfAllTellsWhatResumedInTheGap(t *testing.T) {
 	})
 }
 
-// flood pauses and resumes that many threads, as fast as the watches are told.
+// flood pauses and resumes that many threads, as fast as the watches receive them.
 func (f *fake) flood(threads int) {
 	for i := range threads {
 		id := fmt.Sprint("flood-", i)
@@ -56,21 +56,21 @@ func (f *fake) flood(threads int) {
 	synctest.Wait()
 }
 
-func TestG7AReaderOfAllThatStandsStillDoesNotPileUpThreads(t *testing.T) {
+func TestG7AStoppedReaderOfWatchAllIsBounded(t *testing.T) {
 	withFake(t, func(t *testing.T, f *fake, client *Client) {
 		queue := all(t, f, client)
-		f.flood(backlog + 2000)
-		if unread := queue.order.Len(); unread != backlog {
+		f.flood(maxUnreadEvents + 2000)
+		if unread := queue.order.Len(); unread != maxUnreadEvents {
 			t.Errorf("%d events wait", unread)
 		}
-		// Longer than a silence that means a dead link.
+		// Longer than the silence of a dead link.
 		time.Sleep(10 * time.Minute)
 		f.pause("last")
 		synctest.Wait()
-		if queue.broken != nil || queue.order.Len() != backlog || f.open() != 1 {
-			t.Errorf("%d events wait, broken: %v, %d streams", queue.order.Len(), queue.broken, f.open())
+		if queue.disconnect != nil || queue.order.Len() != maxUnreadEvents || f.open() != 1 {
+			t.Errorf("%d events wait, broken: %v, %d streams", queue.order.Len(), queue.disconnect, f.open())
 		}
-		// Read on, it tells the rest, and goes on living by its heartbeats.
+		// When reading continues, it reports the rest, and heartbeats keep it alive.
 		latest := make(map[string]uint64)
 		for range 2 {
 			for event := range events(queue) {
@@ -78,7 +78,7 @@ func TestG7AReaderOfAllThatStandsStillDoesNotPileUpThreads(t *testing.T) {
 			}
 			synctest.Wait()
 		}
-		if len(latest) != backlog+2001 || latest["flood-0"] != 2 || latest[fmt.Sprint("flood-", backlog+1999)] != 2 || latest["last"] != 1 {
+		if len(latest) != maxUnreadEvents+2001 || latest["flood-0"] != 2 || latest[fmt.Sprint("flood-", maxUnreadEvents+1999)] != 2 || latest["last"] != 1 {
 			t.Errorf("%d threads were told, the last at %d", len(latest), latest["last"])
 		}
 		time.Sleep(10 * time.Minute)
@@ -89,29 +89,29 @@ func TestG7AReaderOfAllThatStandsStillDoesNotPileUpThreads(t *testing.T) {
 	})
 }
 
-func TestAWatchOfAllThatWaitsForItsReaderEndsAndHeals(t *testing.T) {
+func TestWatchAllThatWaitsForItsReaderEndsAndReconnects(t *testing.T) {
 	withFake(t, func(t *testing.T, f *fake, client *Client) {
 		ctx, cancel := context.WithCancel(ctx)
 		queue := newEventQueue(ctx, true)
 		watchAll(ctx, client, queue, WatchOptions{})
 		synctest.Wait()
-		f.flood(backlog + 10)
+		f.flood(maxUnreadEvents + 10)
 		f.stop()
 		f.start()
 		time.Sleep(time.Minute)
-		for range backlog {
+		for range maxUnreadEvents {
 			queue.pop()
 		}
 		time.Sleep(10 * time.Second)
-		broken := false
+		disconnect := false
 		for event := range events(queue) {
 			_, is := event.(Disconnected)
-			broken = broken || is
+			disconnect = disconnect || is
 		}
-		if !broken || f.open() != 1 {
-			t.Errorf("broken: %v, %d streams", broken, f.open())
+		if !disconnect || f.open() != 1 {
+			t.Errorf("broken: %v, %d streams", disconnect, f.open())
 		}
-		f.flood(backlog + 10)
+		f.flood(maxUnreadEvents + 10)
 		if !queue.full() {
 			t.Error("there is room")
 		}
@@ -123,7 +123,7 @@ func TestAWatchOfAllThatWaitsForItsReaderEndsAndHeals(t *testing.T) {
 	})
 }
 
-// all is a watch of everything that has told the paused thread "a", and what it tells.
+// all is a watch of all threads that has reported the paused thread "a", and its events.
 func all(t *testing.T, f *fake, client *Client) *eventQueue {
 	t.Helper()
 	f.pause("a")
@@ -134,7 +134,7 @@ func all(t *testing.T, f *fake, client *Client) *eventQueue {
 	return queue
 }
 
-// tells: that, and no more, is told by now.
+// tells checks that exactly these events have been reported by now.
 func tells(t *testing.T, queue *eventQueue, want string) {
 	t.Helper()
 	if got := told(queue); got != want {
@@ -142,7 +142,7 @@ func tells(t *testing.T, queue *eventQueue, want string) {
 	}
 }
 
-func TestOfAllWhatTheTokenNoLongerOpensIsLeftOut(t *testing.T) {
+func TestWatchAllLeavesOutThreadsThatTheTokenNoLongerGrants(t *testing.T) {
 	withFake(t, func(t *testing.T, f *fake, client *Client) {
 		queue := all(t, f, client)
 		f.stop()
@@ -162,7 +162,7 @@ func TestOfAllWhatTheTokenNoLongerOpensIsLeftOut(t *testing.T) {
 	})
 }
 
-func TestG6OfAllWhatChangedInTheGapIsToldOnce(t *testing.T) {
+func TestG6WatchAllReportsAChangeInTheGapOnce(t *testing.T) {
 	withFake(t, func(t *testing.T, f *fake, client *Client) {
 		queue := all(t, f, client)
 		f.stop()

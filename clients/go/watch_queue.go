@@ -8,48 +8,51 @@ import (
 	"time"
 )
 
-// Unread events after which the stream of a watch of everything is not read any more: the coordinator then keeps the
-// latest state of each thread.
-const backlog = 10_000
+// The number of unread events at which the stream of WatchAll is not read any more: the coordinator then keeps the
+// latest
+// state of each thread.
+const maxUnreadEvents = 10_000
 
-// eventQueue is what a watch has still to tell.
+// eventQueue holds the events of a watch that are not delivered yet.
 //
-//  1. Memory is bounded by the number of threads: of each thread it holds the latest state, before a break and after it,
-//     and there is at most one break. A watch of everything, whose threads have no end, waits for room.
-//  2. Of one thread the states come in order, and each break comes between what was known before it and after it. What
-//     two breaks enclose is told before them, as one.
+//  1. Memory is bounded by the number of threads: for each thread it holds the latest state before and after a
+//     disconnect,
+//     and at most one disconnect. WatchAll, whose number of threads is unbounded, waits for room.
+//  2. The states of one thread are delivered in order, and each disconnect between the states before and after it. If
+//     two
+//     disconnects are queued, they are merged into the later one, and the states between them are delivered before it.
 type eventQueue struct {
-	// Threads that run are forgotten as soon as they are told: there is no end of them.
+	// A watch of all threads: running threads are forgotten after delivery, because their number is unbounded.
 	all bool
 	ctx context.Context
 
 	mu sync.Mutex
-	// Of *StateEvent, SnapshotComplete and Disconnected.
+	// Values: *StateEvent, SnapshotComplete and Disconnected.
 	order *list.List
-	// The states after the break; nil where none waits.
-	states           map[string]*list.Element
-	broken, snapshot *list.Element
-	// The version of each thread that was told last.
-	told map[string]version
-	// Has a token when there may be something new.
+	// The queued states after the disconnect; nil if none is queued.
+	states               map[string]*list.Element
+	disconnect, snapshot *list.Element
+	// The last delivered version of each thread.
+	reported map[string]version
+	// Has a token when there may be a new event.
 	ready chan struct{}
-	// Has a token when there may be room again.
+	// Has a token when there may be room.
 	freed chan struct{}
 }
 
 func newEventQueue(ctx context.Context, all bool) *eventQueue {
 	return &eventQueue{
-		all:    all,
-		ctx:    ctx,
-		order:  list.New(),
-		states: make(map[string]*list.Element),
-		told:   make(map[string]version),
-		ready:  make(chan struct{}, 1),
-		freed:  make(chan struct{}, 1),
+		all:      all,
+		ctx:      ctx,
+		order:    list.New(),
+		states:   make(map[string]*list.Element),
+		reported: make(map[string]version),
+		ready:    make(chan struct{}, 1),
+		freed:    make(chan struct{}, 1),
 	}
 }
 
-// state is told in the place of one that waits, or last. It waits until there is room.
+// state queues a state, in the place of an earlier one of its thread or at the end. It waits until there is room.
 func (q *eventQueue) state(state PauseState, gap bool) {
 	for q.full() {
 		select {
@@ -64,7 +67,7 @@ func (q *eventQueue) state(state PauseState, gap bool) {
 	signal(q.ready)
 }
 
-// put moves a state to the place of an earlier one of its thread, if one waits.
+// put moves a state to the place of an earlier one of its thread, if one is queued.
 func (q *eventQueue) put(states map[string]*list.Element, at *list.Element) {
 	event := at.Value.(*StateEvent)
 	id := event.State.ThreadID
@@ -78,7 +81,7 @@ func (q *eventQueue) put(states map[string]*list.Element, at *list.Element) {
 	q.order.Remove(at)
 }
 
-// complete is told after all that waits now.
+// complete queues a SnapshotComplete after all events that are queued now.
 func (q *eventQueue) complete() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -94,21 +97,21 @@ func (q *eventQueue) dropSnapshot() {
 	}
 }
 
-// disconnected voids the snapshot whose completeness is not told yet.
+// disconnected queues a disconnect, and drops a SnapshotComplete that is not delivered yet.
 func (q *eventQueue) disconnected(threadIDs []string, err error, silentFor time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.dropSnapshot()
 	clear(q.states)
-	if q.broken != nil {
-		threadIDs = union(q.order.Remove(q.broken).(Disconnected).ThreadIDs, threadIDs)
+	if q.disconnect != nil {
+		threadIDs = union(q.order.Remove(q.disconnect).(Disconnected).ThreadIDs, threadIDs)
 		q.conflate()
 	}
-	q.broken = q.order.PushBack(Disconnected{ThreadIDs: threadIDs, Err: err, SilentFor: silentFor})
+	q.disconnect = q.order.PushBack(Disconnected{ThreadIDs: threadIDs, Err: err, SilentFor: silentFor})
 	signal(q.ready)
 }
 
-// conflate leaves the latest state of each thread. Nothing else waits.
+// conflate keeps only the latest state of each thread. Only states are queued when it is called.
 func (q *eventQueue) conflate() {
 	states := make(map[string]*list.Element)
 	for at := q.order.Front(); at != nil; {
@@ -118,14 +121,14 @@ func (q *eventQueue) conflate() {
 	}
 }
 
-// confirmed: a reader of events asks for nothing.
+// confirmed does nothing: a reader of events requests no confirmations.
 func (q *eventQueue) confirmed([]confirmation, time.Time) {}
 
-// full says whether nothing more should come for now.
+// full reports whether nothing more should be queued for now.
 func (q *eventQueue) full() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.all && q.order.Len() >= backlog
+	return q.all && q.order.Len() >= maxUnreadEvents
 }
 
 // next waits for the next event; false: ctx ended.
@@ -142,7 +145,7 @@ func (q *eventQueue) next(ctx context.Context) (Event, bool) {
 	}
 }
 
-// pop takes the first event, or nil.
+// pop removes and returns the first event, or returns nil.
 func (q *eventQueue) pop() Event {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -159,7 +162,7 @@ func (q *eventQueue) pop() Event {
 		q.note(event)
 		return *event
 	case Disconnected:
-		q.broken = nil
+		q.disconnect = nil
 		return event
 	default:
 		q.snapshot = nil
@@ -167,7 +170,7 @@ func (q *eventQueue) pop() Event {
 	}
 }
 
-// forget drops what waits of a thread that is watched no more.
+// forget drops the queued state of a thread that is not watched any more.
 func (q *eventQueue) forget(threadID string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -175,22 +178,22 @@ func (q *eventQueue) forget(threadID string) {
 		q.order.Remove(at)
 		delete(q.states, threadID)
 	}
-	delete(q.told, threadID)
+	delete(q.reported, threadID)
 }
 
-// note says whether the state is news, and remembers it.
+// note sets Changed, and remembers the state as reported.
 func (q *eventQueue) note(event *StateEvent) {
 	id := event.State.ThreadID
-	told, known := q.told[id]
-	event.Changed = !known || told != event.State.version()
+	lastReported, known := q.reported[id]
+	event.Changed = !known || lastReported != event.State.version()
 	if q.all && !event.State.Paused {
-		delete(q.told, id)
+		delete(q.reported, id)
 	} else {
-		q.told[id] = event.State.version()
+		q.reported[id] = event.State.version()
 	}
 }
 
-// signal leaves a token, if there is none.
+// signal puts a token into the channel, unless it has one.
 func signal(tokens chan<- struct{}) {
 	select {
 	case tokens <- struct{}{}:
@@ -198,7 +201,7 @@ func signal(tokens chan<- struct{}) {
 	}
 }
 
-// union of two lists without duplicates.
+// union returns the elements of both lists, without duplicates.
 func union(a, b []string) []string {
 	all := slices.Concat(a, b)
 	slices.Sort(all)

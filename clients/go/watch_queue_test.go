@@ -7,8 +7,9 @@ import (
 	"testing"
 )
 
-// told pops everything and writes each event down: "id@revision", with "?" after a gap and "=" if it is unchanged; "."
-// for the end of a snapshot, "!ids" for a break.
+// told pops all events and writes each down: "id@revision", with "?" after a gap and "=" if it is unchanged; "." for
+// the
+// end of a snapshot, "!ids" for a disconnect.
 func told(q *eventQueue) string {
 	var events []string
 	for event := q.pop(); event != nil; event = q.pop() {
@@ -41,7 +42,7 @@ func TestAQueueConflates(t *testing.T) {
 		return func(q *eventQueue) { q.state(at(id, revision), gap) }
 	}
 	complete := func(q *eventQueue) { q.complete() }
-	broken := func(ids ...string) step { return func(q *eventQueue) { q.disconnected(ids, ErrClosed, 0) } }
+	disconnect := func(ids ...string) step { return func(q *eventQueue) { q.disconnected(ids, ErrClosed, 0) } }
 	for name, c := range map[string]struct {
 		steps []step
 		want  string
@@ -49,9 +50,9 @@ func TestAQueueConflates(t *testing.T) {
 		"events come in order":                        {[]step{state("a", 1, true), state("b", 1, true), complete, state("a", 2, false)}, "a@2? b@1? ."},
 		"a gap that was not told stays":               {[]step{state("a", 1, true), state("a", 2, false)}, "a@2?"},
 		"a snapshot is complete once":                 {[]step{state("a", 1, true), complete, state("b", 1, true), complete}, "a@1? b@1? ."},
-		"a break is between what it parts":            {[]step{state("a", 1, true), complete, broken("a"), state("a", 2, true), complete}, "a@1? !a a@2? ."},
-		"a break voids a snapshot that was not told":  {[]step{complete, broken("a")}, "!a"},
-		"what two breaks enclose is told before them": {[]step{state("a", 1, true), broken("a"), state("a", 2, true), state("b", 1, true), complete, broken("b"), state("b", 2, true)}, "a@2? b@1? !a,b b@2?"},
+		"a break is between what it parts":            {[]step{state("a", 1, true), complete, disconnect("a"), state("a", 2, true), complete}, "a@1? !a a@2? ."},
+		"a break voids a snapshot that was not told":  {[]step{complete, disconnect("a")}, "!a"},
+		"what two breaks enclose is told before them": {[]step{state("a", 1, true), disconnect("a"), state("a", 2, true), state("b", 1, true), complete, disconnect("b"), state("b", 2, true)}, "a@2? b@1? !a,b b@2?"},
 	} {
 		q := newEventQueue(ctx, false)
 		for _, step := range c.steps {
@@ -63,7 +64,7 @@ func TestAQueueConflates(t *testing.T) {
 	}
 }
 
-func TestChangedIsAgainstWhatWasTold(t *testing.T) {
+func TestChangedComparesWithTheLastReportedState(t *testing.T) {
 	q := newEventQueue(ctx, false)
 	q.state(at("a", 1), true)
 	told(q)
@@ -71,7 +72,7 @@ func TestChangedIsAgainstWhatWasTold(t *testing.T) {
 	if got := told(q); got != "a@1?=" {
 		t.Errorf("nothing happened in the gap: %q", got)
 	}
-	// Revision 2 waits, is not read, and comes again after a break.
+	// Revision 2 is queued, is not read, and comes again after a disconnect.
 	q.state(at("a", 2), false)
 	q.disconnected([]string{"a"}, ErrClosed, 0)
 	q.state(at("a", 2), true)
@@ -98,8 +99,8 @@ func TestG7AQueueIsBoundedByItsThreads(t *testing.T) {
 		q.state(at(fmt.Sprint(revision), 2*revision), false)
 		q.pop()
 	}
-	if len(q.told) > 3 {
-		t.Errorf("%d threads are remembered that do not pause", len(q.told))
+	if len(q.reported) > 3 {
+		t.Errorf("%d threads are remembered that do not pause", len(q.reported))
 	}
 }
 

@@ -7,11 +7,11 @@ import (
 	pausewatchv1 "pausewatch.dev/clients/go/gen/pausewatch/v1"
 )
 
-// nextRequest is what to send now; nil: nothing, or the request before is not answered.
+// nextRequest returns the next request to send; nil: there is none, or the previous one is not answered yet.
 //
-//  1. Options have a request of their own, the first one: a refused request has done nothing, and they cannot be sent
+//  1. Options have a request of their own, the first one: a refused request has no effect, and they cannot be sent
 //     later.
-//  2. Confirmations have requests of their own, before all others: what may not be added delays nobody's answer.
+//  2. Confirmations have requests of their own, before all others: threads that may not be added delay no confirmation.
 func (s *watchSet) nextRequest(l *watchStream) *pausewatchv1.WatchRequest {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -24,9 +24,9 @@ func (s *watchSet) nextRequest(l *watchStream) *pausewatchv1.WatchRequest {
 		request.AllThreads = s.all
 		request.IncludeElicitations, request.Observer = s.options.IncludeElicitations, s.options.Observer
 	case l.answered && l.nextToken != "":
-		// Alone: refused, it has nothing that must be sent again.
+		// Sent alone: if it is refused, nothing else must be sent again.
 		request.Token, l.nextToken = l.nextToken, ""
-	case s.takeQuestions(l, request, now):
+	case s.takeConfirmations(l, request, now):
 	case now.Before(l.addFrom) || !s.takeChanges(l, request):
 		return nil
 	}
@@ -34,24 +34,24 @@ func (s *watchSet) nextRequest(l *watchStream) *pausewatchv1.WatchRequest {
 	return request
 }
 
-// takeQuestions fills a request with confirmations, and says whether there are any.
-func (s *watchSet) takeQuestions(l *watchStream, request *pausewatchv1.WatchRequest, now time.Time) bool {
+// takeConfirmations adds queued confirmations to a request, and returns whether there are any.
+func (s *watchSet) takeConfirmations(l *watchStream, request *pausewatchv1.WatchRequest, now time.Time) bool {
 	if now.Before(l.confirmFrom) {
 		return false
 	}
-	for id, question := range s.questions {
-		if question == unasked && len(request.Confirm) < mostIDs {
-			s.questions[id] = asked
+	for id, state := range s.confirmations {
+		if state == confirmationQueued && len(request.Confirm) < maxIDs {
+			s.confirmations[id] = confirmationSent
 			request.Confirm = append(request.Confirm, id)
 		}
 	}
 	return len(request.Confirm) > 0
 }
 
-// takeChanges fills a request with threads that came or went, and says whether there are any.
+// takeChanges adds the added and removed threads to a request, and returns whether there are any.
 func (s *watchSet) takeChanges(l *watchStream, request *pausewatchv1.WatchRequest) bool {
 	for id := range s.changed {
-		if len(request.Add)+len(request.Remove) == mostIDs {
+		if len(request.Add)+len(request.Remove) == maxIDs {
 			break
 		}
 		delete(s.changed, id)
@@ -66,7 +66,8 @@ func (s *watchSet) takeChanges(l *watchStream, request *pausewatchv1.WatchReques
 	return len(request.Add)+len(request.Remove) > 0
 }
 
-// changeOf is what the server has to be told of a thread. Of all threads those are added that were paused before the
+// changeOf returns what the server must be sent about a thread. A watch of all threads adds those that were paused
+// before this
 // stream and are not among the paused ones now: they have resumed.
 func (s *watchSet) changeOf(l *watchStream, threadID string) (add, remove bool) {
 	thread := s.threads[threadID]
@@ -77,7 +78,7 @@ func (s *watchSet) changeOf(l *watchStream, threadID string) (add, remove bool) 
 	return !thread.added && (!s.all || thread.gap), false
 }
 
-// hasChanges says whether takeChanges would find any.
+// hasChanges reports whether takeChanges would find any.
 func (s *watchSet) hasChanges(l *watchStream) bool {
 	for id := range s.changed {
 		if add, remove := s.changeOf(l, id); add || remove {
@@ -88,17 +89,19 @@ func (s *watchSet) hasChanges(l *watchStream) bool {
 	return false
 }
 
-// refused: the latest request has done nothing. What the token forbids is left out until the next stream, the rest is
-// sent again, after a limit when the coordinator says. An error means that this stream is of no use.
-func (s *watchSet) refused(l *watchStream, refusal *pausewatchv1.Refusal) error {
+// onRefusal handles the refusal of the latest request, which then had no effect. Threads that the token forbids are
+// left out
+// until the next stream; the rest is sent again, after a limit when the coordinator allows it. An error means that this
+// stream is useless.
+func (s *watchSet) onRefusal(l *watchStream, refusal *pausewatchv1.Refusal) error {
 	err := fromRefusal(refusal)
 	limited, forbidden := is[*LimitExceededError](err), refusal.GetThreadIds()
 	s.mu.Lock()
 	request := l.sent
-	isOfOptions := request != nil && (request.AllThreads || request.IncludeElicitations || request.Observer)
+	hasOptions := request != nil && (request.AllThreads || request.IncludeElicitations || request.Observer)
 	if request.GetToken() != "" {
-		// It has the one before until that ends.
-		complete := s.settled(l)
+		// The stream keeps its previous token until that expires.
+		complete := s.onRequestDone(l)
 		s.mu.Unlock()
 		if complete {
 			s.listener.complete()
@@ -106,13 +109,13 @@ func (s *watchSet) refused(l *watchStream, refusal *pausewatchv1.Refusal) error 
 		l.wakeUp()
 		return nil
 	}
-	if request == nil || isOfOptions || !limited && len(forbidden) == 0 {
+	if request == nil || hasOptions || !limited && len(forbidden) == 0 {
 		s.mu.Unlock()
 		return err
 	}
 	lost := slices.Clone(request.Add)
 	if limited {
-		wait := max(refusal.GetRetryAfter().AsDuration(), firstReopen)
+		wait := max(refusal.GetRetryAfter().AsDuration(), firstReopenDelay)
 		again := time.Now().Add(wait)
 		if len(request.Confirm) > 0 {
 			l.confirmFrom = again
@@ -124,7 +127,7 @@ func (s *watchSet) refused(l *watchStream, refusal *pausewatchv1.Refusal) error 
 		lost = slices.DeleteFunc(lost, func(id string) bool { return !slices.Contains(forbidden, id) })
 	}
 	for _, id := range request.Confirm {
-		s.askAgain(id, slices.Contains(forbidden, id))
+		s.requeueConfirmation(id, slices.Contains(forbidden, id))
 	}
 	for _, id := range request.Remove {
 		l.watches[id], s.changed[id] = struct{}{}, struct{}{}
@@ -140,10 +143,10 @@ func (s *watchSet) refused(l *watchStream, refusal *pausewatchv1.Refusal) error 
 			delete(s.threads, id)
 		}
 	}
-	if lost = s.cutOff(lost); s.all {
+	if lost = s.markDisconnected(lost); s.all {
 		lost = nil
 	}
-	complete := s.settled(l)
+	complete := s.onRequestDone(l)
 	s.mu.Unlock()
 	if len(lost) > 0 {
 		s.listener.disconnected(lost, err, 0)
@@ -155,13 +158,13 @@ func (s *watchSet) refused(l *watchStream, refusal *pausewatchv1.Refusal) error 
 	return nil
 }
 
-// askAgain: a question was refused. For ever forbids it as long as the stream lasts.
-func (s *watchSet) askAgain(threadID string, forEver bool) {
-	if _, waits := s.questions[threadID]; !waits {
+// requeueConfirmation handles a refused confirmation. forbidden: it is not requested again on this stream.
+func (s *watchSet) requeueConfirmation(threadID string, forbidden bool) {
+	if _, waits := s.confirmations[threadID]; !waits {
 		return
 	}
-	s.questions[threadID] = unasked
-	if forEver {
-		s.questions[threadID] = notAllowed
+	s.confirmations[threadID] = confirmationQueued
+	if forbidden {
+		s.confirmations[threadID] = confirmationForbidden
 	}
 }

@@ -10,55 +10,56 @@ import (
 	pausewatchv1 "pausewatch.dev/clients/go/gen/pausewatch/v1"
 )
 
-// The most thread ids in one request; the server takes twice as many.
-const mostIDs = 500
+// The maximum number of thread ids in one request; the server accepts twice as many.
+const maxIDs = 500
 
-// watchSet is what one watch follows, all threads or a set that may change while it runs, over one stream that is opened
-// again whenever it breaks.
+// watchSet is the set of threads that one watch follows, all threads or a set that may change while it runs. It uses
+// one
+// stream, which is reopened whenever it ends.
 //
-//  1. One request of a stream is unanswered at a time. What changes meanwhile is collected, and sent with the next one.
-//  2. The listener is told by one goroutine, in the order of the stream, and without a lock.
-//  3. Every disconnect is told, and the first state of a thread after it carries the gap.
-//  4. A confirmation counts from the moment when its request was made. What was asked for and not answered is asked for
-//     again on the next stream.
+//  1. At most one request of a stream is unanswered. Changes meanwhile are collected, and sent with the next request.
+//  2. One goroutine calls the listener, in the order of the stream, and without a lock.
+//  3. Every disconnect is reported, and the first state of a thread after it has Gap set.
+//  4. A confirmation counts from the moment when its request was made. An unanswered one is requested again on the next
+//     stream.
 //
-// Locks: the listener's before the set's.
+// Lock order: the listener's, the set's.
 type watchSet struct {
 	ctx      context.Context
 	client   *Client
 	listener watchListener
 	options  WatchOptions
-	// Every thread; threads are those that are paused.
+	// A watch of all threads; threads then has only the paused ones.
 	all bool
-	// Has a token when a confirmation may be wanted sooner than the next stream.
-	hurry chan struct{}
+	// Has a token when a confirmation was requested, which may shorten the wait for the next stream.
+	confirmRequested chan struct{}
 
 	mu      sync.Mutex
 	running bool
 	threads map[string]*watched
-	// Added or removed, and in no request of the stream yet.
+	// Threads that were added or removed, and are in no request of the stream yet.
 	changed map[string]struct{}
-	// The threads whose states are to be confirmed.
-	questions map[string]question
-	// How long an answer to them may take while the stream is silent.
-	patience time.Duration
-	// nil: there is none.
-	stream       *watchStream
-	cut          bool // Told as disconnected, and nothing heard since.
-	toldComplete bool
+	// The threads whose states must be confirmed.
+	confirmations map[string]confirmationState
+	// How long the stream may be silent while a confirmation is awaited.
+	confirmationTimeout time.Duration
+	// nil: there is no stream.
+	stream             *watchStream
+	disconnectReported bool // The disconnect was reported, and no answer has arrived since.
+	completeReported   bool
 }
 
-// watchListener is told what a watch hears.
+// watchListener receives the events of a watch.
 type watchListener interface {
 	// state may wait until there is room for it.
 	state(state PauseState, gap bool)
 	complete()
 	disconnected(threadIDs []string, err error, silentFor time.Duration)
-	// confirmed has the answers to a request that was made then.
+	// confirmed receives the confirmed states of a request that was made at asked.
 	confirmed(answers []confirmation, asked time.Time)
 }
 
-// confirmation is the confirmed state of a thread; watched: its changes are heard on the same stream.
+// confirmation is the confirmed state of a thread; watched: its changes arrive on the same stream.
 type confirmation struct {
 	state   PauseState
 	watched bool
@@ -69,38 +70,38 @@ type watched struct {
 	// Whether a request of this stream has added it.
 	added bool
 	gap   bool
-	// Told as disconnected, and not heard of since.
-	cut   bool
-	known bool
-	told  version
+	// Its disconnect was reported, and no state has arrived since.
+	disconnectReported bool
+	known              bool
+	lastReported       version
 }
 
-// question is how far the confirmation of a thread's state is.
-type question int
+// confirmationState is the progress of the confirmation of a thread's state.
+type confirmationState int
 
 const (
-	unasked question = iota
-	asked
-	// The token forbids it, on this stream.
-	notAllowed
+	confirmationQueued confirmationState = iota
+	confirmationSent
+	// The token forbids it; not requested again on this stream.
+	confirmationForbidden
 )
 
-// newWatchSet is an empty set, for as long as ctx lasts.
+// newWatchSet returns an empty set, which is watched until ctx ends.
 func newWatchSet(ctx context.Context, client *Client, listener watchListener, options WatchOptions) *watchSet {
 	return &watchSet{
-		ctx:       ctx,
-		client:    client,
-		listener:  listener,
-		options:   options,
-		hurry:     make(chan struct{}, 1),
-		threads:   make(map[string]*watched),
-		changed:   make(map[string]struct{}),
-		questions: make(map[string]question),
-		patience:  firstPatience,
+		ctx:                 ctx,
+		client:              client,
+		listener:            listener,
+		options:             options,
+		confirmRequested:    make(chan struct{}, 1),
+		threads:             make(map[string]*watched),
+		changed:             make(map[string]struct{}),
+		confirmations:       make(map[string]confirmationState),
+		confirmationTimeout: firstConfirmationTimeout,
 	}
 }
 
-// watchAll is every thread, for as long as ctx lasts.
+// watchAll starts a watch of all threads, which runs until ctx ends.
 func watchAll(ctx context.Context, client *Client, listener watchListener, options WatchOptions) *watchSet {
 	s := newWatchSet(ctx, client, listener, options)
 	s.all, s.running = true, true
@@ -108,7 +109,7 @@ func watchAll(ctx context.Context, client *Client, listener watchListener, optio
 	return s
 }
 
-// add watches more threads; those that are watched already stay as they are.
+// add adds threads; those that are already watched stay unchanged.
 func (s *watchSet) add(threadIDs ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -116,7 +117,7 @@ func (s *watchSet) add(threadIDs ...string) {
 		if s.threads[id] == nil {
 			s.threads[id] = &watched{gap: true}
 			s.changed[id] = struct{}{}
-			s.toldComplete = false
+			s.completeReported = false
 		}
 	}
 	if !s.running {
@@ -126,12 +127,12 @@ func (s *watchSet) add(threadIDs ...string) {
 	s.stream.wakeUp()
 }
 
-// remove watches one thread less. Without threads there is no stream.
+// remove removes a thread. Without threads there is no stream.
 func (s *watchSet) remove(threadID string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.threads, threadID)
-	delete(s.questions, threadID)
+	delete(s.confirmations, threadID)
 	s.changed[threadID] = struct{}{}
 	if len(s.threads) == 0 && s.stream != nil {
 		s.stream.cancel(nil)
@@ -139,49 +140,49 @@ func (s *watchSet) remove(threadID string) {
 	s.stream.wakeUp()
 }
 
-// confirm asks for the state of a thread, by a request that is made after this.
+// confirm requests a confirmation of a thread's state, by a request that is made after this call.
 func (s *watchSet) confirm(threadID string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.questions[threadID] != notAllowed {
-		s.questions[threadID] = unasked
+	if s.confirmations[threadID] != confirmationForbidden {
+		s.confirmations[threadID] = confirmationQueued
 	}
-	signal(s.hurry)
-	s.stream.watchOver()
+	signal(s.confirmRequested)
+	s.stream.updateSilenceLimit()
 	s.stream.wakeUp()
 }
 
-// unconfirm: nobody waits for the answer any more.
+// unconfirm drops a confirmation that is not awaited any more.
 func (s *watchSet) unconfirm(threadID string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.questions, threadID)
+	delete(s.confirmations, threadID)
 }
 
-// asks says whether anybody waits for a confirmation.
-func (s *watchSet) asks() bool {
+// isConfirming reports whether a confirmation is awaited.
+func (s *watchSet) isConfirming() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.questions) > 0
+	return len(s.confirmations) > 0
 }
 
-// hasStream says whether there is a stream, perhaps one that is being opened.
+// hasStream reports whether there is a stream, perhaps one that is being opened.
 func (s *watchSet) hasStream() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.stream != nil
 }
 
-// ended says whether nothing is left to watch. After that, the next thread starts it anew.
-func (s *watchSet) ended() bool {
+// isDone reports whether nothing is left to watch. After that, the next added thread starts the watch again.
+func (s *watchSet) isDone() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.running = s.ctx.Err() == nil && (s.all || len(s.threads) > 0)
 	return !s.running
 }
 
-// opened: from here on what changes is sent by that stream, and first of all everything.
-func (s *watchSet) opened(l *watchStream) {
+// streamOpened notes that this stream now sends the changes; first it sends the whole set.
+func (s *watchSet) streamOpened(l *watchStream) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.stream = l
@@ -189,47 +190,47 @@ func (s *watchSet) opened(l *watchStream) {
 	for id := range s.threads {
 		s.changed[id] = struct{}{}
 	}
-	l.watchOver()
+	l.updateSilenceLimit()
 }
 
-// broken: the stream has ended, or could not be opened.
-func (s *watchSet) broken(l *watchStream, err error, silentFor time.Duration) {
+// streamEnded notes that the stream has ended, or could not be opened, and reports the disconnect.
+func (s *watchSet) streamEnded(l *watchStream, err error, silentFor time.Duration) {
 	s.mu.Lock()
-	if l.silent && len(s.questions) > 0 {
-		s.patience = min(2*s.patience, silence)
+	if l.silent && len(s.confirmations) > 0 {
+		s.confirmationTimeout = min(2*s.confirmationTimeout, silenceTimeout)
 	}
 	s.stream = nil
-	for id := range s.questions {
-		s.questions[id] = unasked
+	for id := range s.confirmations {
+		s.confirmations[id] = confirmationQueued
 	}
 	for _, thread := range s.threads {
 		thread.added, thread.gap = false, true
 	}
-	s.toldComplete = false
-	lost := s.cutOff(slices.Collect(maps.Keys(s.threads)))
-	tell := len(lost) > 0
+	s.completeReported = false
+	lost := s.markDisconnected(slices.Collect(maps.Keys(s.threads)))
+	report := len(lost) > 0
 	if s.all {
-		lost, tell, s.cut = nil, !s.cut, true
+		lost, report, s.disconnectReported = nil, !s.disconnectReported, true
 	}
 	s.mu.Unlock()
-	if tell {
+	if report {
 		s.listener.disconnected(lost, err, silentFor)
 	}
 }
 
-// cutOff gives those of the threads that were not cut off before.
-func (s *watchSet) cutOff(threadIDs []string) []string {
+// markDisconnected marks the threads as disconnected, and returns those that were not marked before.
+func (s *watchSet) markDisconnected(threadIDs []string) []string {
 	return slices.DeleteFunc(threadIDs, func(id string) bool {
 		thread := s.threads[id]
-		before := thread == nil || thread.cut
+		before := thread == nil || thread.disconnectReported
 		if !before {
-			thread.cut = true
+			thread.disconnectReported = true
 		}
 		return before
 	})
 }
 
-// state: the stream tells the state of a thread. It is passed on, unless it is no news.
+// state reports a state from the stream, unless it is not newer than the last one reported.
 func (s *watchSet) state(l *watchStream, state PauseState) {
 	s.mu.Lock()
 	thread := s.threads[state.ThreadID]
@@ -237,12 +238,12 @@ func (s *watchSet) state(l *watchStream, state PauseState) {
 		thread = &watched{gap: !l.answered}
 		s.threads[state.ThreadID] = thread
 	}
-	if thread == nil || !thread.gap && thread.known && state.version().isNoNews(thread.told) {
+	if thread == nil || !thread.gap && thread.known && state.version().isNotNewerThan(thread.lastReported) {
 		s.mu.Unlock()
 		return
 	}
 	gap := thread.gap
-	thread.known, thread.told, thread.gap, thread.cut = true, state.version(), false, false
+	thread.known, thread.lastReported, thread.gap, thread.disconnectReported = true, state.version(), false, false
 	if s.all && !state.Paused {
 		delete(s.threads, state.ThreadID)
 	}
@@ -250,10 +251,10 @@ func (s *watchSet) state(l *watchStream, state PauseState) {
 	s.listener.state(state, gap)
 }
 
-// answered: the latest request is answered.
-func (s *watchSet) answered(l *watchStream) {
+// onAnswer notes that the latest request is answered.
+func (s *watchSet) onAnswer(l *watchStream) {
 	s.mu.Lock()
-	complete := s.settled(l)
+	complete := s.onRequestDone(l)
 	s.mu.Unlock()
 	if complete {
 		s.listener.complete()
@@ -261,27 +262,29 @@ func (s *watchSet) answered(l *watchStream) {
 	l.wakeUp()
 }
 
-// settled: the latest request is answered or refused. It says whether the snapshot is complete, and that is news.
-func (s *watchSet) settled(l *watchStream) bool {
-	l.sent, l.answered, s.cut = nil, true, false
-	l.watchOver()
-	if s.toldComplete || s.hasChanges(l) {
+// onRequestDone notes that the latest request is answered or refused. It returns whether the snapshot is now complete,
+// and
+// that has not been reported yet.
+func (s *watchSet) onRequestDone(l *watchStream) bool {
+	l.sent, l.answered, s.disconnectReported = nil, true, false
+	l.updateSilenceLimit()
+	if s.completeReported || s.hasChanges(l) {
 		return false
 	}
-	s.toldComplete = true
+	s.completeReported = true
 	return true
 }
 
-// confirmed: the stream answers questions.
+// confirmed reports confirmed states from the stream.
 func (s *watchSet) confirmed(l *watchStream, states []*pausewatchv1.PauseState) {
 	s.mu.Lock()
-	s.patience = firstPatience
+	s.confirmationTimeout = firstConfirmationTimeout
 	answers := make([]confirmation, 0, len(states))
 	for _, wire := range states {
 		state := stateFromWire(wire)
-		// Asked again meanwhile, it stays.
-		if s.questions[state.ThreadID] == asked {
-			delete(s.questions, state.ThreadID)
+		// A confirmation that was requested again meanwhile stays queued.
+		if s.confirmations[state.ThreadID] == confirmationSent {
+			delete(s.confirmations, state.ThreadID)
 		}
 		thread := s.threads[state.ThreadID]
 		answers = append(answers, confirmation{state, thread != nil && !thread.gap})

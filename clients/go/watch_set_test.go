@@ -44,13 +44,13 @@ func TestG7ManyThreadsShareOneStream(t *testing.T) {
 	})
 }
 
-// set is a watch whose threads change, with what it tells.
+// set is a watch whose threads change, and its events.
 func set(client *Client) (*watchSet, *eventQueue) {
 	queue := newEventQueue(ctx, false)
 	return newWatchSet(client.life, client, queue, WatchOptions{}), queue
 }
 
-func TestWhatChangesWhileARequestIsAnsweredIsSentWithTheNextOne(t *testing.T) {
+func TestChangesDuringARequestAreSentWithTheNextOne(t *testing.T) {
 	withFake(t, func(t *testing.T, f *fake, client *Client) {
 		set, queue := set(client)
 		f.misbehave(func(method string, _ any) error {
@@ -77,7 +77,7 @@ func TestWhatChangesWhileARequestIsAnsweredIsSentWithTheNextOne(t *testing.T) {
 	})
 }
 
-func TestAThreadThatIsAddedAgainIsToldAgain(t *testing.T) {
+func TestAThreadThatIsAddedAgainIsReportedAgain(t *testing.T) {
 	withFake(t, func(t *testing.T, f *fake, client *Client) {
 		set, queue := set(client)
 		set.add("a", "stays")
@@ -115,7 +115,7 @@ func TestWithoutThreadsThereIsNoStream(t *testing.T) {
 	})
 }
 
-func TestAThreadThatIsForbiddenHoldsUpNobodyElse(t *testing.T) {
+func TestAForbiddenThreadDelaysNoOther(t *testing.T) {
 	withFake(t, func(t *testing.T, f *fake, client *Client) {
 		refuse := func(method string, request any) error {
 			if method == "Change" && strings.Contains(fmt.Sprint(request.(*pausewatchv1.WatchRequest).Add), "foreign") {
@@ -150,7 +150,7 @@ func TestAThreadThatIsForbiddenHoldsUpNobodyElse(t *testing.T) {
 	})
 }
 
-func TestALimitOfThreadsIsTriedAgainWhenTheCoordinatorSays(t *testing.T) {
+func TestAThreadLimitIsRetriedAfterTheCoordinatorsDelay(t *testing.T) {
 	withFake(t, func(t *testing.T, f *fake, client *Client) {
 		f.misbehave(failing("Change", 2, fakeRefusal{&pausewatchv1.Refusal{
 			Code: int32(codes.ResourceExhausted), Reason: "LIMIT_EXCEEDED", RetryAfter: durationpb.New(20 * time.Second),
@@ -168,7 +168,7 @@ func TestALimitOfThreadsIsTriedAgainWhenTheCoordinatorSays(t *testing.T) {
 	})
 }
 
-func TestAStreamOfNoUseIsOpenedAgain(t *testing.T) {
+func TestAUselessStreamIsReopened(t *testing.T) {
 	withFake(t, func(t *testing.T, f *fake, client *Client) {
 		f.misbehave(failing("Change", 3, fakeRefusal{&pausewatchv1.Refusal{
 			Code: int32(codes.Unauthenticated), Reason: "TOKEN_EXPIRED",

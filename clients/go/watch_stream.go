@@ -16,20 +16,24 @@ import (
 )
 
 const (
-	// The time within which a server promises a heartbeat that does not say its own. A connection that ends after a longer silence was dead during
-	// it: its end is what a ping without an answer, or this library, has made of the silence.
-	heartbeat = 15 * time.Second
-	// The longest silence; two and a half intervals of a server that says its own. TCP may believe in a connection for much
-	// longer.
-	silence = 2 * heartbeat
-	// The shortest interval that a server may say.
-	leastHeartbeat = 100 * time.Millisecond
-	// The longest silence while a confirmation is waited for; doubled each time that none comes.
-	firstPatience = 250 * time.Millisecond
-	// The pauses before a stream is opened again, and the longest one while a confirmation is waited for.
-	firstReopen = 50 * time.Millisecond
-	mostReopen  = 3 * time.Second
-	askedReopen = 100 * time.Millisecond
+	// The heartbeat interval of a server that does not send its own. If a connection ends after a longer silence, it
+	// was dead
+	// during the silence: a ping without an answer, or this library, ended it because of the silence.
+	maxHeartbeatInterval = 15 * time.Second
+	// The maximum silence; if the server sends its heartbeat interval, two and a half intervals. TCP may take a dead
+	// connection
+	// for alive for much longer.
+	silenceTimeout = 2 * maxHeartbeatInterval
+	// The minimum heartbeat interval that is accepted from a server.
+	minHeartbeatInterval = 100 * time.Millisecond
+	// The maximum silence while a confirmation is awaited; doubled each time that none arrives.
+	firstConfirmationTimeout = 250 * time.Millisecond
+	// The first and the maximum delay before a stream is reopened, and the maximum one while a confirmation is awaited;
+	// each plus
+	// up to 100 % at random.
+	firstReopenDelay     = 50 * time.Millisecond
+	maxReopenDelay       = 3 * time.Second
+	maxConfirmationDelay = 100 * time.Millisecond
 )
 
 var (
@@ -37,7 +41,7 @@ var (
 	errMoved  = errors.New("moved")
 )
 
-// watchStream is one stream of a watch. It has a goroutine that sends; the one that reads is the set's.
+// watchStream is one stream of a watch. One goroutine sends; the set's goroutine reads.
 type watchStream struct {
 	set    *watchSet
 	cancel context.CancelCauseFunc
@@ -45,34 +49,34 @@ type watchStream struct {
 	wake chan struct{}
 	// Ends the stream when it is silent for longer than limit.
 	watchdog *time.Timer
-	// It has.
+	// Whether the watchdog has ended the stream.
 	silent bool
-	// Only the answer to a confirmation was awaited for too long.
+	// Whether only a confirmation was late: the silence was shorter than the maximum of a stream without one.
 	slow bool
-	// How often the server sends a heartbeat, if it has said so.
+	// The server's heartbeat interval; 0 if it has sent none.
 	interval time.Duration
 
-	// The rest is the set's, under its lock.
+	// The set's lock guards the fields below.
 
 	limit time.Duration
-	// The request that is not answered, and when the latest one was made.
+	// The unanswered request, and when the latest one was made.
 	sent *pausewatchv1.WatchRequest
-	// To be sent; empty: none.
+	// The token to send; empty: none.
 	nextToken string
 	sentAt    time.Time
-	// Whether any request was.
+	// Whether any request was answered.
 	answered bool
-	// What the server watches when it has answered.
+	// The threads that the server watches once it has answered the latest request.
 	watches map[string]struct{}
-	// A limit was met: not before these.
+	// After a limit was exceeded: the earliest time for the next additions and confirmations.
 	addFrom, confirmFrom time.Time
 }
 
 // run keeps a stream open until nothing is left to watch.
 func (s *watchSet) run() {
-	pauses := backoff.Backoff{First: firstReopen, Most: mostReopen}
+	retryDelays := backoff.Backoff{First: firstReopenDelay, Max: maxReopenDelay}
 	route, unanswered := s.client.route, 0
-	// A connection of its own, since the client's was silent, as long as the client does not move.
+	// A separate connection, because the client's was silent; used until the client moves.
 	var own position
 	disown := func() {
 		if own.connection != nil {
@@ -81,8 +85,8 @@ func (s *watchSet) run() {
 		own = position{}
 	}
 	defer disown()
-	for !s.ended() {
-		at := route.now()
+	for !s.isDone() {
+		at := route.current()
 		if own.moves != at.moves {
 			disown()
 		}
@@ -92,23 +96,23 @@ func (s *watchSet) run() {
 		}
 		ctx, cancel := context.WithCancelCause(s.ctx)
 		l := &watchStream{set: s, cancel: cancel, wake: make(chan struct{}, 1), watches: make(map[string]struct{})}
-		l.watchdog = time.AfterFunc(silence, func() { cancel(errSilent) })
-		s.opened(l)
-		if route.several() {
-			go l.follow(ctx, at)
+		l.watchdog = time.AfterFunc(silenceTimeout, func() { cancel(errSilent) })
+		s.streamOpened(l)
+		if route.hasSeveral() {
+			go l.followMove(ctx, at)
 		}
 		silentFor, err := l.read(ctx, connection)
 		l.watchdog.Stop()
 		moved := errors.Is(context.Cause(ctx), errMoved)
 		cancel(nil)
-		s.broken(l, err, silentFor)
+		s.streamEnded(l, err, silentFor)
 		if l.answered {
-			pauses.Reset()
+			retryDelays.Reset()
 			unanswered = 0
 		}
 		disown()
-		if l.silent && !s.client.foreign {
-			// The connection may be as dead as the stream, and would carry the next one too.
+		if l.silent && !s.client.isExternal {
+			// The connection may be dead, and the next stream on it would be silent too.
 			if another, err := route.separate(at); err == nil {
 				own = position{moves: at.moves, connection: another}
 			}
@@ -119,59 +123,61 @@ func (s *watchSet) run() {
 			unanswered++
 		}
 		switch {
-		case s.ended():
+		case s.isDone():
 			return
 		case moved:
 		case leaves && unanswered%len(route.addresses) != 0:
-			s.rest(backoff.Jitter(firstReopen))
+			s.waitToReopen(backoff.Jitter(firstReopenDelay))
 		default:
-			s.rest(pauses.Next())
+			s.waitToReopen(retryDelays.Next())
 		}
 	}
 }
 
-// follow ends the stream some time after the client has moved: not all streams of a replica at once.
-func (l *watchStream) follow(ctx context.Context, at position) {
+// followMove ends the stream a random delay after the client has moved, so that not all streams of a replica end at
+// once.
+func (l *watchStream) followMove(ctx context.Context, at position) {
 	select {
-	case <-at.left:
+	case <-at.moved:
 	case <-ctx.Done():
 		return
 	}
 	select {
-	case <-time.After(rand.N(mostMoveDelay)):
+	case <-time.After(rand.N(maxMoveDelay)):
 		l.cancel(errMoved)
 	case <-ctx.Done():
 	}
 }
 
-// rest pauses before the next stream. Also after a stream that worked: the clients of a restarted server must not all
-// come back at once.
-func (s *watchSet) rest(pause time.Duration) {
-	s.client.route.now().connection.ResetConnectBackoff()
-	began, shorter := time.Now(), backoff.Jitter(askedReopen)
+// waitToReopen waits before the next stream is opened. Also after a stream that worked: the clients of a restarted
+// server must
+// not all reconnect at once.
+func (s *watchSet) waitToReopen(delay time.Duration) {
+	s.client.route.current().connection.ResetConnectBackoff()
+	began, shorter := time.Now(), backoff.Jitter(maxConfirmationDelay)
 	for {
-		left := pause
-		if s.asks() {
-			left = min(pause, shorter)
+		left := delay
+		if s.isConfirming() {
+			left = min(delay, shorter)
 		}
 		if left -= time.Since(began); left <= 0 {
 			return
 		}
 		select {
 		case <-time.After(left):
-		case <-s.hurry:
+		case <-s.confirmRequested:
 		case <-s.ctx.Done():
 			return
 		}
 	}
 }
 
-// read reads one stream to its end: for how long it has been dead, and why it ended.
+// read reads one stream to its end, and returns how long it was dead and why it ended.
 func (l *watchStream) read(ctx context.Context, connection *grpc.ClientConn) (silentFor time.Duration, err error) {
 	began := time.Now()
 	lastMessage := began
 	defer func() {
-		if silentFor = time.Since(lastMessage); silentFor < cmp.Or(l.interval, heartbeat) {
+		if silentFor = time.Since(lastMessage); silentFor < cmp.Or(l.interval, maxHeartbeatInterval) {
 			silentFor = 0
 		}
 	}()
@@ -195,10 +201,10 @@ func (l *watchStream) read(ctx context.Context, connection *grpc.ClientConn) (si
 		if message, err = stream.Recv(); err != nil {
 			break
 		}
-		// While the listener has too much to tell, nobody listens, so nothing is silent; that the connection lives is seen by
-		// the pings meanwhile.
+		// While the listener has no room, the stream is not read, so that silence means nothing; pings then detect a
+		// dead connection.
 		l.watchdog.Stop()
-		// Heartbeats, and events of a newer server, are signs of life.
+		// Heartbeats and unknown events, of a newer server, also show that the stream is alive.
 		switch event := message.GetEvent().(type) {
 		case *pausewatchv1.WatchResponse_PauseState:
 			l.set.state(l, stateFromWire(event.PauseState))
@@ -208,17 +214,17 @@ func (l *watchStream) read(ctx context.Context, connection *grpc.ClientConn) (si
 			l.set.mu.Lock()
 			l.interval = 0
 			if every := event.Heartbeat.GetInterval().AsDuration(); every > 0 {
-				l.interval = max(every, leastHeartbeat)
+				l.interval = max(every, minHeartbeatInterval)
 			}
 			l.set.mu.Unlock()
 		case *pausewatchv1.WatchResponse_SnapshotComplete:
-			l.set.answered(l)
+			l.set.onAnswer(l)
 		case *pausewatchv1.WatchResponse_Refusal:
-			if err := l.set.refused(l, event.Refusal); err != nil {
+			if err := l.set.onRefusal(l, event.Refusal); err != nil {
 				return 0, err
 			}
 		}
-		l.alive()
+		l.restartWatchdog()
 	}
 	switch {
 	case errors.Is(context.Cause(ctx), errSilent):
@@ -236,12 +242,12 @@ func (l *watchStream) read(ctx context.Context, connection *grpc.ClientConn) (si
 	}
 }
 
-// send sends what there is to send until ctx ends.
+// send sends requests until ctx ends.
 func (l *watchStream) send(ctx context.Context, stream grpc.BidiStreamingClient[pausewatchv1.WatchRequest, pausewatchv1.WatchResponse]) {
 	for {
 		for request := l.set.nextRequest(l); request != nil; request = l.set.nextRequest(l) {
 			if stream.Send(request) != nil {
-				// Whoever reads is told why.
+				// The reader receives the error.
 				return
 			}
 		}
@@ -253,15 +259,17 @@ func (l *watchStream) send(ctx context.Context, stream grpc.BidiStreamingClient[
 	}
 }
 
-// wakeUp: there may be something to send. Without a stream, nothing is.
+// wakeUp notifies the sender that there may be a request. Without a stream it does nothing.
 func (l *watchStream) wakeUp() {
 	if l != nil {
 		signal(l.wake)
 	}
 }
 
-// watchOver is called with the set's lock when what is waited for may have changed: sets how long a silence may be.
-func (l *watchStream) watchOver() {
+// updateSilenceLimit sets how long the stream may be silent. It is called with the set's lock held, whenever the reason
+// for
+// the limit may have changed.
+func (l *watchStream) updateSilenceLimit() {
 	if l == nil {
 		return
 	}
@@ -270,43 +278,43 @@ func (l *watchStream) watchOver() {
 	if !l.answered {
 		l.limit = s.client.callTimeout
 	}
-	if s.owesAnswer(l) {
-		l.limit = min(s.patience, l.longestSilence())
+	if s.awaitsConfirmation(l) {
+		l.limit = min(s.confirmationTimeout, l.longestSilence())
 		if !l.answered {
 			l.limit = max(l.limit, connectTimeout)
 		}
 	}
-	if !l.answered && s.client.route.several() {
-		l.limit = min(l.limit, noAnswer)
+	if !l.answered && s.client.route.hasSeveral() {
+		l.limit = min(l.limit, answerTimeout)
 	}
 	if l.limit != before {
 		l.watchdog.Reset(l.limit)
 	}
 }
 
-// longestSilence is that of a stream that works.
+// longestSilence returns the maximum silence of a stream that works.
 func (l *watchStream) longestSilence() time.Duration {
 	if l.interval > 0 {
 		return l.interval * 5 / 2
 	}
-	return silence
+	return silenceTimeout
 }
 
-// owesAnswer says whether a confirmation has been asked for, or is about to be.
-func (s *watchSet) owesAnswer(l *watchStream) bool {
-	asksNow := !time.Now().Before(l.confirmFrom)
-	for _, question := range s.questions {
-		if question == asked || question == unasked && asksNow {
+// awaitsConfirmation reports whether a confirmation was requested, or is about to be.
+func (s *watchSet) awaitsConfirmation(l *watchStream) bool {
+	mayConfirm := !time.Now().Before(l.confirmFrom)
+	for _, state := range s.confirmations {
+		if state == confirmationSent || state == confirmationQueued && mayConfirm {
 			return true
 		}
 	}
 	return false
 }
 
-// alive: a message has come and was told.
-func (l *watchStream) alive() {
+// restartWatchdog is called after a message was handled.
+func (l *watchStream) restartWatchdog() {
 	l.set.mu.Lock()
 	defer l.set.mu.Unlock()
-	l.watchOver()
+	l.updateSilenceLimit()
 	l.watchdog.Reset(l.limit)
 }

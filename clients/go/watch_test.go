@@ -60,7 +60,7 @@ func watchOne(t *testing.T, client *Client, threadIDs ...string) <-chan Event {
 	return events
 }
 
-func TestG6AWatchGivesASnapshotThenChanges(t *testing.T) {
+func TestG6AWatchReportsASnapshotThenChanges(t *testing.T) {
 	withFake(t, func(t *testing.T, f *fake, client *Client) {
 		f.pause("t")
 		events := watchOne(t, client, "t", "t")
@@ -76,7 +76,7 @@ func TestG6AWatchGivesASnapshotThenChanges(t *testing.T) {
 	})
 }
 
-func TestG6AWatchHealsAndSaysWhatItMayHaveMissed(t *testing.T) {
+func TestG6AWatchReconnectsAndReportsTheGap(t *testing.T) {
 	withFake(t, func(t *testing.T, f *fake, client *Client) {
 		events := watchOne(t, client, "t", "u")
 		for range 2 {
@@ -84,8 +84,8 @@ func TestG6AWatchHealsAndSaysWhatItMayHaveMissed(t *testing.T) {
 		}
 		nextIs[SnapshotComplete](t, events)
 		f.stop()
-		if broken := nextIs[Disconnected](t, events); strings.Join(broken.ThreadIDs, ",") != "t,u" && strings.Join(broken.ThreadIDs, ",") != "u,t" || !IsTransient(broken.Err) {
-			t.Errorf("%+v", broken)
+		if disconnect := nextIs[Disconnected](t, events); strings.Join(disconnect.ThreadIDs, ",") != "t,u" && strings.Join(disconnect.ThreadIDs, ",") != "u,t" || !IsTransient(disconnect.Err) {
+			t.Errorf("%+v", disconnect)
 		}
 		nothing(t, events)
 		f.pause("t")
@@ -99,7 +99,7 @@ func TestG6AWatchHealsAndSaysWhatItMayHaveMissed(t *testing.T) {
 	})
 }
 
-func TestAWatchThatWorkedComesBackQuicklyEachTime(t *testing.T) {
+func TestAWatchThatWorkedReconnectsQuicklyEachTime(t *testing.T) {
 	withFake(t, func(t *testing.T, f *fake, client *Client) {
 		events := watchOne(t, client, "t")
 		nextState(t, events)
@@ -117,7 +117,7 @@ func TestAWatchThatWorkedComesBackQuicklyEachTime(t *testing.T) {
 	})
 }
 
-func TestASilentWatchIsBroken(t *testing.T) {
+func TestASilentWatchReconnects(t *testing.T) {
 	withFake(t, func(t *testing.T, f *fake, client *Client) {
 		events := watchOne(t, client, "t")
 		nextState(t, events)
@@ -127,7 +127,7 @@ func TestASilentWatchIsBroken(t *testing.T) {
 		f.misbehave(failing("Tell", -1, errUnavailable))
 		muted := time.Now()
 		nextIs[Disconnected](t, events)
-		if after := time.Since(muted); after < silence-15*time.Second || after > silence {
+		if after := time.Since(muted); after < silenceTimeout-15*time.Second || after > silenceTimeout {
 			t.Errorf("noticed after %v", after)
 		}
 		f.misbehave(nil)
@@ -136,7 +136,7 @@ func TestASilentWatchIsBroken(t *testing.T) {
 	})
 }
 
-func TestAServerThatVanishedIsMissedByItsPings(t *testing.T) {
+func TestPingsDetectAServerThatVanished(t *testing.T) {
 	withFake(t, func(t *testing.T, f *fake, client *Client) {
 		events := watchOne(t, client, "t")
 		nextState(t, events)
@@ -145,7 +145,7 @@ func TestAServerThatVanishedIsMissedByItsPings(t *testing.T) {
 		f.vanish()
 		f.pause("t")
 		took := took(func() { nextIs[Disconnected](t, events) })
-		if took > pingEvery+pingAnswer {
+		if took > pingInterval+pingTimeout {
 			t.Errorf("noticed after %v", took)
 		}
 		if s := nextState(t, events); !s.Gap || !s.State.Paused {
@@ -175,7 +175,7 @@ func TestG7ASlowReaderGetsTheLatestState(t *testing.T) {
 	})
 }
 
-func TestAWatchOfABadThreadIsRefused(t *testing.T) {
+func TestAWatchOfABadThreadIsRejected(t *testing.T) {
 	withFake(t, func(t *testing.T, f *fake, client *Client) {
 		for _, ids := range [][]string{nil, {"ok", ""}, {strings.Repeat("x", 257)}, {"a\x07b"}, {"a\u0085b"}, {"\xff"}} {
 			if _, err := client.Watch(ctx, ids, WatchOptions{}); !is[*InvalidFieldError](err) {

@@ -1,7 +1,8 @@
 // Package pausewatchtest starts a coordinator for the tests of programs that use pausewatch.
 //
-// It is the real one, the program pausewatch serve with nothing kept, on a free port of this machine: counts, leases, watches
-// and errors are those of production.
+// It is the real program, pausewatch serve, with nothing stored, on a free port of this machine: counts, leases,
+// watches and
+// errors are those of production.
 package pausewatchtest
 
 import (
@@ -15,7 +16,7 @@ import (
 	pausewatch "pausewatch.dev/clients/go"
 )
 
-// Coordinator serves until it is stopped, or its test ends.
+// Coordinator is a running coordinator. It serves until it is stopped, or its test ends.
 type Coordinator struct {
 	tb      testing.TB
 	options []string
@@ -23,9 +24,11 @@ type Coordinator struct {
 	process *exec.Cmd
 }
 
-// Start starts a coordinator and waits until it listens. The program is the one of PAUSEWATCH_PROGRAM, else that of PATH; if
-// there is none, or it does not start, the test fails with what to do. options are more options of pausewatch serve, such as
-// "--max-pause", "10s".
+// Start starts a coordinator and waits until it listens. It runs the program that PAUSEWATCH_PROGRAM names, else that
+// of PATH;
+// if there is none, or it does not start, the test fails with a text that says what to do. options are further options
+// of
+// pausewatch serve, such as "--max-pause", "10s".
 func Start(tb testing.TB, options ...string) *Coordinator {
 	tb.Helper()
 	c := &Coordinator{tb: tb, options: options, address: "127.0.0.1:0"}
@@ -34,10 +37,11 @@ func Start(tb testing.TB, options ...string) *Coordinator {
 	return c
 }
 
-// Address is where it listens, the same after a stop and a start: for PAUSEWATCH_ADDRESS of what is tested.
+// Address returns its address, which a Stop and a Start do not change: for PAUSEWATCH_ADDRESS of the program under
+// test.
 func (c *Coordinator) Address() string { return c.address }
 
-// Client makes a client of it, which is closed when the test ends.
+// Client creates a client of it, which is closed when the test ends.
 func (c *Coordinator) Client(options ...pausewatch.Option) *pausewatch.Client {
 	c.tb.Helper()
 	client, err := pausewatch.NewClient(append([]pausewatch.Option{pausewatch.WithAddress(c.address)}, options...)...)
@@ -48,7 +52,7 @@ func (c *Coordinator) Client(options ...pausewatch.Option) *pausewatch.Client {
 	return client
 }
 
-// Start starts it again after a [Coordinator.Stop]: it then has forgotten everything.
+// Start starts it again after a [Coordinator.Stop], with empty state.
 func (c *Coordinator) Start() {
 	c.tb.Helper()
 	if c.process != nil {
@@ -82,7 +86,7 @@ func (c *Coordinator) Start() {
 	c.address = address
 }
 
-// Stop kills it, as a crash would. Again does nothing.
+// Stop kills it, as a crash would. Calling it again does nothing.
 func (c *Coordinator) Stop() {
 	if c.process != nil {
 		_ = c.process.Process.Kill()

@@ -12,7 +12,7 @@ import (
 	"pausewatch.dev/clients/go/pausewatchtest"
 )
 
-// needsProgram fails in CI, where there is one, and says why it skips elsewhere.
+// needsProgram fails in CI, which has the program, and skips elsewhere with the reason.
 func needsProgram(t *testing.T) {
 	t.Helper()
 	if os.Getenv("PAUSEWATCH_PROGRAM") != "" {
@@ -24,7 +24,7 @@ func needsProgram(t *testing.T) {
 	t.Skip("PAUSEWATCH_PROGRAM does not name a built pausewatch")
 }
 
-func TestItServesAndComesBackAtTheSameAddress(t *testing.T) {
+func TestItServesAndRestartsAtTheSameAddress(t *testing.T) {
 	needsProgram(t)
 	coordinator := pausewatchtest.Start(t, "--max-pause", "1h")
 	client, address := coordinator.Client(pausewatch.WithRetries(0)), coordinator.Address()
@@ -77,7 +77,7 @@ func whyNot(t *testing.T, options ...string) (why string) {
 	return ""
 }
 
-func TestWhatKeepsItFromStartingIsSaid(t *testing.T) {
+func TestAFailedStartReportsTheCause(t *testing.T) {
 	needsProgram(t)
 	if why := whyNot(t, "--no-such-option"); !strings.Contains(why, "--no-such-option") {
 		t.Error(why)
@@ -89,7 +89,7 @@ func TestWhatKeepsItFromStartingIsSaid(t *testing.T) {
 	}
 }
 
-func TestATimeoutStandsStillUnderAHold(t *testing.T) {
+func TestATimeoutIsPausedByAHold(t *testing.T) {
 	needsProgram(t)
 	client := pausewatchtest.Start(t).Client()
 	hold, err := client.Hold(context.Background(), "t", pausewatch.HoldOptions{})

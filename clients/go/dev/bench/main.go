@@ -88,7 +88,7 @@ func run(ctx context.Context) error {
 	})
 }
 
-// startServer starts a server that forgets everything, and says where it listens.
+// startServer starts a server without storage, and returns its address.
 func startServer() (*exec.Cmd, string, error) {
 	program := os.Getenv("PAUSEWATCH_PROGRAM")
 	if program == "" {

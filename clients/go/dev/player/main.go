@@ -1,5 +1,4 @@
-// Player is what the stage of clients/scenarios talks to: it does with this client library what it is told, one line of
-// JSON a step. It knows no case.
+// Player plays the steps of clients/scenarios with this client library: one line of JSON per step. It knows no case.
 package main
 
 import (
@@ -54,7 +53,7 @@ func (o *output) answer(id json.Number, play func(step) (any, error), s step) {
 	}
 }
 
-// describe tells an error by its type.
+// describe names an error by its type.
 func describe(err error) fields {
 	described := fields{"type": "OTHER", "message": err.Error()}
 	var invalid *pausewatch.InvalidFieldError

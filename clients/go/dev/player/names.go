@@ -2,7 +2,7 @@ package main
 
 import "sync"
 
-// names has things by the names that steps gave them.
+// names holds objects by the names that steps gave them.
 type names[T any] struct {
 	mu    sync.Mutex
 	named map[string]T

@@ -16,7 +16,7 @@ import (
 // fields of an answer.
 type fields = map[string]any
 
-// step is one line of the stage, with the arguments of all ops.
+// step is one line of input, with the arguments of all operations.
 type step struct {
 	ID              json.Number `json:"id"`
 	Do              string      `json:"do"`
@@ -56,7 +56,7 @@ type step struct {
 	MaxWallMs       *float64    `json:"max_wall_ms"`
 }
 
-// player has what steps have made, by the names that they gave it.
+// player holds the objects that steps created, by name.
 type player struct {
 	output
 	ops      map[string]func(step) (any, error)
@@ -70,7 +70,7 @@ type player struct {
 
 type watch struct {
 	events <-chan pausewatch.Event
-	// nil: of all threads.
+	// nil: a watch of all threads.
 	set  *pausewatch.Watch
 	stop context.CancelFunc
 }
@@ -119,7 +119,7 @@ func (p *player) play(s step) (any, error) {
 	return op(s)
 }
 
-// reset closes what is still open, as a program would that uses the library well.
+// reset closes everything that is still open, as a well-written program would.
 func (p *player) reset() {
 	for _, timeout := range p.timeouts.drain() {
 		timeout.Stop()
@@ -332,7 +332,7 @@ func release(hold *pausewatch.Hold) (fields, error) {
 	return answer, nil
 }
 
-// endingOf reads what a release returned; an error that says nothing of the ending comes back.
+// endingOf returns the result of a release; an error that does not contain it is returned as it is.
 func endingOf(err error) (string, error) {
 	switch {
 	case err == nil:
@@ -397,7 +397,7 @@ func (p *player) holdBlock(s step) (any, error) {
 	return fields{"left": "end", "ending": ending}, nil
 }
 
-// bestEffortBlock is a function whose hold is released as it is left: WithHold does not show the hold.
+// bestEffortBlock is a function that releases its hold when it returns: WithHold does not expose the hold.
 func bestEffortBlock(client *pausewatch.Client, s step) (answer fields, err error) {
 	hold, err := client.Hold(context.Background(), *s.ThreadID, holdOptions(s))
 	if err != nil {

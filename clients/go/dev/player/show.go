@@ -6,7 +6,7 @@ import (
 	pausewatch "pausewatch.dev/clients/go"
 )
 
-// Lengths of time are milliseconds with fractions.
+// Durations are in milliseconds with fractions.
 
 func ms(milliseconds float64) time.Duration {
 	return time.Duration(milliseconds * float64(time.Millisecond))

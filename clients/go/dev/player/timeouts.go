@@ -94,7 +94,7 @@ func (p *player) stop(s step) (any, error) {
 	return showReading(stopwatch.Stop()), nil
 }
 
-// expireTogether starts each timeout with what is left until all are to run out.
+// expireTogether starts timeouts that all run out at the same time.
 func (p *player) expireTogether(s step) (any, error) {
 	end := time.Now().Add(ms(s.LimitMs))
 	client, err := p.client(s)

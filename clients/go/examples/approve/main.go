@@ -1,8 +1,8 @@
-// Approve asks a person at the terminal to approve something, while the clock of a thread stands still.
+// Approve asks a person at the terminal to approve something, while a thread is paused.
 //
 //	approve [--thread-id ID] [--answer-after SECONDS [--deny]] QUESTION
 //
-// It exits with 0 for yes, 1 for no, and 2 if the answer came too late, or there was any other trouble.
+// It exits with 0 for yes, 1 for no, and 2 if the answer came too late, or after any other error.
 package main
 
 import (
@@ -63,7 +63,7 @@ func run() int {
 	}
 }
 
-// approve holds the thread while answer finds out what the person says.
+// approve holds the thread until the person has answered.
 func approve(ctx context.Context, threadID, question string, ttl time.Duration, answer func(context.Context, string) (bool, error)) (yes bool, err error) {
 	client, err := pausewatch.NewClient(pausewatch.WithThreadID(threadID))
 	if err != nil {
@@ -80,7 +80,7 @@ func approve(ctx context.Context, threadID, question string, ttl time.Duration, 
 	return yes, err
 }
 
-// answerBy answers in a person's stead, for scripts.
+// answerBy answers instead of a person, for scripts.
 func answerBy(after time.Duration, yes bool) func(context.Context, string) (bool, error) {
 	return func(ctx context.Context, question string) (bool, error) {
 		fmt.Fprintf(os.Stderr, "%s [y/N] (a person thinks for %v)\n", question, after)
@@ -93,7 +93,7 @@ func answerBy(after time.Duration, yes bool) func(context.Context, string) (bool
 	}
 }
 
-// ask asks at the terminal itself, not on standard input: what is piped through this program cannot answer.
+// ask uses the terminal itself, not standard input, so that piped input cannot answer.
 func ask(ctx context.Context, question string) (bool, error) {
 	terminal, err := os.OpenFile("/dev/tty", os.O_RDWR, 0)
 	if err != nil {
@@ -108,7 +108,7 @@ func ask(ctx context.Context, question string) (bool, error) {
 	}()
 	select {
 	case line := <-answered:
-		// Silence is no answer: only yes is yes.
+		// Only yes is yes; no input is no.
 		word := strings.ToLower(strings.TrimSpace(line))
 		return word == "y" || word == "yes", nil
 	case <-ctx.Done():

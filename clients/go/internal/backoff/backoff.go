@@ -1,4 +1,4 @@
-// Package backoff says how long to pause between attempts.
+// Package backoff computes retry delays.
 package backoff
 
 import (
@@ -6,24 +6,25 @@ import (
 	"time"
 )
 
-// Backoff gives pauses that double from First to Most, each with up to as much again at random, so that the clients of
-// a restarted server do not come back as one. Its zero value has no pauses.
+// Backoff returns delays that double from First to Max, each plus up to 100 % at random, so that the clients of a
+// restarted
+// server do not reconnect all at once. Its zero value returns zero delays.
 type Backoff struct {
-	First, Most time.Duration
-	next        time.Duration
+	First, Max time.Duration
+	next       time.Duration
 }
 
-// Next is the next pause.
+// Next returns the next delay.
 func (b *Backoff) Next() time.Duration {
-	pause := min(max(b.next, b.First), b.Most)
-	b.next = 2 * pause
-	return Jitter(pause)
+	delay := min(max(b.next, b.First), b.Max)
+	b.next = 2 * delay
+	return Jitter(delay)
 }
 
-// Reset begins anew.
+// Reset starts again with First.
 func (b *Backoff) Reset() { b.next = 0 }
 
-// Jitter is d and up to as much again at random.
+// Jitter returns d plus up to 100 % at random.
 func Jitter(d time.Duration) time.Duration {
 	if d <= 0 {
 		return 0

@@ -1,11 +1,14 @@
-// Package charge says what a command has been charged: its wall time, less the time that its thread was paused.
+// Package charge computes the time charged to a command: its wall time, minus the paused time of its threads.
 //
-// [PausedTimeTracker] is how long one thread has been paused since this process began to follow it, [Since] how long since
-// a stopwatch joined it, and [PausedUnion] how long any of the threads of a stopwatch; [Meter] is what that stopwatch has
-// been charged. All are pure: no clock is read, the moment is an argument. So their tests move time as they like.
+// [PausedTimeTracker] is how long one thread has been paused since this process began to follow it, [SinceJoin] how
+// long since
+// a stopwatch joined it, and [PausedUnion] how long any of the threads of a stopwatch; [Meter] is the time charged to
+// that
+// stopwatch. All are pure: no clock is read, the time is an argument, so that tests can move time.
 //
-// A moment is a [time.Time] with a monotonic reading, a length of time a [time.Duration]. Arithmetic saturates: what a
-// server sends can be as large as the wire allows.
+// A point in time is a [time.Time] with a monotonic reading. Arithmetic saturates: a server can send any value that the
+// wire
+// format allows.
 package charge
 
 import (
@@ -13,21 +16,21 @@ import (
 	"time"
 )
 
-const forever = time.Duration(math.MaxInt64)
+const maxDuration = time.Duration(math.MaxInt64)
 
-// add is a + b, held at the ends of the type.
+// add returns a + b, saturated at the limits of the type.
 func add(a, b time.Duration) time.Duration {
 	switch sum := a + b; {
 	case a > 0 && b > 0 && sum < 0:
-		return forever
+		return maxDuration
 	case a < 0 && b < 0 && sum >= 0:
-		return -forever
+		return -maxDuration
 	default:
 		return sum
 	}
 }
 
-// since is how long before now that was, at least zero.
+// since returns the time from then to now, at least zero.
 func since(then, now time.Time) time.Duration {
 	return max(0, now.Sub(then))
 }

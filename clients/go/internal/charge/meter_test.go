@@ -1,6 +1,6 @@
 package charge
 
-// What clients/vectors does not say: settling, what Resume answers, and the ends of the types.
+// Beyond clients/vectors: settling, the result of Resume, and saturation.
 
 import (
 	"testing"
@@ -16,7 +16,7 @@ func equal[T comparable](t *testing.T, what string, got, want T) {
 	}
 }
 
-func TestTheLastResumeSaysSo(t *testing.T) {
+func TestResumeReturnsWhetherItWasTheLast(t *testing.T) {
 	start := time.Now()
 	m := NewMeter(10*s, start, 0)
 	m.Pause(start, 0)
@@ -26,7 +26,7 @@ func TestTheLastResumeSaysSo(t *testing.T) {
 	equal(t, "one too many", m.Resume(start, 0), false)
 }
 
-func TestLessPausedTimeThanWasAssumedAtTheMarkIsChargedAfterAll(t *testing.T) {
+func TestAWronglyAssumedPauseIsChargedAfterwards(t *testing.T) {
 	start := time.Now()
 	m := NewMeter(10*s, start, 0)
 	m.Settle(start.Add(5*s), 4*s)
@@ -35,15 +35,15 @@ func TestLessPausedTimeThanWasAssumedAtTheMarkIsChargedAfterAll(t *testing.T) {
 	equal(t, "during a pause of its own too", m.Charged(start.Add(6*s), 1*s), 4*s)
 }
 
-func TestTheEndsOfTheTypesAreSafe(t *testing.T) {
+func TestArithmeticSaturates(t *testing.T) {
 	start := time.Now()
-	m := NewMeter(forever, start, 0)
-	equal(t, "charged with unbounded paused time", m.Charged(start, forever), 0)
-	m = NewMeter(forever, start, forever)
-	equal(t, "charged with endless debt", m.Charged(start.Add(s), 0), forever)
+	m := NewMeter(maxDuration, start, 0)
+	equal(t, "charged with unbounded paused time", m.Charged(start, maxDuration), 0)
+	m = NewMeter(maxDuration, start, maxDuration)
+	equal(t, "charged with endless debt", m.Charged(start.Add(s), 0), maxDuration)
 	equal(t, "left", m.Left(start.Add(s), 0), 0)
 	m.Settle(start.Add(s), 0)
-	equal(t, "charged later", m.Charged(start.Add(2*s), 0), forever)
-	m = NewMeter(-forever, start, 0)
-	equal(t, "left of a negative limit", m.Left(start.Add(2*s), 0), -forever)
+	equal(t, "charged later", m.Charged(start.Add(2*s), 0), maxDuration)
+	m = NewMeter(-maxDuration, start, 0)
+	equal(t, "left of a negative limit", m.Left(start.Add(2*s), 0), -maxDuration)
 }

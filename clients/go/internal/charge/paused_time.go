@@ -5,98 +5,105 @@ import (
 	"time"
 )
 
-// A sleep of the machine shorter than this is noise between two clocks.
-const shortestSleep = 100 * time.Millisecond
+// Shorter sleeps of the machine are noise between two clocks.
+const minSleep = 100 * time.Millisecond
 
-// A state that is on its way for longer has had its connection given up.
-const longestWay = 15 * time.Second
+// The maximum delivery time of a state: the connection is given up before a state is later than this.
+const maxDeliveryDelay = 15 * time.Second
 
 // Version is the revision of a state, and the epoch of the server's store in which it counts.
 type Version struct{ Epoch, Revision uint64 }
 
-// comparable: whether the revisions and totals can be compared. Epoch 0: the server has none.
-func (v Version) comparable(other Version) bool {
+// isComparableWith reports whether the revisions and totals can be compared. Epoch 0: the server has no epochs.
+func (v Version) isComparableWith(other Version) bool {
 	return v.Epoch == other.Epoch || v.Epoch == 0 || other.Epoch == 0
 }
 
-// Seen is what a state of a thread says, as far as it matters here.
-type Seen struct {
+// ObservedState has the fields of a state that matter here.
+type ObservedState struct {
 	Version Version
 	Paused  bool
-	// The server's paused_total: all time that the thread has been paused.
+	// The server's paused_total: the total time that the thread has been paused.
 	Total time.Duration
 }
 
-// lost: whether the server lost this state before it sent the other one.
-func (s Seen) lost(other Seen) bool {
-	return !s.Version.comparable(other.Version) || other.Version.Revision < s.Version.Revision || other.Total < s.Total
+// wasLostBefore reports whether the server lost this state before it sent the other one.
+func (s ObservedState) wasLostBefore(other ObservedState) bool {
+	return !s.Version.isComparableWith(other.Version) || other.Version.Revision < s.Version.Revision || other.Total < s.Total
 }
 
-// Now is this process's clock: the moment, and how long the machine has slept since it started.
-type Now struct {
+// LocalTime is a reading of this process's clock, and how long the machine has slept since it started.
+type LocalTime struct {
 	At    time.Time
 	Slept time.Duration
 }
 
-// Place is where a stopwatch that joined gets its place: the moment of the first state after it joined, and what was pausedTime
-// then. Until then At is zero.
-type Place struct {
+// JoinBaseline is set by the first state after a stopwatch joined: the time of that state, and the paused time then.
+// Until
+// then At is zero.
+type JoinBaseline struct {
 	At         time.Time
 	PausedTime time.Duration
 }
 
-// PausedTimeTracker is how long one thread has been paused since this process began to follow it, as far as it knows.
+// PausedTimeTracker is how long one thread has been paused since this process began to follow it, as far as is known.
 //
-// The server's total is exact at each state; between states the local clock carries on. So
+// The server's total is exact in each state; between states the local clock carries on:
 //
-//	pausedTime = total - what it was at the beginning     (+ the local time since the state, while paused)
+//	pausedTime = total - total at the start     (+ the local time since the last state, while paused)
 //
-// and a pause that began or ended unseen is in the difference of two totals.
+// The difference of two totals includes every pause that this process did not see.
 //
-//  1. Nothing before the beginning is credited, and never more than the time since then. The first state cannot say
-//     which part of its total was before; what may have been after the beginning is credited (the gap until the first
-//     state is milliseconds, unless the link was down).
-//  2. Cut off, a paused thread counts as paused for a grace, then as running: the leases that would end its pause
-//     cannot be seen. A link that died in silence was lost with its last message; but a pause with which a stopwatch has
-//     joined since counts until then, or it would be charged for time before. The next state corrects what was assumed,
-//     both ways.
-//  3. Another epoch, or a total or a revision that fell, means that the server lost its state (or forgot an idle thread).
-//     The new total has nothing in common with the old one: the paused time so far stays, and grows by the new total, by
-//     the time since the last state at most. A server without epochs sends 0, which is compared by total and revision.
-//  4. Local time does not run while the machine sleeps, the server's may. Of a pause that spans a sleep the sleep is
-//     left out, so that it cannot pay for time that was charged. A state that was sent before the sleep and came after
-//     it does not have it in its total yet, so that nothing is left out there, but of the next.
+//  1. Time before the start is never credited, and never more than the time since the start. The first state cannot say
+//     which part of its total is older than the start; whatever may be newer is credited (the gap until the first state
+//     is
+//     milliseconds, unless the link was down).
+//  2. While disconnected, a paused thread counts as paused for the grace and then as running: the leases that would end
+//     its
+//     pause cannot be seen. A link that died silently was lost with its last message. But if a stopwatch has joined
+//     since, a
+//     pause counts until that join; otherwise time before the join would be charged to it. The next state corrects the
+//     assumption in both directions.
+//  3. Another epoch, or a lower total or revision, means that the server lost its state (or forgot an idle thread). The
+//     new
+//     total has nothing in common with the old one: the paused time so far is kept, and grows by the new total, by the
+//     time
+//     since the last state at most. A server without epochs sends 0, which is compared by total and revision.
+//  4. Local time stops while the machine sleeps; the server's may not. A sleep within a pause is left out, so that it
+//     cannot
+//     pay for time that was charged. The total of a state that was sent before the sleep and arrived after it does not
+//     include the sleep: it is then left out of the next total.
 type PausedTimeTracker struct {
-	began time.Time
-	grace time.Duration
-	known bool
-	last  last
-	// When the watch was disconnected; zero: it is heard.
+	startedAt time.Time
+	grace     time.Duration
+	known     bool
+	last      lastState
+	// When the watch was disconnected; zero: connected.
 	disconnectedAt time.Time
-	// When a stopwatch joined last, and the last join before the disconnect was noticed.
+	// The last join, and the last join before the disconnect was noticed.
 	joinedAt, joinedBeforeDisconnect time.Time
-	place                            *Place
-	// When it was closed: no state will come. Zero: it was not.
+	joinBaseline                     *JoinBaseline
+	// When it was closed: no state will come. Zero: it is open.
 	closedAt time.Time
 }
 
-// The last state, when it came, and what was pausedTime then.
-type last struct {
-	seen       Seen
-	now        Now
+// lastState is the last state, when it arrived, and the paused time then.
+type lastState struct {
+	state      ObservedState
+	now        LocalTime
 	pausedTime time.Duration
-	// What the machine slept before it came and perhaps after it was sent: then it is part of the next total.
-	unsettled time.Duration
+	// Sleep of the machine before this state arrived and perhaps after it was sent: then the next total includes it.
+	unsettledSleep time.Duration
 }
 
-// NewPausedTimeTracker begins to follow a thread of which nothing is known yet.
+// NewPausedTimeTracker begins to follow a thread whose state is not known yet.
 func NewPausedTimeTracker(now time.Time, grace time.Duration) PausedTimeTracker {
-	return PausedTimeTracker{began: now, grace: grace, disconnectedAt: now}
+	return PausedTimeTracker{startedAt: now, grace: grace, disconnectedAt: now}
 }
 
-// PausedTime is how long the thread has been paused since the beginning.
+// PausedTime returns how long the thread has been paused since the start.
 func (c *PausedTimeTracker) PausedTime(now time.Time) time.Duration {
-	if !c.known || !c.last.seen.Paused {
+	if !c.known || !c.last.state.Paused {
 		return c.last.pausedTime
 	}
 	if validUntil, disconnected := c.ValidUntil(); disconnected && validUntil.Before(now) {
@@ -105,13 +112,13 @@ func (c *PausedTimeTracker) PausedTime(now time.Time) time.Duration {
 	return add(c.last.pausedTime, since(c.last.now.At, now))
 }
 
-// Paused says whether the thread is paused.
+// Paused reports whether the thread is paused.
 func (c *PausedTimeTracker) Paused(now time.Time) bool {
 	validUntil, disconnected := c.ValidUntil()
-	return c.known && c.last.seen.Paused && (!disconnected || now.Before(validUntil))
+	return c.known && c.last.state.Paused && (!disconnected || now.Before(validUntil))
 }
 
-// ValidUntil is when a pause that cannot be confirmed stops counting; false while the watch is heard.
+// ValidUntil returns when an unconfirmed pause stops counting; false while connected.
 func (c *PausedTimeTracker) ValidUntil() (time.Time, bool) {
 	validUntil := c.disconnectedAt.Add(c.grace)
 	if validUntil.Before(c.joinedBeforeDisconnect) {
@@ -123,21 +130,23 @@ func (c *PausedTimeTracker) ValidUntil() (time.Time, bool) {
 	return validUntil, !c.disconnectedAt.IsZero()
 }
 
-// Join is the paused time at which a stopwatch joins, as far as is known, and where the next state says how much it was
-// then. Even when the link seems to be up: it may be dead without anyone noticing.
-func (c *PausedTimeTracker) Join(now time.Time) (time.Duration, *Place) {
+// Join returns the paused time at which a stopwatch joins, as far as is known, and the baseline that the next state
+// sets. Needed
+// even when the link seems to be up: it may already be dead without having been noticed.
+func (c *PausedTimeTracker) Join(now time.Time) (time.Duration, *JoinBaseline) {
 	c.joinedAt = now
-	if c.place == nil {
-		c.place = new(Place)
+	if c.joinBaseline == nil {
+		c.joinBaseline = new(JoinBaseline)
 	}
-	return c.PausedTime(now), c.place
+	return c.PausedTime(now), c.joinBaseline
 }
 
-// UnconfirmedPause is how much of the grace the open pause has used, for a stopwatch that joined then: what cannot be
-// confirmed.
+// UnconfirmedPause returns how much of the grace the open pause has used, for a stopwatch that joined at joined: the
+// part that
+// cannot be confirmed.
 func (c *PausedTimeTracker) UnconfirmedPause(joined time.Time) time.Duration {
 	validUntil, disconnected := c.ValidUntil()
-	if !disconnected || !c.known || !c.last.seen.Paused {
+	if !disconnected || !c.known || !c.last.state.Paused {
 		return 0
 	}
 	if joined.Before(c.disconnectedAt) {
@@ -146,11 +155,11 @@ func (c *PausedTimeTracker) UnconfirmedPause(joined time.Time) time.Duration {
 	return since(joined, validUntil)
 }
 
-// Disconnect: the watch has not been heard any more since then. It says whether those who wait for the thread must look
+// Disconnect notes that the watch has been disconnected since then. It returns whether waiting stopwatches must check
 // again.
 func (c *PausedTimeTracker) Disconnect(now, since time.Time) bool {
 	wasPaused := c.Paused(now)
-	// An answer may have confirmed the state later.
+	// A confirmation may have brought the state later.
 	if c.known && since.Before(c.last.now.At) {
 		since = c.last.now.At
 	}
@@ -160,85 +169,88 @@ func (c *PausedTimeTracker) Disconnect(now, since time.Time) bool {
 	return wasPaused
 }
 
-// Close: nothing will be heard any more. From now on the thread counts as running.
+// Close notes that no state will come any more. From now on the thread counts as running.
 func (c *PausedTimeTracker) Close(now time.Time) {
 	c.Disconnect(now, now)
 	c.closedAt = now
 }
 
-// Closed says whether it was closed.
+// Closed reports whether it was closed.
 func (c *PausedTimeTracker) Closed() bool { return !c.closedAt.IsZero() }
 
-// Take takes a state from the watch. It says whether those who wait for the thread must look again: after a resume, and
-// when what was assumed is corrected.
-func (c *PausedTimeTracker) Take(now Now, seen Seen) (wake bool) {
+// Apply applies a state from the watch. It returns whether waiting stopwatches must check again: after a resume, and
+// when an
+// assumption was corrected.
+func (c *PausedTimeTracker) Apply(now LocalTime, state ObservedState) (wake bool) {
 	assumed, wasPaused := !c.disconnectedAt.IsZero(), c.Paused(now.At)
-	pausedTime, unsettled := c.pausedTimeWith(now, seen)
-	pausedTime = min(pausedTime, since(c.began, now.At))
-	if !seen.Paused {
-		unsettled = 0
+	pausedTime, unsettledSleep := c.pausedTimeWith(now, state)
+	pausedTime = min(pausedTime, since(c.startedAt, now.At))
+	if !state.Paused {
+		unsettledSleep = 0
 	}
-	c.settlePlace(now.At, pausedTime)
-	c.known, c.last = true, last{seen: seen, now: now, pausedTime: pausedTime, unsettled: unsettled}
+	c.setJoinBaseline(now.At, pausedTime)
+	c.known, c.last = true, lastState{state: state, now: now, pausedTime: pausedTime, unsettledSleep: unsettledSleep}
 	c.disconnectedAt = time.Time{}
-	return assumed || (wasPaused && !seen.Paused)
+	return assumed || (wasPaused && !state.Paused)
 }
 
-// settlePlace gives those who joined since the last state their place.
-func (c *PausedTimeTracker) settlePlace(at time.Time, pausedTime time.Duration) {
-	if c.place != nil {
-		*c.place = Place{At: at, PausedTime: pausedTime}
-		c.place = nil
+// setJoinBaseline sets the baseline of the stopwatches that joined since the last state.
+func (c *PausedTimeTracker) setJoinBaseline(at time.Time, pausedTime time.Duration) {
+	if c.joinBaseline != nil {
+		*c.joinBaseline = JoinBaseline{At: at, PausedTime: pausedTime}
+		c.joinBaseline = nil
 	}
 }
 
-// pausedTimeWith is what is pausedTime with this state, and what the machine slept that may be in the next total.
-func (c *PausedTimeTracker) pausedTimeWith(now Now, seen Seen) (pausedTime, unsettled time.Duration) {
+// pausedTimeWith returns the paused time with this state, and the sleep of the machine that the next total may include.
+func (c *PausedTimeTracker) pausedTimeWith(now LocalTime, state ObservedState) (pausedTime, unsettledSleep time.Duration) {
 	before := c.last
 	switch {
 	case !c.known:
-		return seen.Total, 0
-	case before.seen.lost(seen):
+		return state.Total, 0
+	case before.state.wasLostBefore(state):
 		// A pause was seen until the disconnect; the new total can be in addition to it.
 		seenUntil := before.now.At
-		if before.seen.Paused {
+		if before.state.Paused {
 			seenUntil = now.At
 			if !c.disconnectedAt.IsZero() {
 				seenUntil = c.disconnectedAt
 			}
 		}
-		return max(c.PausedTime(now.At), add(c.PausedTime(seenUntil), min(seen.Total, since(seenUntil, now.At)))), 0
+		return max(c.PausedTime(now.At), add(c.PausedTime(seenUntil), min(state.Total, since(seenUntil, now.At)))), 0
 	}
-	credited, unsettled := awake(before, now, seen.Total-before.seen.Total)
-	return add(before.pausedTime, credited), unsettled
+	credited, unsettledSleep := splitGrowth(before, now, state.Total-before.state.Total)
+	return add(before.pausedTime, credited), unsettledSleep
 }
 
-// awake is the part of growth, paused between the last state and now, in which this machine was awake; and what it slept
-// that may be in the next total instead.
+// splitGrowth splits growth, the paused time between the last state and now: it returns the part in which this machine
+// was
+// awake, and the sleep that the next total may include instead.
 //
-// Paused when last heard of, the thread was mostly paused all the while: then the growth is as long as the time awake and
-// those sleeps that are in it. The combination that comes closest is chosen.
-func awake(before last, now Now, growth time.Duration) (credited, unsettled time.Duration) {
+// If the thread was paused in the last state, it was most likely paused throughout: then the growth is the time awake
+// plus
+// those sleeps that it includes. The combination of sleeps that comes closest is chosen.
+func splitGrowth(before lastState, now LocalTime, growth time.Duration) (credited, unsettledSleep time.Duration) {
 	timeAwake := since(before.now.At, now.At)
-	fresh, old := now.Slept-before.now.Slept, before.unsettled
-	if fresh < shortestSleep {
-		fresh = 0
+	slept, oldSleep := now.Slept-before.now.Slept, before.unsettledSleep
+	if slept < minSleep {
+		slept = 0
 	}
 	switch {
-	case fresh == 0 && old == 0:
+	case slept == 0 && oldSleep == 0:
 		return growth, 0
-	case !before.seen.Paused:
-		return min(growth, timeAwake), fresh
+	case !before.state.Paused:
+		return min(growth, timeAwake), slept
 	}
-	within, unsettled := time.Duration(0), cmp.Or(fresh, old)
-	for _, choice := range [][2]time.Duration{{fresh, 0}, {old, fresh}, {old + fresh, 0}} {
+	within, unsettledSleep := time.Duration(0), cmp.Or(slept, oldSleep)
+	for _, choice := range [][2]time.Duration{{slept, 0}, {oldSleep, slept}, {oldSleep + slept, 0}} {
 		if choice[0] <= growth && (growth-timeAwake-choice[0]).Abs() < (growth-timeAwake-within).Abs() {
-			within, unsettled = choice[0], choice[1]
+			within, unsettledSleep = choice[0], choice[1]
 		}
 	}
 	if within > 0 {
-		return growth - within, unsettled
+		return growth - within, unsettledSleep
 	}
-	// What was known last may have been on its way for some time, which is in the growth too.
-	return min(growth, timeAwake+longestWay), unsettled
+	// The growth also includes the time that the last state took to arrive.
+	return min(growth, timeAwake+maxDeliveryDelay), unsettledSleep
 }

@@ -1,6 +1,6 @@
 package charge
 
-// What clients/vectors does not say: those who join, those who must look again, and the ends of the types.
+// Beyond clients/vectors: joins, checks of waiters, and saturation.
 
 import (
 	"testing"
@@ -21,12 +21,12 @@ func newThread() *threadAt {
 func (c *threadAt) at(seconds int) time.Time { return c.start.Add(time.Duration(seconds) * s) }
 
 func (c *threadAt) take(seconds int, revision uint64, paused bool, total time.Duration) (wake bool) {
-	return c.Take(Now{At: c.at(seconds)}, Seen{Version: Version{Epoch: 1, Revision: revision}, Paused: paused, Total: total})
+	return c.Apply(LocalTime{At: c.at(seconds)}, ObservedState{Version: Version{Epoch: 1, Revision: revision}, Paused: paused, Total: total})
 }
 
 func (c *threadAt) pausedTime(seconds int) int { return int(c.PausedTime(c.at(seconds)) / s) }
 
-func TestWhoWaitsForAThreadLooksAgainWhenItResumesAndWhenWhatWasAssumedIsCorrected(t *testing.T) {
+func TestWaitersCheckAgainAfterAResumeAndACorrection(t *testing.T) {
 	c := newThread()
 	equal(t, "the first state", c.take(0, 1, false, 0), true)
 	equal(t, "a pause", c.take(1, 2, true, 0), false)
@@ -37,15 +37,15 @@ func TestWhoWaitsForAThreadLooksAgainWhenItResumesAndWhenWhatWasAssumedIsCorrect
 	equal(t, "a disconnect while it is paused", c.Disconnect(c.at(6), c.at(6)), true)
 }
 
-func TestWhoJoinsGetsItsPlaceWithTheNextState(t *testing.T) {
+func TestTheNextStateSetsTheJoinBaseline(t *testing.T) {
 	c := newThread()
 	c.take(0, 1, false, 0)
 	c.Disconnect(c.at(10), c.at(10))
-	pausedTime, place := c.Join(c.at(15))
+	pausedTime, joinBaseline := c.Join(c.at(15))
 	equal(t, "assumed", pausedTime, 0)
-	equal(t, "not known yet", place.At.IsZero(), true)
+	equal(t, "not known yet", joinBaseline.At.IsZero(), true)
 	c.take(20, 3, false, 10*s)
-	equal(t, "place", *place, Place{At: c.at(20), PausedTime: 10 * s})
+	equal(t, "baseline", *joinBaseline, JoinBaseline{At: c.at(20), PausedTime: 10 * s})
 	_, later := c.Join(c.at(21))
 	equal(t, "who joins later waits for a state of its own", later.At.IsZero(), true)
 }
@@ -53,7 +53,7 @@ func TestWhoJoinsGetsItsPlaceWithTheNextState(t *testing.T) {
 func TestEndlessTotalsAreSafe(t *testing.T) {
 	c := newThread()
 	c.take(0, 1, true, 0)
-	c.take(1, 2, true, forever)
+	c.take(1, 2, true, maxDuration)
 	equal(t, "paused time: no more than the time since the beginning", c.pausedTime(1), 1)
 	equal(t, "paused time later", c.pausedTime(3), 3)
 }

@@ -6,40 +6,44 @@ import (
 	"time"
 )
 
-// PausedUnion is how long any of several threads has been paused. The paused time of each is an argument, by its own
-// count and by its name.
+// PausedUnion is how long any of several threads has been paused: time counts once however many are paused. The paused
+// time of
+// each thread, by its own count and under its name, is an argument.
 //
-// While all of them are heard, that is exact: [PausedUnion.Settle] marks every change of one, and between two marks each
-// was paused all the while or not at all. Of a gap, in which one could not be heard, it is learnt how long each was
-// paused, but not when:
+// While all threads are connected, the union is exact: [PausedUnion.Settle] marks every change of one, and between two
+// marks
+// each was paused throughout or not at all. For a gap, in which one was disconnected, only the length of the pauses
+// becomes
+// known, not when they were:
 //
-//  1. A gap counts as much as is possible: the sum of their pauses, but at most its length, and at least the longest. So
-//     no pause is ever charged, and what is too much is less than the gap.
-//  2. A thread that is removed in a gap counts with what is known of it by then.
+//  1. A gap counts as much as possible: the sum of the pauses in it, but at most its length, and at least the longest
+//     pause.
+//     So no pause is ever charged, and the excess is less than the gap.
+//  2. A thread that is removed in a gap counts with its paused time as known by then.
 type PausedUnion struct {
 	// The union up to the mark, and the paused time of each thread there.
 	total  time.Duration
 	mark   time.Time
 	atMark map[string]time.Duration
-	// How long those were paused that were removed since the mark.
+	// The paused times, since the mark, of the threads that were removed since.
 	gone []time.Duration
 }
 
-// NewPausedUnion has no threads yet.
+// NewPausedUnion returns the union of no threads.
 func NewPausedUnion(now time.Time) PausedUnion {
 	return PausedUnion{mark: now, atMark: make(map[string]time.Duration, 1)}
 }
 
-// Add: from now on that thread counts too.
+// Add adds a thread, which counts from now on.
 func (u *PausedUnion) Add(name string, pausedTime time.Duration) { u.atMark[name] = pausedTime }
 
-// Remove: from now on that thread does not count.
+// Remove removes a thread, which does not count from now on.
 func (u *PausedUnion) Remove(name string, pausedTime time.Duration) {
 	u.gone = append(u.gone, add(pausedTime, -u.atMark[name]))
 	delete(u.atMark, name)
 }
 
-// Settle moves the mark: a change of a thread, or the end of a gap. What is earlier than the mark changes nothing.
+// Settle moves the mark: a thread has changed, or a gap has ended. A time before the mark changes nothing.
 func (u *PausedUnion) Settle(now time.Time, pausedTimes map[string]time.Duration) {
 	if now.Before(u.mark) {
 		return
@@ -48,7 +52,7 @@ func (u *PausedUnion) Settle(now time.Time, pausedTimes map[string]time.Duration
 	maps.Copy(u.atMark, pausedTimes)
 }
 
-// Total is how long any of them has been paused, as far as is known now.
+// Total returns how long any of the threads has been paused, as far as is known now.
 func (u *PausedUnion) Total(now time.Time, pausedTimes map[string]time.Duration) time.Duration {
 	grown := slices.Clone(u.gone)
 	for name, pausedTime := range pausedTimes {

@@ -38,14 +38,14 @@ func (u *union) is(t *testing.T, after int, pausedTimes map[string]time.Duration
 	equal(t, fmt.Sprint(pausedTimes), u.Total(u.start.Add(time.Duration(after)*s), pausedTimes), time.Duration(want)*s)
 }
 
-func TestAThreadAloneCountsAsItSaysAlsoWhenThatIsCorrected(t *testing.T) {
+func TestASingleThreadCountsExactlyAlsoAfterCorrections(t *testing.T) {
 	u := newUnion(0)
 	for _, at := range [][2]int{{5, 3}, {6, 2}, {7, 7}, {7, 9}, {8, -1}} {
 		u.is(t, at[0], times(at[1]), at[1])
 	}
 }
 
-func TestG3PausesThatOverlapCountOnce(t *testing.T) {
+func TestG3OverlappingPausesCountOnce(t *testing.T) {
 	// One is paused from 10 s to 20 s, the other from 15 s to 40 s.
 	u := newUnion(100, 200)
 	u.settle(10, times(100, 200))
@@ -57,7 +57,7 @@ func TestG3PausesThatOverlapCountOnce(t *testing.T) {
 	u.is(t, 50, times(110, 225), 30)
 }
 
-func TestG1OfAGapAsMuchCountsAsIsPossible(t *testing.T) {
+func TestG1AGapCountsAsMuchAsPossible(t *testing.T) {
 	// From 10 s to 20 s, of which only the paused times are known afterwards.
 	for _, missed := range [][3]int{{4, 5, 9}, {8, 7, 10}, {0, 6, 6}, {0, 0, 0}, {10, 10, 10}, {12, 1, 12}, {-3, 0, 0}, {-3, 5, 5}} {
 		u := newUnion(0, 0)
@@ -69,7 +69,7 @@ func TestG1OfAGapAsMuchCountsAsIsPossible(t *testing.T) {
 	}
 }
 
-func TestAThreadThatIsRemovedCountsUntilThenAndOneThatIsAddedFromThen(t *testing.T) {
+func TestThreadsCountFromTheirAdditionToTheirRemoval(t *testing.T) {
 	u := newUnion(0, 0)
 	two := func(own, added int) map[string]time.Duration {
 		return map[string]time.Duration{"0": time.Duration(own) * s, "2": time.Duration(added) * s}
@@ -84,7 +84,7 @@ func TestAThreadThatIsRemovedCountsUntilThenAndOneThatIsAddedFromThen(t *testing
 	u.is(t, 30, two(2, 1_011), 19)
 }
 
-func TestWhatIsSettledOutOfTurnChangesNothing(t *testing.T) {
+func TestSettlingBeforeTheMarkChangesNothing(t *testing.T) {
 	u := newUnion(0, 0)
 	u.settle(20, times(10, 0))
 	u.settle(15, times(5, 0))

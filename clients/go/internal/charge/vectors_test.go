@@ -40,8 +40,8 @@ func TestVectorsOfThePausedTime(t *testing.T) {
 			switch {
 			case step.State != nil:
 				version := Version{Epoch: step.State.Epoch, Revision: step.State.Revision}
-				seen := Seen{Version: version, Paused: step.State.Paused, Total: ms(step.State.TotalMs)}
-				tracker.Take(Now{At: now, Slept: ms(step.SleptMs)}, seen)
+				state := ObservedState{Version: version, Paused: step.State.Paused, Total: ms(step.State.TotalMs)}
+				tracker.Apply(LocalTime{At: now, Slept: ms(step.SleptMs)}, state)
 			case step.Disconnect:
 				since := now
 				if step.SinceMs != nil {
@@ -114,10 +114,10 @@ func figure(t *testing.T, meter *Meter, key string, now time.Time, pausedTime ti
 	case "left_ms":
 		return meter.Left(now, pausedTime)
 	case "shown_ms":
-		shown, _ := meter.Show(now, pausedTime)
-		return shown
+		reported, _ := meter.Report(now, pausedTime)
+		return reported
 	case "remaining_ms":
-		_, remaining := meter.Show(now, pausedTime)
+		_, remaining := meter.Report(now, pausedTime)
 		return remaining
 	}
 	t.Fatalf("unknown key %q", key)

@@ -10,41 +10,41 @@ import java.util.concurrent.CompletableFuture;
  */
 public final class AsyncClient {
     private final Calls calls;
-    private final Calls.Patience patience;
+    private final Calls.RetryPolicy policy;
 
-    AsyncClient(Calls calls, Calls.Patience patience) {
+    AsyncClient(Calls calls, Calls.RetryPolicy policy) {
         this.calls = calls;
-        this.patience = patience;
+        this.policy = policy;
     }
 
     /** As {@link Client#incrementElicitation}. Cancelled after it was sent, the elicitation may be open; its lease bounds it. */
     public CompletableFuture<IncrementResult> incrementElicitation(IncrementElicitation call) {
-        return handedOn(calls.increment(call, patience));
+        return handedOn(calls.increment(call, policy));
     }
 
     /** As {@link Client#decrementElicitation}. */
     public CompletableFuture<DecrementResult> decrementElicitation(DecrementElicitation call) {
-        return handedOn(calls.decrement(call, patience));
+        return handedOn(calls.decrement(call, policy));
     }
 
     /** As {@link Client#renewElicitation}. */
     public CompletableFuture<Elicitation> renewElicitation(RenewElicitation call) {
-        return handedOn(calls.renew(call, patience));
+        return handedOn(calls.renew(call, policy));
     }
 
     /** As {@link Client#getPauseState}. */
     public CompletableFuture<PauseState> getPauseState(String threadId) {
-        return handedOn(calls.get(threadId, patience));
+        return handedOn(calls.get(threadId, policy));
     }
 
     /** As {@link Client#listPauseStates}. */
     public CompletableFuture<PauseStatePage> listPauseStates(ListPauseStates call) {
-        return handedOn(calls.list(call, patience));
+        return handedOn(calls.list(call, policy));
     }
 
     /** As {@link Client#listPauses}. */
     public CompletableFuture<PausePage> listPauses(ListPauses call) {
-        return handedOn(calls.listPauses(call, patience));
+        return handedOn(calls.listPauses(call, policy));
     }
 
     /** The answer on a thread that is not the transport's. */

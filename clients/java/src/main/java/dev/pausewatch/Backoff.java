@@ -4,8 +4,8 @@ import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.TimeUnit;
 
 /**
- * Pauses between attempts: doubling from {@code first} to {@code most}, each with up to as much again at random, so that the clients of a
- * restarted server do not come back as one.
+ * Retry delays: doubling from {@code first} to {@code most}, each plus up to 100 % at random, so that the clients of a restarted
+ * server do not reconnect all at once.
  */
 final class Backoff {
     private final long first;
@@ -26,19 +26,19 @@ final class Backoff {
         return new Backoff(first, most);
     }
 
-    /** The next pause, in nanoseconds. */
+    /** The next delay, in nanoseconds. */
     long next() {
         long pause = next;
         next = Math.min(most, 2 * pause);
         return jittered(pause);
     }
 
-    /** Begins anew. */
+    /** Starts again with {@code first}. */
     void reset() {
         next = first;
     }
 
-    /** From {@code pause} to twice that. */
+    /** Returns from {@code pause} to twice that. */
     static long jittered(long pause) {
         return pause + ThreadLocalRandom.current().nextLong(pause + 1);
     }

@@ -27,59 +27,53 @@ final class Calls {
      * @param deadline covers everything: connecting, every attempt, every pause between them
      * @param retries how often an attempt that found nobody, or came too often in this second, is repeated
      */
-    record Patience(Duration deadline, int retries) {
-        Patience withDeadline(Duration deadline) {
-            return new Patience(deadline, retries);
+    record RetryPolicy(Duration deadline, int retries) {
+        RetryPolicy withDeadline(Duration deadline) {
+            return new RetryPolicy(deadline, retries);
         }
 
-        Patience atMost(Duration most) {
+        RetryPolicy atMost(Duration most) {
             return deadline.compareTo(most) <= 0 ? this : withDeadline(most);
         }
     }
 
-    CompletableFuture<IncrementResult> increment(IncrementElicitation call, Patience patience) {
+    CompletableFuture<IncrementResult> increment(IncrementElicitation call, RetryPolicy policy) {
         return start(
-                ElicitationServiceGrpc.getIncrementElicitationMethod(),
-                Wire.increment(call),
-                Wire::increment,
-                patience);
+                ElicitationServiceGrpc.getIncrementElicitationMethod(), Wire.increment(call), Wire::increment, policy);
     }
 
-    CompletableFuture<DecrementResult> decrement(DecrementElicitation call, Patience patience) {
+    CompletableFuture<DecrementResult> decrement(DecrementElicitation call, RetryPolicy policy) {
         return start(
-                ElicitationServiceGrpc.getDecrementElicitationMethod(),
-                Wire.decrement(call),
-                Wire::decrement,
-                patience);
+                ElicitationServiceGrpc.getDecrementElicitationMethod(), Wire.decrement(call), Wire::decrement, policy);
     }
 
-    CompletableFuture<Elicitation> renew(RenewElicitation call, Patience patience) {
+    CompletableFuture<Elicitation> renew(RenewElicitation call, RetryPolicy policy) {
         return start(
                 ElicitationServiceGrpc.getRenewElicitationMethod(),
                 Wire.renew(call),
                 response -> Wire.elicitation(response.getElicitation()),
-                patience);
+                policy);
     }
 
-    CompletableFuture<PauseState> get(String threadId, Patience patience) {
+    CompletableFuture<PauseState> get(String threadId, RetryPolicy policy) {
         return start(
                 ElicitationServiceGrpc.getGetPauseStateMethod(),
                 GetPauseStateRequest.newBuilder().setThreadId(threadId).build(),
                 response -> Wire.state(response.getPauseState()),
-                patience);
+                policy);
     }
 
-    CompletableFuture<PauseStatePage> list(ListPauseStates call, Patience patience) {
-        return start(ElicitationServiceGrpc.getListPauseStatesMethod(), Wire.list(call), Wire::list, patience);
+    CompletableFuture<PauseStatePage> list(ListPauseStates call, RetryPolicy policy) {
+        return start(ElicitationServiceGrpc.getListPauseStatesMethod(), Wire.list(call), Wire::list, policy);
     }
 
-    CompletableFuture<PausePage> listPauses(ListPauses call, Patience patience) {
-        return start(ElicitationServiceGrpc.getListPausesMethod(), Wire.listPauses(call), Wire::pauses, patience);
+    CompletableFuture<PausePage> listPauses(ListPauses call, RetryPolicy policy) {
+        return start(ElicitationServiceGrpc.getListPausesMethod(), Wire.listPauses(call), Wire::pauses, policy);
     }
 
     private <Q, R, T> CompletableFuture<T> start(
-            MethodDescriptor<Q, R> method, Q request, Function<R, T> read, Patience patience) {
-        return new UnaryCall<>(connection, timer, method, request, read, patience).start();
+            MethodDescriptor<Q, R> method, Q request, Function<R, T> read, RetryPolicy policy) {
+        return new UnaryCall<>(connection, timer, method, request, read, policy).start();
     }
 
     /**

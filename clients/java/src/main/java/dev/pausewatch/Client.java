@@ -6,78 +6,79 @@ import java.util.List;
 import java.util.Optional;
 
 /**
- * A connection to a coordinator, made at the first call and made again when it is lost. Any number of threads may use it. It has one daemon
- * thread of its own, however much is held, watched or timed.
+ * A connection to a coordinator. It connects at the first call, and reconnects when the connection is lost. It is safe for
+ * concurrent use. It has one daemon thread of its own, however many holds, watches and deadlines there are.
  *
  * <pre>{@code
  * try (Client client = Client.fromEnv();
  *         Hold hold = client.hold("thread-1").reason("May I delete the branch?").open()) {
- *     // ... ask the person; the commands of thread-1 are not charged meanwhile ...
+ *     // ... ask the person; no time is charged to the commands of thread-1 meanwhile ...
  * }
  * }</pre>
  *
- * <p>Every call has a deadline ({@link Config#deadline()}, 5 s by default) and is repeated within it, with random pauses and the same request id,
- * while nobody answers, or there are too many calls in this second. It ends with the exceptions that it is documented to have, or with
- * {@link UnavailableException}, {@link DeadlineExceededException} (outcome unknown: call again with the same request id) or
- * {@link OtherException}. A thread that is interrupted while it waits gives the call up: {@link OtherException} with status CANCELLED, outcome
- * unknown.
+ * <p>Every call has a deadline ({@link Config#deadline()}, 5 s by default). Within it the call is retried, with random delays and
+ * the same request id, while no coordinator answers, or the limit of calls per second is exceeded. It ends with the exceptions
+ * that it documents, or with {@link UnavailableException}, {@link DeadlineExceededException} (outcome unknown: call again with
+ * the same request id) or {@link OtherException}. An interrupt of the waiting thread ends the call: {@link OtherException} with
+ * status CANCELLED, outcome unknown.
  */
 public final class Client implements AutoCloseable {
     private final Core core;
-    private final Calls.Patience patience;
+    private final Calls.RetryPolicy policy;
     private final Optional<String> threadId;
 
-    private Client(Core core, Calls.Patience patience, Optional<String> threadId) {
+    private Client(Core core, Calls.RetryPolicy policy, Optional<String> threadId) {
         this.core = core;
-        this.patience = patience;
+        this.policy = policy;
         this.threadId = threadId;
     }
 
     /**
-     * A client with the settings of the environment and the config file. Does not connect yet.
+     * Creates a client with the settings of the environment and the config file. Does not connect yet.
      *
-     * @throws ConfigException a setting is wrong
+     * @throws ConfigException a setting is invalid
      */
     public static Client fromEnv() {
         return open(Config.fromEnv().build());
     }
 
     /**
-     * A client of the coordinator at this {@link Address}, with all other settings from the environment and the config file. Does not connect yet.
+     * Creates a client of the coordinator at this {@link Address}, with all other settings from the environment and the config
+     * file. Does not connect yet.
      *
-     * @throws ConfigException a setting is wrong
+     * @throws ConfigException a setting is invalid
      */
     public static Client open(String address) {
         return open(Config.fromEnv().address(address).build());
     }
 
     /**
-     * A client with these settings. Does not connect yet.
+     * Creates a client with these settings. Does not connect yet.
      *
      * @throws ConfigException a TLS file cannot be read
      */
     public static Client open(Config config) {
-        Calls.Patience patience = new Calls.Patience(config.deadline(), config.retries());
-        return new Client(new Core(config), patience, config.threadId());
+        Calls.RetryPolicy policy = new Calls.RetryPolicy(config.deadline(), config.retries());
+        return new Client(new Core(config), policy, config.threadId());
     }
 
-    /** The same connection with another deadline. Closing either closes both. */
+    /** Returns a client on the same connection with another deadline. Closing either closes both. */
     public Client withDeadline(Duration deadline) {
-        return new Client(core, patience.withDeadline(deadline), threadId);
+        return new Client(core, policy.withDeadline(deadline), threadId);
     }
 
-    /** How long a call may take, retries included. */
+    /** The deadline of a call, retries included. */
     public Duration deadline() {
-        return patience.deadline();
+        return policy.deadline();
     }
 
     /** The calls of this client as futures. */
     public AsyncClient async() {
-        return new AsyncClient(core.calls(), patience);
+        return new AsyncClient(core.calls(), policy);
     }
 
     /**
-     * Opens one elicitation, and leaves it to you to renew and close it; {@link #hold(String)} does both.
+     * Opens one elicitation. The caller must renew and close it; {@link #hold(String)} does both.
      *
      * @throws InvalidFieldException nothing was changed
      * @throws RequestIdReusedException nothing was changed
@@ -86,7 +87,7 @@ public final class Client implements AutoCloseable {
      * @throws StoreUnavailableException call again with the same request id
      */
     public IncrementResult incrementElicitation(IncrementElicitation call) {
-        return Calls.await(core.calls().increment(call, patience));
+        return Calls.await(core.calls().increment(call, policy));
     }
 
     /**
@@ -102,7 +103,7 @@ public final class Client implements AutoCloseable {
      * @throws StoreUnavailableException call again with the same request id
      */
     public DecrementResult decrementElicitation(DecrementElicitation call) {
-        return Calls.await(core.calls().decrement(call, patience));
+        return Calls.await(core.calls().decrement(call, policy));
     }
 
     /**
@@ -116,47 +117,51 @@ public final class Client implements AutoCloseable {
      * @throws LimitExceededException nothing was changed
      */
     public Elicitation renewElicitation(RenewElicitation call) {
-        return Calls.await(core.calls().renew(call, patience));
+        return Calls.await(core.calls().renew(call, policy));
     }
 
     /**
-     * Reads one thread, with its open elicitations. One that nobody ever named has count 0.
+     * Reads the state of one thread, with its open elicitations. A thread that was never used has count 0.
      *
      * @throws InvalidFieldException no thread can have this id
-     * @throws LimitExceededException there are too many calls in this second, and retries did not help
+     * @throws LimitExceededException the limit of calls per second is exceeded, and retries did not help
      */
     public PauseState getPauseState(String threadId) {
-        return Calls.await(core.calls().get(threadId, patience));
+        return Calls.await(core.calls().get(threadId, policy));
     }
 
     /**
      * Lists one page of threads.
      *
-     * @throws InvalidFieldException the page size is negative, or the token is foreign
-     * @throws LimitExceededException there are too many calls in this second, and retries did not help
+     * @throws InvalidFieldException the page size is negative, or the page token is invalid
+     * @throws LimitExceededException the limit of calls per second is exceeded, and retries did not help
      */
     public PauseStatePage listPauseStates(ListPauseStates call) {
-        return Calls.await(core.calls().list(call, patience));
+        return Calls.await(core.calls().list(call, policy));
     }
 
     /**
      * Lists one page of ended pauses.
      *
-     * @throws InvalidFieldException a field is out of its limits, or the token is foreign, also after a restart of the server
-     * @throws LimitExceededException there are too many calls in this second, and retries did not help
+     * @throws InvalidFieldException a field is out of its limits, or the page token is invalid, for example from before a restart
+     *     of the server
+     * @throws LimitExceededException the limit of calls per second is exceeded, and retries did not help
      */
     public PausePage listPauses(ListPauses call) {
-        return Calls.await(core.calls().listPauses(call, patience));
+        return Calls.await(core.calls().listPauses(call, policy));
     }
 
-    /** Prepares to open an elicitation on {@code threadId} that stays open until it is released or closed. */
+    /** Prepares a hold on {@code threadId}: an elicitation that stays open until it is released or closed. */
     public HoldBuilder hold(String threadId) {
-        return new HoldBuilder(core, patience, Optional.of(threadId));
+        return new HoldBuilder(core, policy, Optional.of(threadId));
     }
 
-    /** As {@link #hold(String)}, on the thread that is configured: {@link Config#threadId()}. If none is, it cannot be opened. */
+    /**
+     * As {@link #hold(String)}, on the configured thread: {@link Config#threadId()}. If none is configured, the hold cannot be
+     * opened.
+     */
     public HoldBuilder hold() {
-        return new HoldBuilder(core, patience, threadId);
+        return new HoldBuilder(core, policy, threadId);
     }
 
     /**
@@ -165,7 +170,7 @@ public final class Client implements AutoCloseable {
      * @throws InvalidFieldException no thread can have one of these ids
      */
     public WatchBuilder watch(Collection<String> threadIds) {
-        return new WatchBuilder(core, patience, false, threadIds);
+        return new WatchBuilder(core, policy, false, threadIds);
     }
 
     /**
@@ -177,13 +182,13 @@ public final class Client implements AutoCloseable {
         return watch(List.of(threadIds));
     }
 
-    /** Prepares to watch every thread that this client may see. */
+    /** Prepares to watch every thread that this client may read. */
     public WatchBuilder watchAll() {
-        return new WatchBuilder(core, patience, true, List.of());
+        return new WatchBuilder(core, policy, true, List.of());
     }
 
     /**
-     * Starts a deadline of {@code limit} that stands still while {@code threadId} is paused.
+     * Starts a deadline of {@code limit} that is paused while {@code threadId} is paused.
      *
      * @throws InvalidFieldException no thread can have this id
      */
@@ -192,8 +197,9 @@ public final class Client implements AutoCloseable {
     }
 
     /**
-     * As {@link #deadline(String, Duration)}, with another disconnect grace than 30 s: how long, cut off from the coordinator, a paused thread
-     * still counts as paused, and a deadline that ran out waits for the link. Deadlines of one client with the same grace share one stream.
+     * As {@link #deadline(String, Duration)}, with another disconnect grace than 30 s: while the coordinator is unreachable, how
+     * long a paused thread still counts as paused, and how long a deadline that ran out waits for a reconnect. Deadlines of one
+     * client with the same grace share one stream.
      *
      * @throws InvalidFieldException no thread can have this id
      */
@@ -208,15 +214,16 @@ public final class Client implements AutoCloseable {
      */
     public PausableDeadline deadline(String threadId, Duration limit, DeadlineOptions options) {
         ThreadIds.checked(threadId);
-        Follower follower = core.follower(options.disconnectGrace(), patience);
+        Follower follower = core.follower(options.disconnectGrace(), policy);
         return core.started(
                 ended -> new PausableDeadline(core.timer(), follower, threadId, limit, options.maxWall(), ended));
     }
 
     /**
-     * Closes the connection, and with it all watches of it; holds that are open are left to their leases, and are {@link Lease#OVERDUE}.
-     * Deadlines run on, and from now on no thread pauses them: they expire at the end of their limits, and nobody is asked before. A call or a
-     * new deadline afterwards is an {@link IllegalStateException}. Closing again is harmless. A process can end without it.
+     * Closes the connection and all its watches. Open holds are not renewed any more: their leases end them, and they are {@link
+     * Lease#OVERDUE}. Deadlines keep running, but no thread pauses them from now on: they expire at their limits, without a
+     * confirmation. A call or a new deadline afterwards throws {@link IllegalStateException}. Calling it again is harmless. A
+     * process may end without calling it.
      */
     @Override
     public void close() {

@@ -18,13 +18,13 @@ import java.util.function.UnaryOperator;
 import org.jspecify.annotations.Nullable;
 
 /**
- * How a {@link Client} connects and how long it is patient. An argument goes before the environment, the environment before the config file:
+ * How a {@link Client} connects, and its deadlines. An argument overrides the environment, which overrides the config file:
  *
  * <pre>{@code
  * Config config = Config.fromEnv().deadline(Duration.ofSeconds(1)).build();
  * }</pre>
  *
- * <p>A config that was built is whole and consistent. Secrets are not in its {@link #toString()}.
+ * <p>A built config is complete and consistent. Its {@link #toString()} contains no secrets.
  */
 public final class Config {
     private static final Duration DEFAULT_DEADLINE = Duration.ofSeconds(5);
@@ -46,7 +46,7 @@ public final class Config {
     private final Consumer<ManagedChannelBuilder<?>> customizer;
     private final Consumer<Link> onLink;
 
-    /** The certificate that a client shows, and the key to it. */
+    /** The certificate of this client, and its key. */
     record KeyPair(Path cert, Path key) {}
 
     private Config(Builder builder) {
@@ -69,14 +69,15 @@ public final class Config {
     }
 
     /**
-     * Settings from the arguments that are given to it, then from the environment, then from the config file. Without {@code PAUSEWATCH_THREAD_ID},
-     * the environment's thread is that of the agent that started this program: {@code CODEX_THREAD_ID}, then {@code CLAUDE_CODE_SESSION_ID}.
+     * Builds from the arguments, then the environment, then the config file. Without {@code PAUSEWATCH_THREAD_ID}, the
+     * environment's thread is that of the agent that started this program: {@code CODEX_THREAD_ID}, then {@code
+     * CLAUDE_CODE_SESSION_ID}.
      */
     public static Builder fromEnv() {
         return new Builder(System::getenv);
     }
 
-    /** Settings from the arguments that are given to it alone. */
+    /** Builds from the arguments only. */
     public static Builder builder() {
         return new Builder(variable -> null);
     }
@@ -86,22 +87,22 @@ public final class Config {
         return new Builder(environment);
     }
 
-    /** Where the coordinator listens. Default: {@code 127.0.0.1:7420}. */
+    /** The address of the coordinator. Default: {@code 127.0.0.1:7420}. */
     public Address address() {
         return address;
     }
 
-    /** The thread that {@link Client#hold()} is about; empty if none is set. */
+    /** The thread of {@link Client#hold()}; empty if none is set. */
     public Optional<String> threadId() {
         return threadId;
     }
 
-    /** How long a call may take, retries included. Default: 5 s. */
+    /** The deadline of a call, retries included. Default: 5 s. */
     public Duration deadline() {
         return deadline;
     }
 
-    /** How often a call that found nobody is made again within its deadline. Default: as often as fits. */
+    /** The maximum number of retries of a call within its deadline. Default: as many as fit. */
     public int retries() {
         return retries;
     }
@@ -177,7 +178,7 @@ public final class Config {
         }
     }
 
-    /** Takes arguments for a {@link Config}. */
+    /** Builds a {@link Config} from arguments. */
     public static final class Builder {
         private final UnaryOperator<String> environment;
         private final Map<Setting, String> arguments = new EnumMap<>(Setting.class);
@@ -195,88 +196,100 @@ public final class Config {
             this.environment = environment;
         }
 
-        /** Where the coordinator listens: see {@link Address}. */
+        /** The address of the coordinator: see {@link Address}. */
         public Builder address(String address) {
             return set(Setting.ADDRESS, address);
         }
 
-        /** The thread that {@link Client#hold()} is about. */
+        /** The thread of {@link Client#hold()}. */
         public Builder threadId(String threadId) {
             return set(Setting.THREAD_ID, threadId);
         }
 
-        /** Sent with every call, as {@code authorization: Bearer …}; in plain text to a loopback address or a Unix socket only. */
+        /**
+         * The token, sent with every call as {@code authorization: Bearer …}; in plain text only to a loopback address or a Unix
+         * socket.
+         */
         public Builder token(String token) {
             return set(Setting.TOKEN, token);
         }
 
         /**
-         * Gives the token instead, for one that ends and is replaced before. It is asked for every attempt of a call, and again while a watch or a
-         * deadline is open (at least once a minute), whose stream then goes on with the new token. What it throws ends the call with
-         * {@link UnauthenticatedException}. Any thread may call it, that of the client too: it must answer at once, so it keeps what it got from
-         * elsewhere. In the environment, {@code PAUSEWATCH_TOKEN_FILE} names a file that is read each time.
+         * A function that returns the token, for a token that is replaced before it expires. It is called for every attempt of a
+         * call, and again while a watch or a deadline is open (at least once a minute); the stream then continues with the new
+         * token. If it throws, the call ends with {@link UnauthenticatedException}. Any thread may call it, that of the client
+         * too: it must return at once, so it should cache a token that it gets from elsewhere. In the environment, {@code
+         * PAUSEWATCH_TOKEN_FILE} names a file that is read each time.
          */
         public Builder tokenSource(Supplier<String> source) {
             tokenSource = source;
             return this;
         }
 
-        /** Whom to trust, instead of the authorities that this Java knows: a PEM file of certificates. */
+        /** A PEM file of the authorities to trust, instead of those of this Java installation. */
         public Builder tlsCa(Path ca) {
             return set(Setting.TLS_CA, ca.toString());
         }
 
-        /** What this client shows to the server: PEM files of a certificate, its chain after it, and of its PKCS #8 key without a password. */
+        /**
+         * PEM files of this client's certificate, followed by its chain, and of its PKCS #8 key without a password, for mutual
+         * TLS.
+         */
         public Builder tlsKeyPair(Path cert, Path key) {
             return set(Setting.TLS_CERT, cert.toString()).set(Setting.TLS_KEY, key.toString());
         }
 
         /**
-         * gRPC's own credentials, only with an https address, instead of files: {@code TlsChannelCredentials.newBuilder()} takes streams of PEM, and
-         * trust and key managers.
+         * Credentials of gRPC, only with an https address, instead of files: {@code TlsChannelCredentials.newBuilder()} accepts
+         * streams of PEM, and trust and key managers.
          */
         public Builder credentials(ChannelCredentials credentials) {
             this.credentials = credentials;
             return this;
         }
 
-        /** Adds gRPC's interceptors, around every call and every stream; the one that was added last is the outermost. */
+        /** Adds gRPC interceptors around every call and every stream; the one added last is the outermost. */
         public Builder interceptors(ClientInterceptor... interceptors) {
             this.interceptors.addAll(List.of(interceptors));
             return this;
         }
 
-        /** Has the channel's builder changed before the channel is made, after all that this library sets: it wins. */
+        /**
+         * A function that changes the channel's builder before the channel is created. It runs after all settings of this library
+         * and overrides them.
+         */
         public Builder channel(Consumer<ManagedChannelBuilder<?>> customizer) {
             this.customizer = customizer;
             return this;
         }
 
         /**
-         * Is told when the deadlines of the client are connected, cut off, or have been for the whole disconnect grace: one change at a time, on a
-         * thread of this library, where code may block.
+         * A listener that is called when the deadlines of the client are connected, when they are disconnected, and when the
+         * disconnect grace has passed since: one change at a time, on a thread of this library, where code may block.
          */
         public Builder onLink(Consumer<Link> onLink) {
             this.onLink = onLink;
             return this;
         }
 
-        /** How long a call may take, retries included; the server receives it too. A watch has none, except for its first answer. */
+        /**
+         * The deadline of a call, retries included; the server receives it too. A watch has none, except for its first answer.
+         */
         public Builder deadline(Duration deadline) {
             this.deadline = deadline;
             return this;
         }
 
-        /** How often a call that found nobody is made again. A program that would rather know at once that no coordinator runs sets 0. */
+        /** The maximum number of retries of a call. With 0, a call reports at once that no coordinator runs. */
         public Builder retries(int retries) {
             this.retries = retries;
             return this;
         }
 
         /**
-         * Reads what was not given, and checks that all fits together.
+         * Resolves the settings that were not given, and checks that they are consistent.
          *
-         * @throws ConfigException it does not; the text says what to do
+         * @throws ConfigException they are not; the text says what to do
          */
         public Config build() {
             Map<Setting, String> variables = new EnumMap<>(Setting.class);
@@ -301,7 +314,7 @@ public final class Config {
             return new Config(this);
         }
 
-        /** The token source of the arguments, else of the environment; null: that of neither counts. */
+        /** The token source of the arguments, else of the environment; null: there is none in either. */
         private @Nullable Supplier<String> source(Map<Setting, String> variables) {
             String file = environment.apply(TOKEN_FILE);
             boolean isFile = file != null && !file.isEmpty() && !hides(arguments, variables);
@@ -317,8 +330,9 @@ public final class Config {
         }
 
         /**
-         * Each setting of {@code upper}, or if it has none, that of {@code lower}. What is for TLS stays there: an address in plain text that goes over
-         * settings for TLS (an https address, or files) has nothing of theirs but the thread. They are another coordinator's.
+         * The settings of {@code upper}, completed by those of {@code lower}. Secure settings stay with their address: a
+         * plaintext address that overrides settings for TLS (an https address, or files) inherits only the thread from them,
+         * because they belong to another coordinator.
          */
         private static Map<Setting, String> over(Map<Setting, String> upper, Map<Setting, String> lower) {
             Map<Setting, String> both = new EnumMap<>(Setting.class);

@@ -26,7 +26,7 @@ import java.util.function.Supplier;
  */
 final class Connection {
     /** How long a replica may take to answer before the next one is asked: longer than a takeover. */
-    static final long NO_ANSWER_NANOS = TimeUnit.MILLISECONDS.toNanos(1_500);
+    static final long ANSWER_TIMEOUT_NANOS = TimeUnit.MILLISECONDS.toNanos(1_500);
 
     private final List<Supplier<ManagedChannel>> replicas;
     private volatile Position now;
@@ -127,13 +127,13 @@ final class Connection {
     }
 
     /** Runs it after each move, on any thread. */
-    void onMove(Runnable told) {
-        listeners.add(told);
+    void onMove(Runnable listener) {
+        listeners.add(listener);
     }
 
-    /** Runs it no more. */
-    void forget(Runnable told) {
-        listeners.remove(told);
+    /** Stops running it. */
+    void forget(Runnable listener) {
+        listeners.remove(listener);
     }
 
     /** The connection of a position may be dead: attempts from now on get another one; calls that are under way go on. */

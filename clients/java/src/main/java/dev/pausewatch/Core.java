@@ -47,12 +47,12 @@ final class Core implements AutoCloseable {
         return calls;
     }
 
-    WatchLink link(WatchListener listener, WatchRequest setup, Calls.Patience patience) {
-        WatchLink.Environment environment = new WatchLink.Environment(connection, timer, patience.deadline());
+    WatchLink link(WatchListener listener, WatchRequest setup, Calls.RetryPolicy policy) {
+        WatchLink.Environment environment = new WatchLink.Environment(connection, timer, policy.deadline());
         return new WatchLink(environment, listener, setup);
     }
 
-    Follower follower(Duration grace, Calls.Patience patience) {
+    Follower follower(Duration grace, Calls.RetryPolicy policy) {
         checkOpen();
         return followers.computeIfAbsent(
                 grace,
@@ -60,7 +60,7 @@ final class Core implements AutoCloseable {
                         timer,
                         Nanos.of(grace),
                         new LinkReporter(timer, Nanos.of(grace), onLink),
-                        follower -> link(follower, WatchRequest.getDefaultInstance(), patience)));
+                        follower -> link(follower, WatchRequest.getDefaultInstance(), policy)));
     }
 
     /** Makes a deadline, which runs on when this client is closed; it calls what it was made with when it ends. */

@@ -8,8 +8,8 @@ import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.Consumer;
 
 /**
- * Tells a user's listener the events of a watch, one after another, on the user's executor. A listener that throws is told the next one all the
- * same.
+ * Delivers the events of a watch to a user's listener, one after another, on the user's executor. If the listener throws, it
+ * still receives the next event.
  */
 final class Delivery implements Runnable {
     private static final System.Logger LOG = System.getLogger(Delivery.class.getName());
@@ -30,11 +30,11 @@ final class Delivery implements Runnable {
             try {
                 executor.execute(this);
             } catch (RuntimeException refused) {
-                // The watch itself goes on; the next event tries again.
+                // The watch itself continues; the next event tries again.
                 running.set(false);
                 LOG.log(System.Logger.Level.ERROR, "the executor of a watch's listener failed", refused);
                 if (outbox.isFull()) {
-                    // There is no next event before there is room.
+                    // No next event comes before there is room.
                     CompletableFuture.delayedExecutor(1, TimeUnit.SECONDS).execute(this::ready);
                 }
             }
@@ -45,21 +45,21 @@ final class Delivery implements Runnable {
     public void run() {
         Optional<WatchEvent> event = outbox.poll();
         while (event.isPresent()) {
-            tell(event.get());
+            deliver(event.get());
             event = outbox.poll();
         }
         running.set(false);
-        // What came after the last look found somebody running.
+        // An event that came after the last poll found this delivery still running.
         if (outbox.isReady()) {
             ready();
         }
     }
 
-    private void tell(WatchEvent event) {
+    private void deliver(WatchEvent event) {
         try {
             listener.accept(event);
         } catch (Throwable thrown) {
-            // Errors too, and what other languages throw unchecked: otherwise nothing would be told any more.
+            // Errors too, and unchecked throwables of other languages: otherwise no more events would be delivered.
             LOG.log(System.Logger.Level.ERROR, "a listener of a watch failed", thrown);
         }
     }

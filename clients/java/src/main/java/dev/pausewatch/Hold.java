@@ -8,7 +8,8 @@ import java.util.concurrent.CompletableFuture;
 import org.jspecify.annotations.Nullable;
 
 /**
- * An open elicitation, which pauses its thread. Made by {@link Client#hold}; renewed in the background until it is released or closed.
+ * An open elicitation, which pauses its thread. Created by {@link Client#hold}; renewed in the background until it is released or
+ * closed.
  *
  * <pre>{@code
  * try (Hold hold = client.hold("thread-1").reason("Push to production?").open()) {
@@ -18,22 +19,23 @@ import org.jspecify.annotations.Nullable;
  * }
  * }</pre>
  *
- * <p>1. Renewals go out at a third of the ttl, so two may fail before the lease ends. They go on until the server says that the elicitation is
- * closed: a server that was away gives every lease one full ttl again.
+ * <p>1. The interval between two renewals is ttl/3, so two may fail before the lease ends. Renewals continue until the server
+ * reports that the elicitation is closed: after a downtime, a server gives every lease one full ttl again.
  *
- * <p>2. All decrements of one hold carry one request id: however often a release is tried, it counts once and its answer is the first one.
+ * <p>2. All decrements of one hold have the same request id: however often a release is attempted, it counts once and always
+ * returns the first result.
  *
- * <p>3. What fails here is bounded by the lease.
+ * <p>3. The lease bounds the effect of every failure here.
  */
 public final class Hold implements AutoCloseable {
     private static final Optional<CompletableFuture<Ending>> NOT_OPEN =
             Optional.of(CompletableFuture.completedFuture(new Ending.NotOpen()));
 
     private final Core core;
-    private final Calls.Patience patience;
+    private final Calls.RetryPolicy policy;
     private final Duration ttl;
     private final Optional<RuntimeException> failure;
-    /** What was opened; empty: nothing was. */
+    /** The opened elicitation; empty: the hold could not be opened. */
     private final Optional<Opened> open;
     /** The release that is under way or has succeeded. Guarded by this hold. */
     private Optional<CompletableFuture<Ending>> ending;
@@ -41,16 +43,16 @@ public final class Hold implements AutoCloseable {
     /** An elicitation that was opened, what keeps it alive, and the call that closes it. */
     private record Opened(IncrementResult result, Renewal renewal, DecrementElicitation decrement) {}
 
-    Hold(Core core, Calls.Patience patience, String threadId, Duration ttl, long sent, IncrementResult opened) {
+    Hold(Core core, Calls.RetryPolicy policy, String threadId, Duration ttl, long sent, IncrementResult opened) {
         this.core = core;
-        this.patience = patience;
+        this.policy = policy;
         this.ttl = ttl;
         failure = Optional.empty();
         ending = Optional.empty();
         String elicitationId = opened.elicitation().elicitationId();
         RenewElicitation renew = RenewElicitation.of(threadId, elicitationId).withTtl(ttl);
         Renewal renewal = core.opened(ended -> new Renewal(
-                core.timer(), ttl, sent, attempt -> core.calls().renew(renew, patience.atMost(attempt)), ended));
+                core.timer(), ttl, sent, attempt -> core.calls().renew(renew, policy.atMost(attempt)), ended));
         renewal.start();
         DecrementElicitation decrement = DecrementElicitation.of(threadId)
                 .withElicitationId(elicitationId)
@@ -59,9 +61,9 @@ public final class Hold implements AutoCloseable {
     }
 
     /** A best-effort hold that could not be opened. */
-    Hold(Core core, Calls.Patience patience, Duration ttl, RuntimeException failure) {
+    Hold(Core core, Calls.RetryPolicy policy, Duration ttl, RuntimeException failure) {
         this.core = core;
-        this.patience = patience;
+        this.policy = policy;
         this.ttl = ttl;
         this.failure = Optional.of(failure);
         open = Optional.empty();
@@ -83,7 +85,7 @@ public final class Hold implements AutoCloseable {
     }
 
     /**
-     * What the increment made of the thread.
+     * The result of the increment.
      *
      * @throws IllegalStateException a best-effort hold could not be opened: see {@link #failure()}
      */
@@ -93,14 +95,15 @@ public final class Hold implements AutoCloseable {
                 .result();
     }
 
-    /** What is known of the lease now. */
+    /** The current state of the lease, as far as it is known. */
     public Lease lease() {
         return open.map(opened -> opened.renewal().lease()).orElse(Lease.NOT_OPEN);
     }
 
     /**
-     * Completes when the lease is not {@link Lease#HELD} any more, with what it is: {@link Lease#RELEASED} after a release of our own. While it is
-     * only {@link Lease#OVERDUE} it may come back; ask again to see. Each call returns a future of its own.
+     * Completes with the state of the lease when it is not {@link Lease#HELD} any more; after a release of this hold with {@link
+     * Lease#RELEASED}. A lease that is only {@link Lease#OVERDUE} may become held again: call this again for the next loss. Each
+     * call returns its own future.
      */
     public CompletableFuture<Lease> lost() {
         return open.map(opened -> opened.renewal().lost())
@@ -108,13 +111,14 @@ public final class Hold implements AutoCloseable {
     }
 
     /**
-     * Closes the elicitation, and says whether it was open until now. Calling it again is harmless and says the same.
+     * Closes the elicitation, and returns whether it was open until now. Calling it again is harmless and returns the same.
      *
-     * <p>A thread that is interrupted while it waits ends with {@link OtherException}; the release goes on.
+     * <p>If the waiting thread is interrupted, it throws {@link OtherException}; the release continues.
      *
      * @throws LimitExceededException it may still be open, and is still renewed; call again, or {@link #close()}
      * @throws StoreUnavailableException it may still be open, and is still renewed; call again, or {@link #close()}
-     * @throws UnavailableException it may still be open, and is still renewed unless the client is closed; call again, or {@link #close()}
+     * @throws UnavailableException it may still be open, and is still renewed unless the client is closed; call again, or {@link
+     *     #close()}
      * @throws DeadlineExceededException it may still be open, and is still renewed; call again, or {@link #close()}
      */
     public Ending release() {
@@ -122,21 +126,21 @@ public final class Hold implements AutoCloseable {
     }
 
     /**
-     * As {@link #release()}, without waiting. The future completes on a thread of this library, where code may block,
-     * exceptionally with what {@link #release()} throws; cancelling it does not end the release.
+     * As {@link #release()}, without waiting. The future completes on a thread of this library, where code may block; it fails
+     * with the exceptions of {@link #release()}. Cancelling it does not end the release.
      */
     public CompletableFuture<Ending> releaseAsync() {
         return AsyncClient.handedOn(releasing().copy());
     }
 
     /**
-     * Releases at the end of a {@code try} block. Nothing is thrown if the elicitation was open until now, or was closed by another caller's
-     * decrement, or is unknown. Calling it again is harmless and says the same.
+     * Releases at the end of a {@code try} block. Nothing is thrown if the elicitation was open until now, was closed by another
+     * caller's decrement, or is unknown to the server. Calling it again is harmless and has the same result.
      *
-     * @throws ElicitationExpiredException the lease had ended before: the answer came too late. If the block itself threw, that is what comes out,
-     *     with this as suppressed
-     * @throws PausewatchException as from {@link #release()}: whether the answer came in time is not known. It is not renewed any more, and the
-     *     release is tried in the background until the lease is over
+     * @throws ElicitationExpiredException the lease had ended before: the answer came too late. If the block itself threw, its
+     *     exception is thrown, with this one as suppressed
+     * @throws PausewatchException as from {@link #release()}: it is unknown whether the answer came in time. The elicitation is
+     *     not renewed any more, and attempts to close it continue in the background until the lease has ended
      */
     @Override
     public void close() {
@@ -152,29 +156,28 @@ public final class Hold implements AutoCloseable {
         }
     }
 
-    /** Stops to renew, and goes on releasing in the background: after one ttl there is nothing left to close. */
+    /** Stops the renewals, and continues the release in the background: after one ttl nothing is left to close. */
     void abandon() {
         open.ifPresent(opened -> {
             opened.renewal().stop(Lease.RELEASED);
-            decrement(opened, patience.withDeadline(ttl));
+            decrement(opened, policy.withDeadline(ttl));
         });
     }
 
     private synchronized CompletableFuture<Ending> releasing() {
         if (ending.isEmpty() || ending.get().isCompletedExceptionally()) {
             Opened opened = open.orElseThrow();
-            ending =
-                    Optional.of(decrement(opened, patience).handle(Hold::ending).whenComplete((known, unsettled) -> {
-                        if (unsettled == null) {
-                            opened.renewal().stop(lease(known));
-                        }
-                    }));
+            ending = Optional.of(decrement(opened, policy).handle(Hold::ending).whenComplete((known, unsettled) -> {
+                if (unsettled == null) {
+                    opened.renewal().stop(lease(known));
+                }
+            }));
         }
         return ending.get();
     }
 
-    private CompletableFuture<DecrementResult> decrement(Opened opened, Calls.Patience patience) {
-        return Calls.detached(() -> core.calls().decrement(opened.decrement(), patience));
+    private CompletableFuture<DecrementResult> decrement(Opened opened, Calls.RetryPolicy policy) {
+        return Calls.detached(() -> core.calls().decrement(opened.decrement(), policy));
     }
 
     private static Ending ending(@Nullable DecrementResult closed, @Nullable Throwable refused) {

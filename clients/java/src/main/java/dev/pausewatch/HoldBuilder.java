@@ -7,50 +7,53 @@ import java.time.Duration;
 import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
 
-/** What a {@link Hold} will say of itself. Made by {@link Client#hold}; nothing is open until {@link #open()}. */
+/** The options of a {@link Hold}. Created by {@link Client#hold}; nothing is open until {@link #open()}. */
 public final class HoldBuilder {
     private static final System.Logger LOGGER = System.getLogger("dev.pausewatch");
-    /** Long enough to outlast two lost renewals and a restart of the server, short enough that a crash is forgotten soon. */
+    /**
+     * Long enough to survive two lost renewals and a restart of the server; short enough that a crashed holder's elicitation ends
+     * soon.
+     */
     private static final Duration DEFAULT_TTL = Duration.ofSeconds(30);
-    /** Well below the 256 bytes that are allowed. */
+    /** Well below the limit of 256 bytes. */
     private static final int LONGEST_NAME = 50;
 
     private final Core core;
-    private final Calls.Patience patience;
+    private final Calls.RetryPolicy policy;
     private final Optional<String> threadId;
     private String reason = "";
     private String holder = thisProgram();
     private Duration ttl = DEFAULT_TTL;
     private boolean bestEffort;
 
-    HoldBuilder(Core core, Calls.Patience patience, Optional<String> threadId) {
+    HoldBuilder(Core core, Calls.RetryPolicy policy, Optional<String> threadId) {
         this.core = core;
-        this.patience = patience;
+        this.policy = policy;
         this.threadId = threadId;
     }
 
-    /** What the person is asked, shown in lists and logs: up to 1,024 bytes. Default: nothing. */
+    /** The question to the person, shown in lists and logs: up to 1,024 bytes. Default: empty. */
     public HoldBuilder reason(String reason) {
         this.reason = reason;
         return this;
     }
 
-    /** Who asks: up to 256 bytes. Default: this program's name and process id, {@code name[1234]}. */
+    /** The name of the program that asks: up to 256 bytes. Default: this program's name and process id, {@code name[1234]}. */
     public HoldBuilder holder(String holder) {
         this.holder = holder;
         return this;
     }
 
-    /** How long the elicitation outlives a holder that died: 1 s to 24 h. Default: 30 s. Renewed every third of it. */
+    /** How long the elicitation stays open after its holder died: 1 s to 24 h. Default: 30 s. It is renewed every ttl/3. */
     public HoldBuilder ttl(Duration ttl) {
         this.ttl = ttl;
         return this;
     }
 
     /**
-     * If the thread cannot be paused (none is named, no coordinator runs, …), a warning is logged and the program goes on without a pause, as
-     * {@code pausewatch hold} does without {@code --require}: see {@link Hold#failure()}. What is out of its limits is an exception all the same,
-     * as is an interrupt, or that the client is closed.
+     * If the thread cannot be paused (no thread is set, no coordinator runs, …), a warning is logged and the program continues
+     * without a pause, as {@code pausewatch hold} does without {@code --require}: see {@link Hold#failure()}. A field out of its
+     * limits, an interrupt and a closed client are still exceptions.
      */
     public HoldBuilder bestEffort() {
         this.bestEffort = true;
@@ -58,12 +61,12 @@ public final class HoldBuilder {
     }
 
     /**
-     * Opens the elicitation and begins to renew it.
+     * Opens the elicitation and renews it in the background.
      *
-     * <p>A thread that is interrupted while it waits does not get it; what may still be opened is closed again in the background. The cancellation
-     * of a gRPC call that the thread works for ({@link io.grpc.Context}) ends neither this nor the release.
+     * <p>If the waiting thread is interrupted, an elicitation that is opened nevertheless is closed in the background. The
+     * cancellation of a gRPC call that the thread works for ({@link io.grpc.Context}) ends neither this nor the release.
      *
-     * @throws ConfigException no thread is named, neither here nor in the configuration
+     * @throws ConfigException no thread is set, neither here nor in the configuration
      * @throws InvalidFieldException nothing is open
      * @throws TooManyElicitationsException nothing is open
      * @throws LimitExceededException nothing is open
@@ -92,8 +95,9 @@ public final class HoldBuilder {
     }
 
     /**
-     * As {@link #open()}, without waiting. The future completes on a thread of this library, where code may block,
-     * exceptionally with what {@link #open()} throws. Cancelled, what is opened is closed again in the background.
+     * As {@link #open()}, without waiting. The future completes on a thread of this library, where code may block; it fails with
+     * the exceptions of {@link #open()}. If it is cancelled, an elicitation that is opened nevertheless is closed in the
+     * background.
      */
     public CompletableFuture<Hold> openAsync() {
         CompletableFuture<Hold> hold = new CompletableFuture<>();
@@ -124,14 +128,14 @@ public final class HoldBuilder {
                 .withReason(reason)
                 .withHolder(holder)
                 .withTtl(ttl);
-        return Calls.detached(() -> core.calls().increment(call, patience));
+        return Calls.detached(() -> core.calls().increment(call, policy));
     }
 
     private Hold held(String threadId, long sent, IncrementResult opened) {
-        return new Hold(core, patience, threadId, ttl, sent, opened);
+        return new Hold(core, policy, threadId, ttl, sent, opened);
     }
 
-    /** What there is instead of a hold that could not be opened; throws why, unless it is for best effort. */
+    /** The result if the hold could not be opened: with best effort a hold with this failure; otherwise throws it. */
     private Hold without(RuntimeException why) {
         boolean isCallers = why instanceof InvalidFieldException
                 || !(why instanceof PausewatchException || why instanceof ConfigException);
@@ -139,7 +143,7 @@ public final class HoldBuilder {
             throw why;
         }
         LOGGER.log(Level.WARNING, "the thread is not paused, going on without a hold: {0}", why.getMessage());
-        return new Hold(core, patience, ttl, why);
+        return new Hold(core, policy, ttl, why);
     }
 
     private static ConfigException noThread() {

@@ -7,11 +7,12 @@ import java.util.concurrent.CompletableFuture;
 import java.util.function.Consumer;
 
 /**
- * Tells the program of the link of one follower, and logs it, from the timer's thread.
+ * Reports the link of one follower to the program, and logs it, from the timer's thread.
  *
- * <p>1. Each change is told once, in order, on a thread of {@link Callbacks}: what a user does next is no business of the timer's thread.
+ * <p>1. Each change is reported once, in order, on a thread of {@link Callbacks}: a user's code must not block the timer's
+ * thread.
  *
- * <p>2. The first loss counts: one grace is for all threads. A client that is closed tells nothing more.
+ * <p>2. The first loss counts: all threads share one grace. A closed client reports nothing more.
  */
 final class LinkReporter {
     private static final System.Logger LOGGER = System.getLogger("dev.pausewatch");
@@ -21,7 +22,7 @@ final class LinkReporter {
     private final Consumer<Link> onLink;
     private Optional<Link> last = Optional.empty();
     private Timer.Alarm spent = Timer.Alarm.NONE;
-    private CompletableFuture<Void> told = CompletableFuture.completedFuture(null);
+    private CompletableFuture<Void> delivered = CompletableFuture.completedFuture(null);
     private volatile boolean closed;
 
     LinkReporter(Timer timer, long grace, Consumer<Link> onLink) {
@@ -73,16 +74,16 @@ final class LinkReporter {
 
     private void become(Link link) {
         last = Optional.of(link);
-        told = told.thenRunAsync(
+        delivered = delivered.thenRunAsync(
                 () -> {
                     if (!closed) {
-                        tell(link);
+                        deliver(link);
                     }
                 },
                 Callbacks.EXECUTOR);
     }
 
-    private void tell(Link link) {
+    private void deliver(Link link) {
         try {
             onLink.accept(link);
         } catch (RuntimeException thrown) {

@@ -12,34 +12,36 @@ import java.util.Set;
 import org.jspecify.annotations.Nullable;
 
 /**
- * What the reader of a watch has not been told yet, and what it knows.
+ * The events of a watch that are not delivered yet, and the states that its reader knows.
  *
- * <p>1. At most one state a thread waits, the latest; so memory is bounded by the threads, never by their changes. Of a watch of all threads, which
- * have no end, it says when it is full: then the stream is not read, and the coordinator keeps the latest state of each thread.
+ * <p>1. At most one state per thread is queued, the latest; so memory is bounded by the threads, never by their changes. A watch
+ * of all threads, whose number is unbounded, reports when it is full: then the stream is not read, and the coordinator keeps the
+ * latest state of each thread.
  *
- * <p>2. Of one thread, revisions rise, except across a break: a server that lost its state begins anew.
+ * <p>2. The revisions of one thread increase, except across a disconnect: a server that lost its state starts again.
  *
- * <p>3. A break takes back what was not told yet of its threads: the state after it says more. So at most one break waits, and at most one
- * end of a snapshot.
+ * <p>3. A disconnect drops the undelivered states of its threads: the state after it replaces them. So at most one disconnect is
+ * queued, and at most one end of a snapshot.
  *
- * <p>4. Of a watch of all threads only those are remembered that are paused, or not told yet; and since the last break, those that the next
- * snapshot must name. Those that were never told are not among them: it names them if they are paused.
+ * <p>4. A watch of all threads remembers only those that are paused or have an undelivered state; and since the last disconnect,
+ * those that the next snapshot must name. Threads that were never reported are not among them: the snapshot names them if they
+ * are paused.
  *
- * <p>Its lock is its monitor; the callbacks are called without it.
+ * <p>The lock is this object's monitor; callbacks are called without it.
  */
 final class Outbox implements WatchListener {
-    /** So many events wait for the reader of all threads before the stream stands. */
-    static final int BACKLOG = 10_000;
+    /** The maximum number of queued events of a watch of all threads, before its stream is not read any more. */
+    static final int MAX_UNREAD_EVENTS = 10_000;
 
     private final boolean all;
-    private final Map<String, Known> threads = new HashMap<>();
-    /** What waits to be told, in order: thread ids, and the two tokens. */
-    private final Set<Object> waiting = new LinkedHashSet<>();
+    private final Map<String, KnownThread> threads = new HashMap<>();
+    /** The queued events, in order: thread ids, and the two tokens. */
+    private final Set<Object> queued = new LinkedHashSet<>();
 
-    private final Set<String> cutThreads = new LinkedHashSet<>();
-    private PausewatchException cutError;
-    private Duration cutSilentFor = Duration.ZERO;
-    /** Something has become unknown since the last end of a snapshot was told. */
+    private final Set<String> disconnectedThreads = new LinkedHashSet<>();
+    private PausewatchException disconnectError;
+    private Duration disconnectSilentFor = Duration.ZERO;
+    /** Whether a SnapshotComplete must be reported: a state has become unknown since the last one. */
     private boolean completeDue = true;
 
     private boolean closed;
@@ -52,56 +54,56 @@ final class Outbox implements WatchListener {
     }
 
     /** One thread. */
-    private static final class Known {
-        /** Nothing is known since the break, or at all: any revision will do. */
+    private static final class KnownThread {
+        /** Whether the state is unknown since the disconnect, or at all: then any revision is accepted. */
         boolean disconnected = true;
-        /** The next state that is told comes after a break, or is the first. */
+        /** Whether the next reported state comes after a disconnect, or is the first. */
         boolean gap = true;
-        /** The last version that was told. */
-        Optional<Version> told = Optional.empty();
-        /** The latest version that came. */
+        /** The last reported version. */
+        Optional<Version> reported = Optional.empty();
+        /** The latest received version. */
         @Nullable
         Version latest;
-        /** The latest state, if it was not told yet. */
+        /** The latest state, if it was not reported yet. */
         @Nullable
-        PauseState untold;
+        PauseState unreported;
     }
 
     Outbox(boolean all) {
         this.all = all;
     }
 
-    /** {@code onReady} is called after every change that gives the reader something to do, on the thread that made it. */
+    /** {@code onReady} is called after every change that queues an event, on the thread that made the change. */
     synchronized void onReady(Runnable onReady) {
         this.onReady = onReady;
     }
 
-    /** {@code onRoom} is called when the reader has made room in what was full, on its thread. */
+    /** {@code onRoom} is called when the reader has made room in a full queue, on the reader's thread. */
     synchronized void onRoom(Runnable onRoom) {
         this.onRoom = onRoom;
     }
 
-    /** Whether so much waits that nothing more should come for now. */
+    /** Whether the queue is full, so that no more events should come for now. */
     @Override
     public synchronized boolean isFull() {
-        return all && waiting.size() >= BACKLOG;
+        return all && queued.size() >= MAX_UNREAD_EVENTS;
     }
 
-    /** How many events wait. */
+    /** The number of queued events. */
     synchronized int size() {
-        return waiting.size();
+        return queued.size();
     }
 
     @Override
     public synchronized void added(String threadId) {
-        threads.putIfAbsent(threadId, new Known());
+        threads.putIfAbsent(threadId, new KnownThread());
         expectSnapshot();
     }
 
     @Override
     public synchronized void removed(String threadId) {
         threads.remove(threadId);
-        waiting.remove(threadId);
+        queued.remove(threadId);
     }
 
     @Override
@@ -113,35 +115,35 @@ final class Outbox implements WatchListener {
 
     private synchronized boolean put(PauseState state, boolean snapshot) {
         Version version = Version.of(state);
-        Known thread = threads.get(state.threadId());
+        KnownThread thread = threads.get(state.threadId());
         if (thread == null) {
             if (!all) {
                 return false;
             }
-            thread = new Known();
+            thread = new KnownThread();
             thread.gap = snapshot;
             threads.put(state.threadId(), thread);
         }
-        if (!thread.disconnected && thread.latest != null && version.isNoNews(thread.latest)) {
+        if (!thread.disconnected && thread.latest != null && version.isNotNewerThan(thread.latest)) {
             return false;
         }
         thread.disconnected = false;
         thread.latest = version;
-        thread.untold = state;
-        waiting.add(state.threadId());
+        thread.unreported = state;
+        queued.add(state.threadId());
         return true;
     }
 
     @Override
     public synchronized void disconnectedAgain(Collection<String> threadIds) {
         for (String threadId : all ? List.copyOf(threads.keySet()) : threadIds) {
-            Known thread = threads.get(threadId);
+            KnownThread thread = threads.get(threadId);
             if (thread != null) {
                 thread.disconnected = true;
                 thread.gap = true;
-                thread.untold = null;
-                waiting.remove(threadId);
-                if (all && thread.told.isEmpty()) {
+                thread.unreported = null;
+                queued.remove(threadId);
+                if (all && thread.reported.isEmpty()) {
                     threads.remove(threadId);
                 }
             }
@@ -154,12 +156,12 @@ final class Outbox implements WatchListener {
         synchronized (this) {
             disconnectedAgain(threadIds);
             if (!all) {
-                cutThreads.addAll(threadIds);
+                disconnectedThreads.addAll(threadIds);
             }
-            cutError = error;
-            cutSilentFor = Duration.ofNanos(silentFor);
-            // Behind what is left to tell, so that no state of these threads comes before it.
-            waiting.add(Token.DISCONNECTED);
+            disconnectError = error;
+            disconnectSilentFor = Duration.ofNanos(silentFor);
+            // After the states that are still queued, so that no later state of these threads comes before it.
+            queued.add(Token.DISCONNECTED);
         }
         ready();
     }
@@ -180,14 +182,14 @@ final class Outbox implements WatchListener {
                 return;
             }
             completeDue = false;
-            waiting.add(Token.SNAPSHOT_COMPLETE);
+            queued.add(Token.SNAPSHOT_COMPLETE);
         }
         ready();
     }
 
     private void expectSnapshot() {
         completeDue = true;
-        waiting.remove(Token.SNAPSHOT_COMPLETE);
+        queued.remove(Token.SNAPSHOT_COMPLETE);
     }
 
     @Override
@@ -212,7 +214,7 @@ final class Outbox implements WatchListener {
     }
 
     private Optional<WatchEvent> take() {
-        Iterator<Object> first = waiting.iterator();
+        Iterator<Object> first = queued.iterator();
         if (!first.hasNext()) {
             return Optional.empty();
         }
@@ -222,32 +224,35 @@ final class Outbox implements WatchListener {
             return Optional.of(new WatchEvent.SnapshotComplete());
         }
         if (next == Token.DISCONNECTED) {
-            WatchEvent event = new WatchEvent.Disconnected(List.copyOf(cutThreads), cutError, cutSilentFor);
-            cutThreads.clear();
+            WatchEvent event =
+                    new WatchEvent.Disconnected(List.copyOf(disconnectedThreads), disconnectError, disconnectSilentFor);
+            disconnectedThreads.clear();
             return Optional.of(event);
         }
-        return Optional.of(tell((String) next));
+        return Optional.of(report((String) next));
     }
 
-    private WatchEvent tell(String threadId) {
-        Known thread = threads.get(threadId);
-        PauseState state = thread.untold;
+    private WatchEvent report(String threadId) {
+        KnownThread thread = threads.get(threadId);
+        PauseState state = thread.unreported;
         Optional<Version> version = Optional.of(Version.of(state));
-        boolean changed = !thread.told.equals(version);
+        boolean changed = !thread.reported.equals(version);
         WatchEvent event = new WatchEvent.State(state, thread.gap, changed);
         thread.gap = false;
-        thread.told = version;
-        thread.untold = null;
+        thread.reported = version;
+        thread.unreported = null;
         if (all && !state.paused()) {
             threads.remove(threadId);
         }
         return event;
     }
 
-    /** Whether there is something to {@link #poll()}, after waiting for it for at most {@code nanos}. Not once it is closed. */
+    /**
+     * Waits for at most {@code nanos} for an event to {@link #poll()}, and returns whether there is one. False once it is closed.
+     */
     synchronized boolean await(long nanos) throws InterruptedException {
         long end = System.nanoTime() + nanos;
-        while (waiting.isEmpty() && !closed) {
+        while (queued.isEmpty() && !closed) {
             long left = end - System.nanoTime();
             if (left <= 0) {
                 return false;
@@ -258,12 +263,12 @@ final class Outbox implements WatchListener {
     }
 
     synchronized boolean isReady() {
-        return !waiting.isEmpty();
+        return !queued.isEmpty();
     }
 
     synchronized void close() {
         closed = true;
-        waiting.clear();
+        queued.clear();
         notifyAll();
     }
 

@@ -13,7 +13,8 @@ import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.Consumer;
 
 /**
- * A deadline that stands still while its thread is paused, or while it is paused itself. Made by {@link Client#deadline}; it runs from then on.
+ * A deadline that is paused while its thread is paused, or while it is paused itself. Created by {@link Client#deadline}; it
+ * starts then.
  *
  * <pre>{@code
  * try (PausableDeadline deadline = client.deadline("thread-1", Duration.ofSeconds(10))) {
@@ -21,13 +22,14 @@ import java.util.function.Consumer;
  * }
  * }</pre>
  *
- * <p>It is charged wall time, less the time its thread was paused, less the time it was paused itself (a moment that is both counts once). It
- * expires only after the coordinator, asked once more after the time ran out, said that the thread runs; its limit on wall time ({@link DeadlineOptions#maxWall()}) alone is not asked about, and no pause extends it. Cut off, a thread keeps its last
- * state; if that is paused, for at most the disconnect grace; and a deadline that runs out waits up to the grace for the link. When the link
- * is back, pauses that began or ended meanwhile are credited to the moment. Time is {@link System#nanoTime()}: a sleep of the machine is not
- * charged where that clock stands still in it (Linux, macOS).
+ * <p>It is charged wall time, minus the paused time of its thread, minus its own pauses (overlapping pauses count once). It
+ * expires only after the coordinator, asked after the time ran out, has confirmed that the thread runs. Only the limit on wall
+ * time ({@link DeadlineOptions#maxWall()}) needs no confirmation, and no pause extends it. While disconnected, a thread keeps its
+ * last state, a paused one for at most the disconnect grace; and a deadline that runs out waits up to the grace for a reconnect.
+ * After the reconnect, pauses that began or ended meanwhile are credited exactly. Time is {@link System#nanoTime()}: a sleep of
+ * the machine is not charged where that clock stops during it (Linux, macOS).
  *
- * <p>It takes no thread of its own; any number of threads may use it.
+ * <p>It uses no thread of its own, and is safe for concurrent use.
  */
 public final class PausableDeadline implements AutoCloseable {
     private final Follower follower;
@@ -43,16 +45,17 @@ public final class PausableDeadline implements AutoCloseable {
     private final AtomicBoolean closed = new AtomicBoolean();
 
     /**
-     * What a {@link PausableDeadline} says, all of one moment.
+     * A reading of a {@link PausableDeadline} at one moment.
      *
-     * @param wall since its start
-     * @param elapsed of that, what was charged; it never goes backwards: where a pause is learnt of only after a lost connection, it stands
-     *     still until that time is made up for
-     * @param remaining the limit less {@code elapsed}, at least zero; zero does not mean expired: the coordinator may have to be asked first
-     * @param paused whether it stands still, by a pause of its own, of its thread or of one that it awaits
-     * @param expired whether it has expired, for ever
-     * @param endedBy which limit it was, once it has expired
-     * @param linked whether the state of its thread, and of those that it awaits, is known and the connection is up
+     * @param wall the time since its start
+     * @param elapsed the part of it that was charged; it never decreases: when a reconnect reveals a pause that was charged
+     *     meanwhile, it stands still for as long
+     * @param remaining the limit minus {@code elapsed}, at least zero; zero does not mean expired: the coordinator may have to
+     *     confirm it first
+     * @param paused whether a pause of the deadline, of its thread or of an awaited thread stops it
+     * @param expired whether it has expired, which is final
+     * @param endedBy the limit that ended it, once it has expired
+     * @param linked whether the states of its thread and of the awaited threads are known and the connection is up
      */
     public record Reading(
             Duration wall,
@@ -102,14 +105,14 @@ public final class PausableDeadline implements AutoCloseable {
         return threadId;
     }
 
-    /** How much unpaused time it allows. */
+    /** Its limit on unpaused time. */
     public Duration limit() {
         return limit;
     }
 
     /**
-     * Completes when it has expired; with a {@link CancellationException} if it was closed before. Completed on a
-     * thread of this library, where code may block. Each call returns a future of its own.
+     * Completes when it has expired; with a {@link CancellationException} if it was closed before. The future completes on a
+     * thread of this library, where code may block. Each call returns its own future.
      */
     public CompletableFuture<Void> expired() {
         return expired.copy();
@@ -129,11 +132,11 @@ public final class PausableDeadline implements AutoCloseable {
     }
 
     /**
-     * Runs {@code work} on this thread, and interrupts it when this deadline expires. Work that takes no notice of interrupts, as of a lock or
-     * most of {@code java.io}, runs on, and its result is returned.
+     * Runs {@code work} on this thread, and interrupts it when this deadline expires. Work that ignores interrupts, such as
+     * waiting for a lock or most of {@code java.io}, continues, and its result is returned.
      *
      * @return what {@code work} returns
-     * @throws TimeoutException {@code work} failed after it was interrupted for that; what it threw is the cause
+     * @throws TimeoutException {@code work} failed after this deadline interrupted it; its exception is the cause
      * @throws Exception what {@code work} throws otherwise
      */
     public <T> T call(Callable<T> work) throws Exception {
@@ -179,7 +182,7 @@ public final class PausableDeadline implements AutoCloseable {
                 : "no result within " + Nanos.text(limit) + " of unpaused time";
     }
 
-    /** Pauses until the pause is closed. Pauses nest: it runs again when the last one ends. */
+    /** Pauses the deadline until the pause is closed. Pauses nest: it runs again when the last one ends. */
     public Pause pause() {
         stopwatch.pause();
         AtomicBoolean open = new AtomicBoolean(true);
@@ -191,11 +194,11 @@ public final class PausableDeadline implements AutoCloseable {
     }
 
     /**
-     * Stands still while that thread is paused too, until the wait is closed: for work that waits for a sub-agent. A moment in which several
-     * threads are paused counts once. The same thread may be awaited several times: it counts until the last of these waits ends. Threads that
-     * it awaits itself do not count.
+     * Pauses the deadline while another thread is paused too, until the wait is closed. Use it for work that waits for a
+     * sub-agent. Time in which several threads are paused counts once. The same thread may be awaited several times: it counts
+     * until the last of these waits ends. The threads that the awaited thread itself waits for do not count.
      *
-     * @throws InvalidFieldException no thread can have this id, or it is the deadline's own
+     * @throws InvalidFieldException no thread can have this id, or it is the deadline's own thread
      */
     public Wait awaitThread(String threadId) {
         ThreadIds.checked(threadId);
@@ -231,7 +234,7 @@ public final class PausableDeadline implements AutoCloseable {
     }
 
     /**
-     * Pauses until {@code work} is over.
+     * Pauses the deadline until {@code work} completes.
      *
      * @return {@code work}
      */
@@ -241,7 +244,7 @@ public final class PausableDeadline implements AutoCloseable {
         return work;
     }
 
-    /** All of this moment. */
+    /** The current reading. */
     public Reading read() {
         Stopwatch.Reading now = stopwatch.read();
         Duration elapsed = Duration.ofNanos(now.elapsed());
@@ -261,12 +264,12 @@ public final class PausableDeadline implements AutoCloseable {
         return read().elapsed();
     }
 
-    /** The limit less {@link #elapsed()}, at least zero. */
+    /** The limit minus {@link #elapsed()}, at least zero. */
     public Duration remaining() {
         return read().remaining();
     }
 
-    /** Whether it stands still, by a pause of its own or of its thread. */
+    /** Whether it is paused, by a pause of its own, of its thread or of an awaited thread. */
     public boolean isPaused() {
         return read().paused();
     }
@@ -276,12 +279,12 @@ public final class PausableDeadline implements AutoCloseable {
         return read().expired();
     }
 
-    /** Which limit ended it; empty: it runs, or was closed. */
+    /** The limit that ended it; empty: it runs, or was closed. */
     public Optional<EndedBy> endedBy() {
         return read().endedBy();
     }
 
-    /** Ends it: it does not expire any more. Calling it again is harmless. */
+    /** Closes it: it does not expire any more. Calling it again is harmless. */
     @Override
     public void close() {
         synchronized (entered) {

@@ -53,9 +53,9 @@ final class PausedTimeTracker {
     private @Nullable Joined joined;
 
     /** What a state says, as far as it matters here. */
-    record Seen(Version version, boolean paused, long total) {
+    record ObservedState(Version version, boolean paused, long total) {
         /** Whether the server lost this state before it sent {@code next}. */
-        private boolean isLost(Seen next) {
+        private boolean isLost(ObservedState next) {
             return !version.isComparableTo(next.version)
                     || next.version.compareRevision(version) < 0
                     || next.total < total;
@@ -63,7 +63,7 @@ final class PausedTimeTracker {
     }
 
     /** This process's clock: the moment, and how long the machine has slept. */
-    record Now(long at, long slept) {}
+    record LocalTime(long at, long slept) {}
 
     /** The paused time {@code pausedTime} at the moment {@code at}. */
     record Place(long at, long pausedTime) {}
@@ -84,7 +84,7 @@ final class PausedTimeTracker {
      * The last state. {@code unsettled}: what the machine slept before it came and perhaps after it was sent; then it is part
      * of the next total.
      */
-    private record Last(Seen seen, Now now, long pausedTime, long unsettled) {}
+    private record Last(ObservedState seen, LocalTime now, long pausedTime, long unsettled) {}
 
     /** When it was closed. */
     private OptionalLong closedAt = OptionalLong.empty();
@@ -171,7 +171,7 @@ final class PausedTimeTracker {
     }
 
     /** Takes a state. Says whether waiters must look again: after a resume, and when what was assumed is corrected. */
-    boolean apply(Now now, Seen seen) {
+    boolean apply(LocalTime now, ObservedState seen) {
         boolean assumed = disconnectedAt.isPresent();
         boolean wasPaused = isPaused(now.at);
         Growth with = pausedTimeWith(now, seen);
@@ -193,7 +193,7 @@ final class PausedTimeTracker {
     /** What is pausedTime with a state, and what the machine slept that may be in the next total. */
     private record Growth(long pausedTime, long unsettled) {}
 
-    private Growth pausedTimeWith(Now now, Seen seen) {
+    private Growth pausedTimeWith(LocalTime now, ObservedState seen) {
         if (last == null) {
             return new Growth(seen.total, 0);
         }
@@ -214,7 +214,7 @@ final class PausedTimeTracker {
      * <p>Paused when last heard of, the thread was mostly paused all the while: then the growth is as long as the time
      * awake and those sleeps that are in it. The combination that comes closest is chosen.
      */
-    private Growth awake(Now now, long growth) {
+    private Growth awake(LocalTime now, long growth) {
         long awake = Math.max(0, now.at - last.now.at);
         long slept = now.slept - last.now.slept;
         long fresh = slept < SHORTEST_SLEEP ? 0 : slept;

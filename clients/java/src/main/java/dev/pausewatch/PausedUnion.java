@@ -6,16 +6,17 @@ import java.util.List;
 import java.util.Map;
 
 /**
- * How long any of several threads has been paused. Pure: no clock is read, and the paused time of each thread is an argument, by its name. All
- * times are nanoseconds.
+ * How long any of several threads has been paused: time counts once however many are paused. Pure: no clock is read, and the
+ * paused time of each thread, under its name, is an argument. All times are nanoseconds.
  *
- * <p>While all of them are heard, that is exact: {@link #settle} marks every change of one, and between two marks each was paused all the while
- * or not at all. Of a gap, in which one could not be heard, it is learnt how long each was paused, but not when:
+ * <p>While all threads are connected, the union is exact: {@link #settle} marks every change of one, and between two marks each
+ * was paused throughout or not at all. For a gap, in which one was disconnected, only the length of the pauses becomes known, not
+ * when they were:
  *
- * <p>1. A gap counts as much as is possible: the sum of their pauses, but at most its length, and at least the longest. So no pause is ever
- * charged, and what is too much is less than the gap.
+ * <p>1. A gap counts as much as possible: the sum of the pauses in it, but at most its length, and at least the longest pause. So
+ * no pause is ever charged, and the excess is less than the gap.
  *
- * <p>2. A thread that is removed in a gap counts with what is known of it by then.
+ * <p>2. A thread that is removed in a gap counts with its paused time as known by then.
  */
 final class PausedUnion {
     /** The union up to the mark, and the paused time of each thread there. */

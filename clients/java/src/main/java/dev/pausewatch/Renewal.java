@@ -8,15 +8,15 @@ import java.util.concurrent.TimeUnit;
 import java.util.function.Function;
 
 /**
- * Keeps one lease alive, from the timer's thread, and knows what became of it.
+ * Renews one lease, from the timer's thread, and keeps its state.
  *
- * <p>1. It renews at a third of the ttl after the last renewal was sent, and after a failure again and again, until it is told that the
- * elicitation is closed, or to stop.
+ * <p>1. It renews ttl/3 after the last renewal was sent, and retries after a failure, until the server reports that the
+ * elicitation is closed, or it is stopped.
  *
- * <p>2. Not later than one ttl after the last answer the lease is over, as far as can be known: overdue.
+ * <p>2. One ttl after the last answer at the latest, the lease has ended as far as is known: overdue.
  *
- * <p>3. A lease that has ended, by the server's word or by a stop, changes no more. Closed with its client it is overdue for good: nobody asks any
- * more.
+ * <p>3. The state of a lease that has ended, as reported by the server or by a stop, does not change any more. Closed with its
+ * client it stays overdue, because no renewal follows.
  */
 final class Renewal implements AutoCloseable {
     private static final long LONGEST_PAUSE = TimeUnit.SECONDS.toNanos(2);
@@ -124,7 +124,7 @@ final class Renewal implements AutoCloseable {
     }
 
     private void become(Lease now, boolean end) {
-        List<CompletableFuture<Lease>> told = List.of();
+        List<CompletableFuture<Lease>> notified = List.of();
         synchronized (this) {
             if (ended) {
                 return;
@@ -132,12 +132,12 @@ final class Renewal implements AutoCloseable {
             ended = end;
             lease = now;
             if (now != Lease.HELD) {
-                told = List.copyOf(waiting);
+                notified = List.copyOf(waiting);
                 waiting.clear();
             }
         }
         // What a user does next is no business of this thread.
-        told.forEach(lost -> lost.completeAsync(() -> now, Callbacks.EXECUTOR));
+        notified.forEach(lost -> lost.completeAsync(() -> now, Callbacks.EXECUTOR));
         if (end) {
             onEnd.run();
         }

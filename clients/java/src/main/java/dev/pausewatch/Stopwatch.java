@@ -209,7 +209,7 @@ final class Stopwatch {
         }
         return waitedFor == null
                 ? OptionalLong.empty()
-                : OptionalLong.of(waitedFor.patience(ranOut, ranOut + graceLeft));
+                : OptionalLong.of(waitedFor.confirmationDeadline(ranOut, ranOut + graceLeft));
     }
 
     /** Looks at that moment (empty: never); at the end of the limit on wall time at the latest. */

@@ -1,9 +1,9 @@
 package dev.pausewatch;
 
-/** Events go to a listener until this is closed. */
+/** Delivers events to a listener until it is closed. */
 @FunctionalInterface
 public interface Subscription extends AutoCloseable {
-    /** Ends it; an event that is being told may still be. Calling it again is harmless. */
+    /** Ends the delivery; an event that is being delivered may still complete. Calling it again is harmless. */
     @Override
     void close();
 }

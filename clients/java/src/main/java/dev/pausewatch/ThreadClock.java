@@ -9,54 +9,54 @@ import java.util.concurrent.TimeUnit;
 import java.util.function.LongConsumer;
 
 /**
- * One thread as its stopwatches share it: its paused time, who waits for a change of it, and the question to the coordinator that comes before
- * an expiry.
+ * One thread as its stopwatches share it: its paused time, its waiters, and the confirmation by the coordinator that precedes an
+ * expiry.
  *
- * <p>1. What changes it, and who waits for that, is on the timer's thread. Its paused time may be read on any: its lock is its monitor, and is taken
- * after a stopwatch's.
+ * <p>1. Changes and waiters are handled on the timer's thread. The paused time may be read on any thread: its lock is this
+ * object's monitor, which is taken after a stopwatch's.
  *
- * <p>2. Pausing is one short critical section (and the stopwatches that await other threads too settle their union). Only a resume, a break and
- * its end wake the waiters, and only those who wait for the thread; who waits for a timer is not among them.
+ * <p>2. Pausing is one short critical section (and stopwatches that also await other threads settle their union). Only a resume,
+ * a disconnect and a reconnect wake waiters, and only those that wait for the thread; waiters with a timer are not among them.
  *
- * <p>3. An answer counts for a stopwatch only if the question was sent after its time ran out: an earlier one may have missed an increment that
- * was acknowledged since (G1).
+ * <p>3. A confirmation counts for a stopwatch only if its request was sent after the stopwatch ran out: an earlier one may have
+ * missed an increment that was acknowledged since (G1).
  */
 final class ThreadClock {
-    /** However little of the grace is left, a question gets this much time. */
-    private static final long SHORTEST_ASK = TimeUnit.MILLISECONDS.toNanos(250);
+    /** The minimum time for a confirmation, even if less of the grace is left. */
+    private static final long MIN_CONFIRMATION_TIME = TimeUnit.MILLISECONDS.toNanos(250);
 
     private final String threadId;
     private final Timer timer;
     private final long grace;
     private final Confirmer confirmer;
     private final PausedTimeTracker tracker;
-    /** Those who are to look again when the thread has changed, and when a question was answered. */
+    /** Waiters that check again when the thread has changed, and when a confirmation has arrived. */
     private final Set<Runnable> changed = new LinkedHashSet<>();
 
     private final Set<Runnable> answered = new LinkedHashSet<>();
-    /** Those that await other threads too: they settle at every change, before anybody looks. */
+    /** Stopwatches that also await other threads: they settle at every change, before any check. */
     private final Set<LongConsumer> observers = new CopyOnWriteArraySet<>();
 
-    /** When the question under way was sent. */
+    /** When the pending confirmation was requested. */
     private OptionalLong askedAt = OptionalLong.empty();
-    /** When the last one that was answered was sent. */
+    /** When the last confirmation was requested. */
     private OptionalLong confirmedAt = OptionalLong.empty();
 
-    /** Asks the coordinator, on the timer's thread. */
+    /** Requests confirmations, on the timer's thread. */
     interface Confirmer {
-        /** Asks about a thread; again on each new stream only if this is called again. */
+        /** Requests the confirmation of a thread; on a new stream it must be called again. */
         void confirm(String threadId);
 
-        /** Nobody waits for that any more. */
+        /** Drops the request: the confirmation is not awaited any more. */
         void forget(String threadId);
 
-        /** Whether there is a stream on which an answer may come. */
+        /** Whether there is a stream on which a confirmation may come. */
         boolean hasStream();
     }
 
     /**
-     * Whether the thread is paused, and until when that counts if it cannot be confirmed: given for a running thread too, its credit is not
-     * certain then.
+     * Whether the thread is paused; and, while disconnected, when an unconfirmed pause stops counting. That time is set for a
+     * running thread too, because its paused time is uncertain then.
      */
     record Pause(boolean paused, OptionalLong validUntil) {}
 
@@ -69,8 +69,8 @@ final class ThreadClock {
     }
 
     /**
-     * How long a stopwatch that has run out may wait for an answer. The grace is one budget: a pause that could not be confirmed has used some of it, since
-     * the stopwatch joined.
+     * How long a stopwatch that has run out may wait for a confirmation. The grace is one budget: a pause that could not be
+     * confirmed has used some of it, since the stopwatch joined.
      */
     synchronized long graceLeft(long joined) {
         return grace - tracker.unconfirmedPause(joined);
@@ -80,7 +80,7 @@ final class ThreadClock {
         return threadId;
     }
 
-    /** {@code settle} is called with the moment of every change from now on, without a lock. Again does nothing. */
+    /** Calls {@code settle} with the time of every change from now on, without a lock. Adding it again does nothing. */
     void observe(LongConsumer settle) {
         observers.add(settle);
     }
@@ -93,17 +93,17 @@ final class ThreadClock {
         observers.forEach(observer -> observer.accept(now));
     }
 
-    /** Calls {@code look} when waiters must look again. */
+    /** Calls {@code look} when waiters must check again. */
     void onChange(Runnable look) {
         changed.add(look);
     }
 
-    /** Calls {@code look} when a question was answered, or its stream is lost. */
+    /** Calls {@code look} when a confirmation has arrived, or its stream is lost. */
     void onAnswer(Runnable look) {
         answered.add(look);
     }
 
-    /** Calls {@code look} no more. */
+    /** Stops calling {@code look}. */
     void leave(Runnable look) {
         changed.remove(look);
         if (answered.remove(look) && answered.isEmpty()) {
@@ -128,10 +128,10 @@ final class ThreadClock {
         return tracker.join(now);
     }
 
-    /** The watch has not been heard any more for so long. */
+    /** Notes that the watch has received nothing for this long. */
     void disconnect(long silentFor) {
         long now = timer.now();
-        // Until then it was exact.
+        // Until then the state was exact.
         settle(now - silentFor);
         boolean wake;
         synchronized (this) {
@@ -144,15 +144,15 @@ final class ThreadClock {
         wake(answered);
     }
 
-    /** Takes a state; {@code slept}: how long the machine has slept by now. */
+    /** Applies a state. {@code slept}: how long the machine has slept by now. */
     void apply(PauseState state, long slept) {
-        PausedTimeTracker.Seen seen =
-                new PausedTimeTracker.Seen(Version.of(state), state.paused(), Nanos.of(state.pausedTotal()));
+        PausedTimeTracker.ObservedState seen =
+                new PausedTimeTracker.ObservedState(Version.of(state), state.paused(), Nanos.of(state.pausedTotal()));
         long now;
         boolean wake;
         synchronized (this) {
             now = timer.now();
-            wake = tracker.apply(new PausedTimeTracker.Now(now, slept), seen);
+            wake = tracker.apply(new PausedTimeTracker.LocalTime(now, slept), seen);
         }
         settle(now);
         if (wake) {
@@ -160,7 +160,7 @@ final class ThreadClock {
         }
     }
 
-    /** The client is closed: from now on the thread counts as running, and nobody is asked about it. On any thread. */
+    /** Notes that the client is closed: from now on the thread counts as running, without confirmations. On any thread. */
     void close() {
         long now = timer.now();
         settle(now);
@@ -173,12 +173,12 @@ final class ThreadClock {
         });
     }
 
-    /** Whether the coordinator has answered a question that was sent at {@code since} or later, or cannot be asked any more. */
+    /** Whether a confirmation that was requested at {@code since} or later has arrived, or none can be requested any more. */
     synchronized boolean isConfirmed(long since) {
         return tracker.isClosed() || (confirmedAt.isPresent() && confirmedAt.getAsLong() - since >= 0);
     }
 
-    /** Sees to it that the coordinator is asked, now or as soon as the question under way is answered. */
+    /** Requests a confirmation, now or as soon as the pending one has arrived. */
     void confirm(long since) {
         if (askedAt.isEmpty() || askedAt.getAsLong() - since < 0) {
             confirmer.confirm(threadId);
@@ -186,24 +186,24 @@ final class ThreadClock {
     }
 
     /**
-     * Until when to wait for the answer about a time that was over at {@code ranOut}: as long as {@code giveUp}; while there is a stream, a question
-     * gets its least time.
+     * How long to wait for the confirmation of a stopwatch that ran out at {@code ranOut}: until {@code giveUp}; while there is a
+     * stream, for the minimum time at least.
      */
-    long patience(long ranOut, long giveUp) {
+    long confirmationDeadline(long ranOut, long giveUp) {
         if (!confirmer.hasStream()) {
             return giveUp;
         }
         boolean asked = askedAt.isPresent() && askedAt.getAsLong() - ranOut > 0;
-        long least = (asked ? askedAt.getAsLong() : ranOut) + SHORTEST_ASK;
+        long least = (asked ? askedAt.getAsLong() : ranOut) + MIN_CONFIRMATION_TIME;
         return giveUp - least >= 0 ? giveUp : least;
     }
 
-    /** A question was sent. */
+    /** A confirmation was requested at {@code at}. */
     void asked(long at) {
         askedAt = OptionalLong.of(at);
     }
 
-    /** The question that was sent at that moment is answered, and its state was applied. */
+    /** The confirmation that was requested at {@code at} has arrived, and its state was applied. */
     void confirmed(long at) {
         askedAt = OptionalLong.empty();
         confirmedAt = OptionalLong.of(at);
@@ -211,7 +211,7 @@ final class ThreadClock {
     }
 
     private static void wake(Set<Runnable> waiters) {
-        // They come and go while they look.
+        // Waiters may be added and removed during their checks.
         List.copyOf(waiters).forEach(Runnable::run);
     }
 }

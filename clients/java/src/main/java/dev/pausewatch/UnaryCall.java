@@ -15,22 +15,25 @@ import java.util.function.Function;
 import org.jspecify.annotations.Nullable;
 
 /**
- * One unary call: a deadline, and within it retries of what found nobody, or came too often in this second.
+ * One unary call with a deadline, and within it retries while no coordinator answers, or the limit of calls per second is
+ * exceeded.
  *
- * <p>1. The deadline covers everything: connecting, every attempt, every pause between them.
+ * <p>1. The deadline covers everything: connecting, all attempts and the delays between them.
  *
- * <p>2. UNAVAILABLE is retried: the server refused nothing, and the request id, the same each time, makes the repetition count once. So is the
- * limit of calls a second, when the server says; that changed nothing. Nothing else is.
+ * <p>2. UNAVAILABLE is retried: the server refused nothing, and the request id, the same each time, makes the repeated call count
+ * once. The limit of calls per second is retried after the delay that the server sends; such a call changed nothing. Nothing else
+ * is retried.
  *
- * <p>3. With several addresses, an attempt that finds nobody, or gets no answer in time, goes on at the next one at once. The pause comes after
- * a full lap, which is one attempt. STORE_UNAVAILABLE and limits stay: another replica has the same store.
+ * <p>3. With several addresses, an attempt that fails to connect, or gets no answer in time, continues at once at the next
+ * address. The retry delay comes after a full lap, which counts as one attempt. After STORE_UNAVAILABLE or a limit the client
+ * stays: the other replicas have the same store.
  *
- * <p>4. Who cancels the future ends the attempt that is under way, and there is no other.
+ * <p>4. Cancelling the future ends the current attempt, and there is no other.
  */
 final class UnaryCall<Q, R, T> {
-    private static final int FIRST_PAUSE_MS = 25;
-    private static final int LONGEST_PAUSE_MS = 1_000;
-    /** The grain of timers. */
+    private static final int FIRST_RETRY_DELAY_MS = 25;
+    private static final int MAX_RETRY_DELAY_MS = 1_000;
+    /** The resolution of timers. */
     private static final long TICK_NANOS = TimeUnit.MILLISECONDS.toNanos(2);
 
     private final Connection connection;
@@ -38,10 +41,10 @@ final class UnaryCall<Q, R, T> {
     private final MethodDescriptor<Q, R> method;
     private final Q request;
     private final Function<R, T> read;
-    private final Calls.Patience patience;
+    private final Calls.RetryPolicy policy;
     private final long giveUp;
     private final CompletableFuture<T> answer = new CompletableFuture<>();
-    private final Backoff pauses = Backoff.ofMillis(FIRST_PAUSE_MS, LONGEST_PAUSE_MS);
+    private final Backoff pauses = Backoff.ofMillis(FIRST_RETRY_DELAY_MS, MAX_RETRY_DELAY_MS);
     private int retries;
     /** How often the attempts have left an address. */
     private int unanswered;
@@ -61,14 +64,14 @@ final class UnaryCall<Q, R, T> {
             MethodDescriptor<Q, R> method,
             Q request,
             Function<R, T> read,
-            Calls.Patience patience) {
+            Calls.RetryPolicy policy) {
         this.connection = connection;
         this.timer = timer;
         this.method = method;
         this.request = request;
         this.read = read;
-        this.patience = patience;
-        this.giveUp = timer.now() + Nanos.of(patience.deadline());
+        this.policy = policy;
+        this.giveUp = timer.now() + Nanos.of(policy.deadline());
     }
 
     CompletableFuture<T> start() {
@@ -121,7 +124,7 @@ final class UnaryCall<Q, R, T> {
         boolean nobody = error instanceof UnavailableException || error instanceof StoreUnavailableException;
         long pause = pauses.next() + wait.map(Nanos::of).orElse(0L);
         // Waiting past the deadline would only hide the reason behind DEADLINE_EXCEEDED.
-        if ((!nobody && wait.isEmpty()) || retries >= patience.retries() || pause >= left() || connection.isClosed()) {
+        if ((!nobody && wait.isEmpty()) || retries >= policy.retries() || pause >= left() || connection.isClosed()) {
             answer.completeExceptionally(error);
             return;
         }
@@ -142,12 +145,12 @@ final class UnaryCall<Q, R, T> {
     /** How long a replica may take: half of a short deadline, so that another one has the other half. */
     private long limit() {
         return connection.several()
-                ? Math.min(Connection.NO_ANSWER_NANOS, Nanos.of(patience.deadline()) / 2)
+                ? Math.min(Connection.ANSWER_TIMEOUT_NANOS, Nanos.of(policy.deadline()) / 2)
                 : Nanos.MAX;
     }
 
     private PausewatchException outOfTime(Throwable thrown) {
-        PausewatchException error = Failure.deadline(patience.deadline(), thrown);
+        PausewatchException error = Failure.deadline(policy.deadline(), thrown);
         // It waited for a connection: that there was none is what the caller must know.
         return nobodyThere == null
                 ? error

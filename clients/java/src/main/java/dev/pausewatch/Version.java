@@ -1,7 +1,7 @@
 package dev.pausewatch;
 
 /**
- * The revision of a state, and the epoch in which it counts.
+ * The revision of a state, and the epoch in which it is comparable.
  *
  * @param epoch of the server's store; 0: the server has none
  * @param revision unsigned
@@ -21,8 +21,11 @@ record Version(long epoch, long revision) {
         return Long.compareUnsigned(revision, other.revision);
     }
 
-    /** Whether what was told is as new. Another epoch is news: the server lost what it told before. */
-    boolean isNoNews(Version told) {
-        return epoch == told.epoch && compareRevision(told) <= 0;
+    /**
+     * Whether this version need not be reported again. Another epoch is always newer: the server lost the state that it reported
+     * before.
+     */
+    boolean isNotNewerThan(Version reported) {
+        return epoch == reported.epoch && compareRevision(reported) <= 0;
     }
 }

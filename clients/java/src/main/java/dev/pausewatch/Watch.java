@@ -7,13 +7,16 @@ import java.util.NoSuchElementException;
 import java.util.Optional;
 
 /**
- * The states of a set of threads, across lost connections, until it is closed. Made by {@link Client#watch} and {@link Client#watchAll}.
+ * Reports the states of a set of threads, across lost connections, until it is closed. Created by {@link Client#watch} and {@link
+ * Client#watchAll}.
  *
- * <p>A break of the connection, or 30 s of silence (two heartbeats), is told as {@link WatchEvent.Disconnected}; then the watch connects again,
- * after 50 ms at first, after 3 to 6 s at most. A reader that is slow gets the latest state of each thread, not all: memory is bounded by
- * the number of threads; with {@link Client#watchAll}, 10,000 events wait here, and the latest state of each further thread at the coordinator.
+ * <p>A lost connection, or 30 s without a message (two heartbeats; two and a half, if the server sends their interval), is
+ * reported as {@link WatchEvent.Disconnected}. Then the watch reconnects, with a retry delay of 50 to 100 ms at first and 3 to 6
+ * s at most. A slow reader receives the latest state of each thread, not every one in between: memory is bounded by the number of
+ * threads. With {@link Client#watchAll}, up to 10,000 events are buffered here, and the coordinator keeps the latest state of
+ * each further thread.
  *
- * <p>Any number of threads may use it; each event goes to one of them. A {@code for} loop over it ends when it is closed.
+ * <p>It is safe for concurrent use; each event goes to one reader. A {@code for} loop over it ends when it is closed.
  */
 public final class Watch implements Iterable<WatchEvent>, AutoCloseable {
     private final Outbox outbox;
@@ -27,22 +30,25 @@ public final class Watch implements Iterable<WatchEvent>, AutoCloseable {
     }
 
     /**
-     * The next event; waits for it.
+     * Waits for the next event.
      *
      * @throws NoSuchElementException the watch is closed
-     * @throws OtherException with status CANCELLED: this thread was interrupted, which it still is; no event is lost
+     * @throws OtherException with status CANCELLED: this thread was interrupted, and still is; no event is lost
      */
     public WatchEvent next() {
         return take(Nanos.MAX).orElseThrow(() -> new NoSuchElementException("the watch is closed"));
     }
 
-    /** The next event, if it comes within this time and before the watch is closed. Interrupted, it ends as {@link #next()} does. */
+    /**
+     * The next event, if it arrives within this time and before the watch is closed. After an interrupt it ends as {@link
+     * #next()} does.
+     */
     public Optional<WatchEvent> next(Duration within) {
         return take(Nanos.of(within));
     }
 
     /**
-     * Watches one thread more; nothing happens if it is watched already, or all are.
+     * Adds a thread. Does nothing if the thread, or every thread, is already watched.
      *
      * @throws InvalidFieldException no thread can have this id
      */
@@ -50,12 +56,12 @@ public final class Watch implements Iterable<WatchEvent>, AutoCloseable {
         link.add(ThreadIds.checked(threadId));
     }
 
-    /** Watches one thread less; what was not told of it yet is dropped. Nothing happens if all are watched. */
+    /** Removes a thread; its undelivered events are dropped. Does nothing if all threads are watched. */
     public void remove(String threadId) {
         link.remove(threadId);
     }
 
-    /** The events to come. {@code hasNext} waits for the next one, and is false when the watch is closed. */
+    /** Iterates over the events. {@code hasNext} waits for the next one, and returns false when the watch is closed. */
     @Override
     public Iterator<WatchEvent> iterator() {
         return new Iterator<>() {
@@ -79,7 +85,7 @@ public final class Watch implements Iterable<WatchEvent>, AutoCloseable {
         };
     }
 
-    /** Ends the watch, and the waiting of those who read it. Calling it again is harmless. */
+    /** Closes the watch; waiting readers return. Calling it again is harmless. */
     @Override
     public void close() {
         outbox.close();
@@ -92,7 +98,7 @@ public final class Watch implements Iterable<WatchEvent>, AutoCloseable {
         try {
             while (outbox.await(end - System.nanoTime())) {
                 Optional<WatchEvent> event = outbox.poll();
-                // Another reader may have been quicker.
+                // Another reader may have taken it.
                 if (event.isPresent()) {
                     return event;
                 }

@@ -6,11 +6,13 @@ import java.util.List;
 /** One event of a {@link Watch}. */
 public sealed interface WatchEvent {
     /**
-     * The state of a thread: the first one, a change, or the first one after a break.
+     * The state of a thread: the first one, a change, or the first one after a disconnect.
      *
-     * @param state the state; its elicitations are filled if {@link WatchBuilder#includeElicitations()} asked for them
-     * @param gap changes may have been missed before this state: it is the first of its thread, or the first after a break
-     * @param changed the revision or the epoch differs from the last state told; false only after a gap: nothing happened in it
+     * @param state the state; with its elicitations if {@link WatchBuilder#includeElicitations()} was called
+     * @param gap changes may have been missed before this state, because it is the first of its thread, or the first after a
+     *     disconnect
+     * @param changed the revision or the epoch differs from the last state reported for the thread; false only after a gap in
+     *     which nothing changed
      */
     record State(PauseState state, boolean gap, boolean changed) implements WatchEvent {}
 
@@ -18,11 +20,11 @@ public sealed interface WatchEvent {
     record SnapshotComplete() implements WatchEvent {}
 
     /**
-     * From here on nothing is known of these threads until their next state comes. The watch is trying again.
+     * The states of these threads are unknown until the next state of each is reported. The watch is reconnecting.
      *
-     * @param threadIds the threads; empty with {@link Client#watchAll()}, where it is all of them
-     * @param error why
-     * @param silentFor how long ago the last message came, if the connection died in silence; zero if its end was noticed at once
+     * @param threadIds the disconnected threads; empty with {@link Client#watchAll()}, where it is all of them
+     * @param error the cause
+     * @param silentFor the time since the last message, if the connection died silently; zero if its end was noticed at once
      */
     record Disconnected(List<String> threadIds, PausewatchException error, Duration silentFor) implements WatchEvent {}
 }

@@ -14,40 +14,41 @@ import java.util.concurrent.TimeUnit;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The one stream of a watch, or of the deadlines of a client, across breaks and while threads come and go. Everything happens on the timer's
- * thread; {@link #add}, {@link #remove} and {@link #close} may be called on any.
+ * The one stream of a watch, or of the deadlines of a client, across disconnects and while threads are added and removed.
+ * Everything happens on the timer's thread; {@link #add}, {@link #remove} and {@link #close} may be called on any.
  *
- * <p>1. One request is unanswered at a time. What changes meanwhile is collected, and goes with the next one.
+ * <p>1. At most one request is unanswered. Changes meanwhile are collected, and sent with the next request.
  *
- * <p>2. A refusal concerns its request only. So confirmations and changes go in separate requests, in turns; and options, which only the first request
- * may have, go without ids.
+ * <p>2. A refusal concerns only its request. So confirmations and changes have separate requests, in turns; and options, which
+ * only the first request may have, are sent without ids.
  *
- * <p>3. Each new stream gets the whole set. Of all threads, that is those that were known: they may have resumed meanwhile.
+ * <p>3. Each new stream is sent the whole set. A watch of all threads sends those that were known: they may have resumed
+ * meanwhile.
  *
- * <p>4. Every disconnection is reported once, until something is heard again.
+ * <p>4. Every disconnect is reported once, until the next message is received.
  *
- * <p>5. With several addresses, a stream that ends, or has no first message in time, moves the whole client to the next one; a move by others
- * ends the stream after a random delay.
+ * <p>5. With several addresses, a stream that ends, or has no first message in time, moves the whole client to the next one; a
+ * move by others ends the stream after a random delay.
  */
 final class WatchLink implements WatchStream.Reader, ThreadClock.Confirmer {
     private static final System.Logger LOG = System.getLogger(WatchLink.class.getName());
 
-    private static final int FIRST_PAUSE_MS = 50;
-    private static final int LONGEST_PAUSE_MS = 3_000;
-    /** The pause while a confirmation waits; up to twice as long, at random. */
-    private static final long HURRIED_PAUSE = TimeUnit.MILLISECONDS.toNanos(100);
-    /** How long the stream may be silent while it owes a confirmation; twice as long each next time. */
-    private static final long FIRST_PATIENCE = TimeUnit.MILLISECONDS.toNanos(250);
+    private static final int FIRST_RETRY_DELAY_MS = 50;
+    private static final int MAX_RETRY_DELAY_MS = 3_000;
+    /** The maximum delay before a stream is reopened while a confirmation waits; plus up to 100 % at random. */
+    private static final long MAX_CONFIRMATION_DELAY = TimeUnit.MILLISECONDS.toNanos(100);
+    /** How long the stream may be silent while a confirmation is awaited; doubled each time that none arrives. */
+    private static final long CONFIRMATION_TIMEOUT = TimeUnit.MILLISECONDS.toNanos(250);
 
-    private static final long LONGEST_PATIENCE = TimeUnit.SECONDS.toNanos(30);
-    /** The least patience before the first answer of a stream: it may have to connect. */
-    private static final long CONNECT_PATIENCE = TimeUnit.SECONDS.toNanos(2);
+    private static final long MAX_CONFIRMATION_TIMEOUT = TimeUnit.SECONDS.toNanos(30);
+    /** The minimum of that before the first answer of a stream: it may have to connect. */
+    private static final long FIRST_ANSWER_TIMEOUT = TimeUnit.SECONDS.toNanos(2);
 
     /** The longest random delay before a stream follows its client to another address. */
-    private static final long LONGEST_MOVE_DELAY = TimeUnit.MILLISECONDS.toNanos(500);
+    private static final long MAX_MOVE_DELAY = TimeUnit.MILLISECONDS.toNanos(500);
 
-    /** Before a request that was refused is sent again, if the server does not say. */
-    private static final Duration TRY_AGAIN = Duration.ofSeconds(1);
+    /** The delay before a refused request is sent again, if the server sends none. */
+    private static final Duration RETRY_AFTER = Duration.ofSeconds(1);
 
     private final Environment environment;
     private final Timer timer;
@@ -56,29 +57,29 @@ final class WatchLink implements WatchStream.Reader, ThreadClock.Confirmer {
     private final WatchRequest setup;
     private final Set<String> members = new LinkedHashSet<>();
     private final WatchRequests requests = new WatchRequests();
-    private final Backoff pauses = Backoff.ofMillis(FIRST_PAUSE_MS, LONGEST_PAUSE_MS);
-    private long patience = FIRST_PATIENCE;
+    private final Backoff retryDelays = Backoff.ofMillis(FIRST_RETRY_DELAY_MS, MAX_RETRY_DELAY_MS);
+    private long confirmationTimeout = CONFIRMATION_TIMEOUT;
 
     private @Nullable WatchStream stream;
-    /** The request that is unanswered. */
+    /** The unanswered request. */
     private @Nullable WatchRequest request;
 
     private long sentAt;
     /** Whether the stream has answered its first request. */
     private boolean answered;
-    /** Whether the whole set has been told by this stream. */
+    /** Whether this stream has reported the whole set. */
     private boolean complete;
 
-    private boolean limitTold;
+    private boolean limitReported;
 
-    /** The next token of the stream, to be sent. */
+    /** The next token to send on the stream. */
     private Optional<String> nextToken = Optional.empty();
 
     private Timer.Alarm renewal = Timer.Alarm.NONE;
 
-    /** Streams without an answer since the last one with one. */
+    /** The number of streams without an answer since the last one with an answer. */
     private int unanswered;
-    /** The stream is about to follow its client to another address. */
+    /** Whether the stream is about to follow its client to another address. */
     private boolean following;
 
     private Timer.Alarm move = Timer.Alarm.NONE;
@@ -87,19 +88,18 @@ final class WatchLink implements WatchStream.Reader, ThreadClock.Confirmer {
     private Timer.Alarm next = Timer.Alarm.NONE;
     private long notBefore;
     private boolean flushing;
-    private boolean breakTold;
+    private boolean disconnectReported;
     private boolean closed;
 
     /**
-     * What the links of a client share.
+     * The environment that the links of a client share.
      *
      * @param firstAnswer how long the opening of a stream may take
      */
     record Environment(Connection connection, Timer timer, Duration firstAnswer) {}
 
     /**
-     * {@code setup}: the request that begins each stream, unless it is empty. If it is of all threads, add and remove do
-     * nothing.
+     * {@code setup}: the first request of each stream, unless it is empty. If it watches all threads, add and remove do nothing.
      */
     WatchLink(Environment environment, WatchListener listener, WatchRequest setup) {
         this.environment = environment;
@@ -129,7 +129,7 @@ final class WatchLink implements WatchStream.Reader, ThreadClock.Confirmer {
         });
     }
 
-    /** The listener has room again. */
+    /** Continues reading: the listener has room again. */
     void readOn() {
         timer.execute(() -> {
             if (stream != null && !listener.isFull()) {
@@ -146,7 +146,7 @@ final class WatchLink implements WatchStream.Reader, ThreadClock.Confirmer {
         if (stream == null) {
             connect();
         } else {
-            hurry();
+            expectAnswer();
             flushSoon();
         }
     }
@@ -154,7 +154,7 @@ final class WatchLink implements WatchStream.Reader, ThreadClock.Confirmer {
     @Override
     public void forget(String threadId) {
         requests.forget(threadId);
-        calm();
+        stopExpecting();
     }
 
     @Override
@@ -164,7 +164,7 @@ final class WatchLink implements WatchStream.Reader, ThreadClock.Confirmer {
 
     @Override
     public void state(PauseState state) {
-        breakTold = false;
+        disconnectReported = false;
         listener.state(state, !complete);
     }
 
@@ -175,14 +175,14 @@ final class WatchLink implements WatchStream.Reader, ThreadClock.Confirmer {
 
     @Override
     public void answered() {
-        limitTold = limitTold && request.getAddCount() == 0;
+        limitReported = limitReported && request.getAddCount() == 0;
         request = null;
         answered = true;
-        breakTold = false;
-        pauses.reset();
+        disconnectReported = false;
+        retryDelays.reset();
         unanswered = 0;
-        patience = FIRST_PATIENCE;
-        calm();
+        confirmationTimeout = CONFIRMATION_TIMEOUT;
+        stopExpecting();
         flush();
     }
 
@@ -196,8 +196,8 @@ final class WatchLink implements WatchStream.Reader, ThreadClock.Confirmer {
         }
         request = null;
         if (!refused.getToken().isEmpty()) {
-            // It has the one before until that ends.
-            calm();
+            // The stream keeps its previous token until that expires.
+            stopExpecting();
             flush();
             return;
         }
@@ -210,22 +210,22 @@ final class WatchLink implements WatchStream.Reader, ThreadClock.Confirmer {
         } else {
             limited(refused, error);
         }
-        calm();
+        stopExpecting();
         flush();
     }
 
     private void limited(WatchRequest refused, PausewatchException error) {
         long wait = error instanceof LimitExceededException limit
-                ? Nanos.of(limit.retryAfter().orElse(TRY_AGAIN))
-                : Nanos.of(TRY_AGAIN);
+                ? Nanos.of(limit.retryAfter().orElse(RETRY_AFTER))
+                : Nanos.of(RETRY_AFTER);
         timer.in(wait, () -> {
             refused.getConfirmList().forEach(this::confirm);
             flush();
         });
         if (refused.getAddCount() > 0) {
             requests.delayAdditions(timer.now() + wait);
-            if (!all && !limitTold) {
-                limitTold = true;
+            if (!all && !limitReported) {
+                limitReported = true;
                 listener.disconnected(refused.getAddList(), error, 0);
             }
         }
@@ -236,13 +236,13 @@ final class WatchLink implements WatchStream.Reader, ThreadClock.Confirmer {
     }
 
     @Override
-    public void broken(PausewatchException error, long silentFor, boolean owesAnswer) {
-        if (owesAnswer) {
-            patience = Math.min(2 * patience, LONGEST_PATIENCE);
+    public void broken(PausewatchException error, long silentFor, boolean awaitsAnswer) {
+        if (awaitsAnswer) {
+            confirmationTimeout = Math.min(2 * confirmationTimeout, MAX_CONFIRMATION_TIMEOUT);
         }
-        // A slow answer is no reason to move everything, unless the next stream has none either; a refusal is the same
-        // everywhere.
-        boolean slow = owesAnswer && answered;
+        // A slow answer is no reason to move the whole client, unless the next stream has none either; every replica
+        // would send the same refusal.
+        boolean slow = awaitsAnswer && answered;
         boolean leaves = stream != null
                 && !slow
                 && error instanceof UnavailableException
@@ -257,30 +257,30 @@ final class WatchLink implements WatchStream.Reader, ThreadClock.Confirmer {
         if (following) {
             notBefore = timer.now();
         } else if (leaves && unanswered % environment.connection.addresses() != 0) {
-            notBefore = timer.now() + Backoff.jittered(TimeUnit.MILLISECONDS.toNanos(FIRST_PAUSE_MS));
+            notBefore = timer.now() + Backoff.jittered(TimeUnit.MILLISECONDS.toNanos(FIRST_RETRY_DELAY_MS));
         } else {
-            // Also after a stream that worked: the clients of a restarted server must not all come back at once.
-            notBefore = timer.now() + pauses.next();
+            // Also after a stream that worked: the clients of a restarted server must not all reconnect at once.
+            notBefore = timer.now() + retryDelays.next();
         }
         following = false;
         requests.allowAll();
         List<String> lost = List.copyOf(members);
-        if (breakTold) {
+        if (disconnectReported) {
             listener.disconnectedAgain(lost);
         } else {
-            breakTold = true;
+            disconnectReported = true;
             listener.disconnected(lost, error, silentFor);
         }
         connect();
     }
 
-    /** The client has moved, perhaps: the stream follows, not all streams of a replica at once. */
+    /** The client may have moved: the stream follows after a random delay, so that not all streams of a replica end at once. */
     private void followLater() {
         if (stream != null
                 && !following
                 && stream.moves() != environment.connection.now().moves()) {
             following = true;
-            move = timer.in(ThreadLocalRandom.current().nextLong(LONGEST_MOVE_DELAY), () -> {
+            move = timer.in(ThreadLocalRandom.current().nextLong(MAX_MOVE_DELAY), () -> {
                 if (stream != null) {
                     stream.fail(Failure.made(Status.UNAVAILABLE, "the client has moved to another address", null));
                 }
@@ -319,15 +319,15 @@ final class WatchLink implements WatchStream.Reader, ThreadClock.Confirmer {
         }
     }
 
-    /** Opens a stream when it is time. */
+    /** Opens a stream after the retry delay. */
     private void connect() {
         next.cancel();
         if (closed || stream != null || (!all && members.isEmpty())) {
             return;
         }
         long wait = Math.max(0, notBefore - timer.now());
-        if (requests.isConfirming() && wait > 2 * HURRIED_PAUSE) {
-            wait = Backoff.jittered(HURRIED_PAUSE);
+        if (requests.isConfirming() && wait > 2 * MAX_CONFIRMATION_DELAY) {
+            wait = Backoff.jittered(MAX_CONFIRMATION_DELAY);
             notBefore = timer.now() + wait;
         }
         next = timer.in(wait, this::open);
@@ -351,7 +351,7 @@ final class WatchLink implements WatchStream.Reader, ThreadClock.Confirmer {
         nextToken = Optional.empty();
         token.ifPresent(this::renewLater);
         if (requests.isConfirming()) {
-            hurry();
+            expectAnswer();
         }
         if (setup.equals(WatchRequest.getDefaultInstance())) {
             flush();
@@ -364,7 +364,7 @@ final class WatchLink implements WatchStream.Reader, ThreadClock.Confirmer {
         renewal = timer.in(Tokens.askAgainAfterNanos(token, Instant.now()), () -> renew(token));
     }
 
-    /** Sends the token as it is now, if it is another one than the stream has. */
+    /** Sends the current token, if it differs from that of the stream. */
     private void renew(String token) {
         if (stream == null) {
             return;
@@ -384,14 +384,14 @@ final class WatchLink implements WatchStream.Reader, ThreadClock.Confirmer {
         renewLater(next);
     }
 
-    /** An answer that a timeout waits for is due. */
-    private void hurry() {
-        stream.hurry(answered ? patience : Math.max(patience, CONNECT_PATIENCE));
+    /** Limits the silence of the stream, because a timeout waits for an answer. */
+    private void expectAnswer() {
+        stream.expectAnswer(answered ? confirmationTimeout : Math.max(confirmationTimeout, FIRST_ANSWER_TIMEOUT));
     }
 
-    private void calm() {
+    private void stopExpecting() {
         if (stream != null && !requests.isConfirming() && (request == null || request.getConfirmCount() == 0)) {
-            stream.calm();
+            stream.stopExpecting();
         }
     }
 
@@ -401,7 +401,7 @@ final class WatchLink implements WatchStream.Reader, ThreadClock.Confirmer {
         move.cancel();
         following = false;
         environment.connection.forget(moved);
-        breakTold = false;
+        disconnectReported = false;
         requests.stop();
         if (stream != null) {
             stream.cancel();
@@ -410,7 +410,7 @@ final class WatchLink implements WatchStream.Reader, ThreadClock.Confirmer {
         }
     }
 
-    /** Together with what else is due now. */
+    /** Sends the next request after the tasks that are due now, so that their changes share it. */
     private void flushSoon() {
         if (!flushing && request == null) {
             flushing = true;
@@ -430,7 +430,7 @@ final class WatchLink implements WatchStream.Reader, ThreadClock.Confirmer {
             listener.snapshotComplete();
         }
         if (answered && nextToken.isPresent()) {
-            // Alone: refused, it has nothing that must be sent again.
+            // Sent alone: if it is refused, nothing else must be sent again.
             WatchRequest renewed =
                     WatchRequest.newBuilder().setToken(nextToken.get()).build();
             nextToken = Optional.empty();
@@ -445,8 +445,8 @@ final class WatchLink implements WatchStream.Reader, ThreadClock.Confirmer {
         sentAt = timer.now();
         if (sent.getConfirmCount() > 0) {
             listener.asked(sent.getConfirmList(), sentAt);
-            stream.calm();
-            hurry();
+            stream.stopExpecting();
+            expectAnswer();
         }
         stream.send(sent);
     }

@@ -12,26 +12,26 @@ import java.util.Set;
 import java.util.function.Predicate;
 
 /**
- * The ids that a stream is still to be asked to add, to remove and to confirm, and the requests for them. Not thread-safe.
+ * The ids that a stream must still add, remove and confirm, and the requests for them. Not thread-safe.
  *
- * <p>Confirmations and changes go in separate requests, in turns, so that a refused or long change delays no confirmation.
+ * <p>Confirmations and changes have separate requests, in turns, so that a refused or long change delays no confirmation.
  */
 final class WatchRequests {
-    /** The most ids of one request. */
+    /** The maximum number of ids in one request. */
     private static final int MOST_IDS = 500;
 
     private final Set<String> toAdd = new LinkedHashSet<>();
     private final Set<String> toRemove = new LinkedHashSet<>();
     private final Set<String> toConfirm = new LinkedHashSet<>();
-    /** Those that this stream may not have. */
+    /** The threads that are forbidden on this stream. */
     private final Set<String> forbidden = new HashSet<>();
 
-    /** Before then no more is added: a limit was exceeded. */
+    /** The earliest time for more additions: a limit was exceeded. */
     private long addFrom;
 
     private boolean confirmedLast;
 
-    /** Begins again on a new stream with these threads. What was not confirmed is asked again. */
+    /** Starts again on a new stream with these threads. Confirmations that have not arrived are requested again. */
     void restart(Collection<String> threadIds, long now) {
         toRemove.clear();
         toAdd.clear();
@@ -60,7 +60,7 @@ final class WatchRequests {
         }
     }
 
-    /** Returns whether the confirmation is new, and may be had. */
+    /** Returns whether the confirmation is new, and the thread is not forbidden. */
     boolean confirm(String threadId) {
         return !forbidden.contains(threadId) && toConfirm.add(threadId);
     }
@@ -69,12 +69,12 @@ final class WatchRequests {
         toConfirm.remove(threadId);
     }
 
-    /** The stream may not have these threads. */
+    /** Forbids these threads on the stream. */
     void forbid(Collection<String> threadIds) {
         forbidden.addAll(threadIds);
     }
 
-    /** The stream has ended: the next one may have every thread. */
+    /** The stream has ended: no thread is forbidden on the next one. */
     void allowAll() {
         forbidden.clear();
     }
@@ -91,12 +91,12 @@ final class WatchRequests {
         return !toConfirm.isEmpty();
     }
 
-    /** Whether the stream was asked for the thread, and may have it. */
+    /** Whether the thread was added on the stream, and is not forbidden. */
     boolean isAsked(String threadId) {
         return !toAdd.contains(threadId) && !forbidden.contains(threadId);
     }
 
-    /** Takes back the changes of a request that was refused and so has done nothing, for the threads that are still watched. */
+    /** Queues the changes of a refused request, which had no effect, again, for the threads that are still watched. */
     void retryChanges(WatchRequest refused, Predicate<String> isWatched) {
         toRemove.addAll(refused.getRemoveList());
         retry(refused.getAddList(), toAdd, isWatched);

@@ -19,29 +19,30 @@ import java.util.Optional;
 import java.util.concurrent.TimeUnit;
 
 /**
- * One stream of states, from its opening to its break. Everything happens on the timer's thread.
+ * One stream of states, from its opening to its end. Everything happens on the timer's thread.
  *
- * <p>1. A stream without a message for two heartbeats counts as dead (for two and a half, if the server says how often they come), even if TCP reports no error; before its first message, one deadline of a call is enough.
+ * <p>1. A stream without a message for two heartbeats counts as dead (two and a half, if the server sends their interval), even
+ * if TCP reports no error; a stream without a first message, after {@code firstAnswer}.
  *
- * <p>2. While it owes an answer that a timeout waits for, it is dead after a shorter silence.
+ * <p>2. While it awaits an answer that a timeout waits for, it counts as dead after a shorter silence.
  *
- * <p>3. It breaks once, and says nothing afterwards; cancelled, it says nothing at all.
+ * <p>3. Its end is reported once, and nothing afterwards; after {@link #cancel} nothing is reported at all.
  *
- * <p>4. While its reader has no room, it stands: it asks for no message, and is not silent but unheard. That its connection lives is seen by the
- * pings meanwhile.
+ * <p>4. While its reader has no room, reading is stopped: it requests no message, and its silence means nothing. Pings detect a
+ * dead connection meanwhile.
  */
 final class WatchStream implements ClientResponseObserver<WatchRequest, WatchResponse> {
     /**
-     * The time within which a server promises a heartbeat that does not say its own. A connection that ends after a longer silence was dead during it: its end is what a
-     * ping without an answer, or this library, has made of the silence.
+     * The heartbeat interval of a server that does not send its own. If a connection ends after a longer silence, it was dead
+     * during the silence: a ping without an answer, or this library, ended it because of the silence.
      */
     private static final long HEARTBEAT_NANOS = TimeUnit.SECONDS.toNanos(15);
 
-    /** The longest silence then. */
-    private static final long SILENCE_NANOS = 2 * HEARTBEAT_NANOS;
+    /** The maximum silence with that interval. */
+    private static final long SILENCE_TIMEOUT_NANOS = 2 * HEARTBEAT_NANOS;
 
-    /** The shortest interval that a server may say. */
-    private static final long LEAST_HEARTBEAT_NANOS = TimeUnit.MILLISECONDS.toNanos(100);
+    /** The minimum heartbeat interval that is accepted from a server. */
+    private static final long MIN_HEARTBEAT_NANOS = TimeUnit.MILLISECONDS.toNanos(100);
 
     private final Connection connection;
     private final Timer timer;
@@ -49,26 +50,26 @@ final class WatchStream implements ClientResponseObserver<WatchRequest, WatchRes
     private final Connection.Position position;
     private ClientCall<WatchRequest, WatchResponse> call;
     private ClientCallStreamObserver<WatchRequest> messages;
-    private boolean stands;
-    private long heard;
-    private long patience;
-    /** How often the server sends a heartbeat, and the longest silence of a stream that works. */
+    private boolean readingStopped;
+    private long lastMessageAt;
+    private long silenceTimeout;
+    /** The heartbeat interval of the server, and the maximum silence of a stream that works. */
     private long heartbeat = HEARTBEAT_NANOS;
 
-    private long longestSilence = SILENCE_NANOS;
-    /** Since when it owes an answer, and how long it may be silent then. */
-    private long owedSince;
+    private long longestSilence = SILENCE_TIMEOUT_NANOS;
+    /** Since when an answer is awaited, and how long the stream may be silent then. */
+    private long awaitedSince;
 
-    private long owedPatience = Nanos.MAX;
+    private long answerTimeout = Nanos.MAX;
     private boolean lastChance;
     private Timer.Alarm silence = Timer.Alarm.NONE;
-    private boolean over;
+    private boolean ended;
 
-    /** Who is told. */
+    /** Receives the events of the stream. */
     interface Reader {
         void state(PauseState state);
 
-        /** Some of the states that the request asks for. */
+        /** Some of the states that the request asked to confirm. */
         void confirmed(List<PauseState> states);
 
         /** The request is answered. */
@@ -78,14 +79,14 @@ final class WatchStream implements ClientResponseObserver<WatchRequest, WatchRes
         void refused(Refusal refusal);
 
         /**
-         * The stream broke, or could not be opened.
+         * The stream ended, or could not be opened.
          *
-         * @param silentFor nanoseconds since its last message, if it died in silence
-         * @param owesAnswer it was given up because it owed an answer
+         * @param silentFor nanoseconds since its last message, if it died silently
+         * @param awaitsAnswer it was given up because an awaited answer was late
          */
-        void broken(PausewatchException error, long silentFor, boolean owesAnswer);
+        void broken(PausewatchException error, long silentFor, boolean awaitsAnswer);
 
-        /** Whether more should come now; if not, {@link WatchStream#readOn} is called when there is. */
+        /** Whether more events may come now; if not, {@link WatchStream#readOn} is called when there is room. */
         boolean hasRoom();
     }
 
@@ -96,18 +97,18 @@ final class WatchStream implements ClientResponseObserver<WatchRequest, WatchRes
         this.position = connection.now();
     }
 
-    /** How often the client had moved when it was opened. */
+    /** The number of moves of the client when the stream was opened. */
     int moves() {
         return position.moves();
     }
 
-    /** Opens it with a token, if it has one that may change; {@code firstAnswer} is how long that may take. */
+    /** Opens it, with a token if that may change; {@code firstAnswer} is how long that may take. */
     void open(Duration firstAnswer, Optional<String> token) {
-        patience = Nanos.of(firstAnswer);
+        silenceTimeout = Nanos.of(firstAnswer);
         if (connection.several()) {
-            patience = Math.min(patience, Connection.NO_ANSWER_NANOS);
+            silenceTimeout = Math.min(silenceTimeout, Connection.ANSWER_TIMEOUT_NANOS);
         }
-        heard = timer.now();
+        lastMessageAt = timer.now();
         listen();
         call = Connection.ready(position)
                 .newCall(
@@ -120,33 +121,33 @@ final class WatchStream implements ClientResponseObserver<WatchRequest, WatchRes
         messages.onNext(request);
     }
 
-    /** It owes an answer: from now on a silence of {@code nanos} is too long. Does nothing if it owes one already. */
-    void hurry(long nanos) {
-        if (owedPatience == Nanos.MAX) {
-            owedSince = timer.now();
-            owedPatience = nanos;
+    /** An answer is awaited: from now on a silence of {@code nanos} is too long. Does nothing if an answer is already awaited. */
+    void expectAnswer(long nanos) {
+        if (answerTimeout == Nanos.MAX) {
+            awaitedSince = timer.now();
+            answerTimeout = nanos;
             silence.cancel();
             listen();
         }
     }
 
-    /** It owes no answer any more. */
-    void calm() {
-        owedPatience = Nanos.MAX;
+    /** No answer is awaited any more. */
+    void stopExpecting() {
+        answerTimeout = Nanos.MAX;
     }
 
     /** There is room again. */
     void readOn() {
-        if (stands && !over) {
-            stands = false;
-            heard = timer.now();
+        if (readingStopped && !ended) {
+            readingStopped = false;
+            lastMessageAt = timer.now();
             listen();
             messages.request(1);
         }
     }
 
     void cancel() {
-        over = true;
+        ended = true;
         silence.cancel();
         call.cancel("the watch goes on without this stream", null);
     }
@@ -159,37 +160,37 @@ final class WatchStream implements ClientResponseObserver<WatchRequest, WatchRes
 
     @Override
     public void onNext(WatchResponse message) {
-        if (over) {
+        if (ended) {
             return;
         }
-        heard = timer.now();
-        patience = longestSilence;
+        lastMessageAt = timer.now();
+        silenceTimeout = longestSilence;
         switch (message.getEventCase()) {
             case PAUSE_STATE -> reader.state(Wire.state(message.getPauseState()));
             case SNAPSHOT_COMPLETE -> reader.answered();
             case CONFIRMATION -> reader.confirmed(confirmed(message.getConfirmation()));
             case REFUSAL -> reader.refused(message.getRefusal());
-            // An event of a newer server is a sign of life.
+            // An unknown event, of a newer server, shows that the stream is alive.
             case EVENT_NOT_SET -> {}
             case HEARTBEAT -> beat(message.getHeartbeat());
         }
-        if (over) {
+        if (ended) {
             return;
         }
         if (reader.hasRoom()) {
             messages.request(1);
         } else {
-            stands = true;
+            readingStopped = true;
             silence.cancel();
         }
     }
 
     private void beat(Heartbeat message) {
         long every = Nanos.of(Wire.duration(message.getInterval()));
-        boolean says = every > 0;
-        heartbeat = says ? Math.max(every, LEAST_HEARTBEAT_NANOS) : HEARTBEAT_NANOS;
-        longestSilence = says ? heartbeat / 2 * 5 : SILENCE_NANOS;
-        patience = longestSilence;
+        boolean hasInterval = every > 0;
+        heartbeat = hasInterval ? Math.max(every, MIN_HEARTBEAT_NANOS) : HEARTBEAT_NANOS;
+        longestSilence = hasInterval ? heartbeat / 2 * 5 : SILENCE_TIMEOUT_NANOS;
+        silenceTimeout = longestSilence;
         silence.cancel();
         listen();
     }
@@ -204,34 +205,34 @@ final class WatchStream implements ClientResponseObserver<WatchRequest, WatchRes
         fail(Failure.made(Status.UNAVAILABLE, "the watch ended", null));
     }
 
-    /** It is of no use any more. */
+    /** Ends the stream with an error. */
     void fail(PausewatchException error) {
         broken(error, false);
     }
 
     private void listen() {
-        long owedLeft = Math.max(heard - timer.now(), owedSince - timer.now()) + owedPatience;
-        long left = Math.min(heard + patience - timer.now(), owedLeft);
+        long answerLeft = Math.max(lastMessageAt - timer.now(), awaitedSince - timer.now()) + answerTimeout;
+        long left = Math.min(lastMessageAt + silenceTimeout - timer.now(), answerLeft);
         if (left > 0) {
             lastChance = false;
             silence = timer.in(left, this::listen);
         } else if (!lastChance) {
-            // This process may have been late itself: what has come by now is heard first.
+            // This process may have been late itself: messages that have arrived are read first.
             lastChance = true;
             silence = timer.in(0, this::listen);
         } else {
-            boolean owes = owedLeft <= 0;
-            String silent = Nanos.text(Duration.ofNanos(owes ? owedPatience : patience));
+            boolean isAnswerLate = answerLeft <= 0;
+            String silent = Nanos.text(Duration.ofNanos(isAnswerLate ? answerTimeout : silenceTimeout));
             Connection.leave(position);
-            broken(Failure.made(Status.UNAVAILABLE, "the watch was silent for " + silent, null), owes);
+            broken(Failure.made(Status.UNAVAILABLE, "the watch was silent for " + silent, null), isAnswerLate);
         }
     }
 
-    private void broken(PausewatchException error, boolean owesAnswer) {
-        if (!over) {
+    private void broken(PausewatchException error, boolean awaitsAnswer) {
+        if (!ended) {
             cancel();
-            long silentFor = stands ? 0 : timer.now() - heard;
-            reader.broken(error, silentFor >= heartbeat ? silentFor : 0, owesAnswer);
+            long silentFor = readingStopped ? 0 : timer.now() - lastMessageAt;
+            reader.broken(error, silentFor >= heartbeat ? silentFor : 0, awaitsAnswer);
         }
     }
 

@@ -73,7 +73,7 @@ class AsyncClientTest {
     }
 
     @Test
-    void whatACancelledOpeningHasOpenedIsClosedAgain() throws Exception {
+    void aCancelledOpenClosesWhatItOpened() throws Exception {
         client.hold("t").openAsync().cancel(false);
         long giveUp = System.nanoTime() + TimeUnit.SECONDS.toNanos(10);
         List<Pause> ended = List.of();

@@ -108,7 +108,7 @@ class AwaitThreadTest {
     }
 
     @Test
-    void g3ItStandsStillWhileAnyOfThemIsPausedAndAMomentCountsOnce() {
+    void g3ItIsPausedWhileAnyThreadIsAndOverlapsCountOnce() {
         Family family = new Family(30);
         Stopwatch stopwatch = family.start("t", "child");
         family.advance(2);
@@ -128,7 +128,7 @@ class AwaitThreadTest {
     }
 
     @Test
-    void g1EveryThreadIsAskedAboutBeforeItExpires() {
+    void g1EveryThreadIsConfirmedBeforeItExpires() {
         Family family = new Family(30);
         Stopwatch stopwatch = family.start("t", "child", "other");
         family.advance(10);
@@ -191,7 +191,7 @@ class AwaitThreadTest {
     }
 
     @Test
-    void g3WhatWasSeenBeforeAGapDoesNotCountWithinIt() {
+    void g3PausesSeenBeforeAGapDoNotCountWithinIt() {
         Family family = new Family(120);
         Stopwatch stopwatch = family.start("t", "child");
         family.advance(1);
@@ -240,7 +240,7 @@ class AwaitThreadTest {
     }
 
     @Test
-    void g2AChildThatCannotBeAskedAboutDoesNotKeepItForLongerThanTheGrace() {
+    void g2AnUnconfirmedAwaitedThreadDelaysExpiryByTheGraceAtMost() {
         Family family = new Family(5);
         Stopwatch stopwatch = family.start("t", "child");
         family.advance(10);

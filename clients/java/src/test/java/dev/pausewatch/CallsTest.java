@@ -121,7 +121,7 @@ class CallsTest {
         Connection connection = new Connection(
                 Transport.channel(config().build(), config().build().address()), "localhost:7420");
         return new Calls(connection, timer)
-                .increment(CALL, new Calls.Patience(Duration.ofMinutes(1), retries))
+                .increment(CALL, new Calls.RetryPolicy(Duration.ofMinutes(1), retries))
                 .orTimeout(10, TimeUnit.SECONDS)
                 .whenComplete((result, thrown) -> connection.close());
     }
@@ -156,7 +156,7 @@ class CallsTest {
     }
 
     @Test
-    void g4WhoCallsTooOftenWaitsAsToldAndTriesAgainWithTheSameRequestId() throws InterruptedException {
+    void g4ACallOverTheRateLimitIsRetriedWithTheSameRequestId() throws InterruptedException {
         server.onIncrement = (number, answer) -> {
             if (number < 3) {
                 Duration retryDelay = number == 1 ? Duration.ofMillis(20) : null;
@@ -190,7 +190,7 @@ class CallsTest {
     }
 
     @Test
-    void whoGoesOnCallingTooOftenIsToldSoAfterTheLastRetry() throws InterruptedException {
+    void aLastingRateLimitIsReportedAfterTheLastRetry() throws InterruptedException {
         server.onIncrement =
                 (number, answer) -> answer.onError(FailureTest.exceeded("calls-per-second", Duration.ofSeconds(1)));
         WaitingTimer timer = new WaitingTimer();
@@ -289,7 +289,7 @@ class CallsTest {
     }
 
     @Test
-    void withNobodyThereACallEndsByItsDeadlineAndSaysWhy() {
+    void withoutAServerACallEndsByItsDeadlineWithTheCause() {
         server.stop();
         Client hasty = client.withDeadline(Duration.ofMillis(500));
         double took = seconds(() -> assertThrows(UnavailableException.class, () -> hasty.incrementElicitation(CALL)));

@@ -113,7 +113,7 @@ class ConfirmTest {
     }
 
     @Test
-    void g1APauseThatTheAnswerTellsKeepsItFromExpiring() {
+    void g1APauseInTheConfirmationPreventsExpiry() {
         start("t");
         start("u");
         timer.advance(INSTANT);
@@ -130,7 +130,7 @@ class ConfirmTest {
     }
 
     @Test
-    void g1OnAStreamThatOwesTheAnswerForTooLongTheQuestionIsAskedOnAnother() {
+    void g1ALateConfirmationIsRequestedOnAnotherStream() {
         start("t");
         timer.advance(INSTANT);
         answer();
@@ -231,7 +231,7 @@ class ConfirmTest {
     }
 
     @Test
-    void whatNobodyWaitsForAnyMoreIsNotAsked() {
+    void aConfirmationThatIsNotAwaitedAnyMoreIsNotRequested() {
         ThreadClock thread = follower.enter("t");
         Stopwatch stopwatch = new Stopwatch(timer, thread, LIMIT.toNanos(), Optional.empty(), () -> expired++);
         stopwatch.start();

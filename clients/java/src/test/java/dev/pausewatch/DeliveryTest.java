@@ -49,7 +49,7 @@ class DeliveryTest {
     }
 
     @Test
-    void whatComesWhileTheListenerIsBusyIsToldByTheSameTask() {
+    void eventsWhileTheListenerIsBusyAreDeliveredByTheSameTask() {
         listen(() -> {
             if (told.size() < 5) {
                 state(told.get(told.size() - 1) + 1);
@@ -62,7 +62,7 @@ class DeliveryTest {
     }
 
     @Test
-    void aListenerThatFailsWithAnErrorIsToldTheNextEvent() {
+    void aListenerThatFailsWithAnErrorReceivesTheNextEvent() {
         listen(() -> {
             throw new AssertionError("on purpose");
         });
@@ -76,7 +76,7 @@ class DeliveryTest {
     @Test
     void anExecutorThatRefusesUntilTheOutboxIsFullIsTriedAgain() throws InterruptedException {
         Outbox all = new Outbox(true);
-        CountDownLatch heard = new CountDownLatch(Outbox.BACKLOG);
+        CountDownLatch heard = new CountDownLatch(Outbox.MAX_UNREAD_EVENTS);
         AtomicBoolean refuses = new AtomicBoolean();
         Delivery delivery = new Delivery(all, event -> heard.countDown(), task -> {
             if (refuses.get()) {
@@ -84,7 +84,7 @@ class DeliveryTest {
             }
             task.run();
         });
-        for (int thread = 0; thread < Outbox.BACKLOG - 1; thread++) {
+        for (int thread = 0; thread < Outbox.MAX_UNREAD_EVENTS - 1; thread++) {
             all.state(OutboxTest.state("t" + thread, 1, true), false);
         }
         all.onReady(delivery::ready);

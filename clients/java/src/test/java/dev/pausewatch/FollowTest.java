@@ -58,7 +58,7 @@ class FollowTest {
     }
 
     @Test
-    void g1APlaceFoundLateMovesWhatIsChargedByNoMoreThanTheTimeSince() {
+    void g1ALateBaselineChangesTheChargedTimeByAtMostTheTimeSinceTheJoin() {
         Map.of(0L, 2L, 50L, 2L, 51L, 1L, 900L, 0L).forEach((total, charged) -> {
             Joining joining = new Joining();
             joining.advance(2);
@@ -70,7 +70,7 @@ class FollowTest {
     }
 
     @Test
-    void g3APlaceFoundLateCountsFromTheJoinWhateverPausesOfItsOwnThereWereSince() {
+    void g3ALateBaselineCountsFromTheJoinDespiteOwnPausesSince() {
         // A pause of its own from 5 s to 6 s, and the place at 7 s. Until then it was assumed to be paused.
         Map.of(57L, 0L, 900L, 0L).forEach((total, charged) -> {
             Joining joining = new Joining();

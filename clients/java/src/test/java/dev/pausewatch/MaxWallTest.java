@@ -45,7 +45,7 @@ class MaxWallTest {
     }
 
     @Test
-    void noPauseExtendsItAndNobodyIsAsked() {
+    void noPauseExtendsItAndItNeedsNoConfirmation() {
         watched(1, false, 0);
         Stopwatch paused = started(10, 60);
         Stopwatch own = started(10, 60);
@@ -63,7 +63,7 @@ class MaxWallTest {
     }
 
     @Test
-    void noQuestionExtendsIt() {
+    void noConfirmationExtendsIt() {
         for (boolean failed : new boolean[] {false, true}) {
             watched(1, false, 0);
             Stopwatch stopwatch = started(10, 12);

@@ -72,7 +72,7 @@ class OutboxTest {
     }
 
     @Test
-    void aStateThatWasOvertakenIsNotTold() {
+    void anOutdatedStateIsNotReported() {
         outbox.added("t");
         outbox.state(state("t", 5, false), false);
         outbox.state(state("t", 4, true), false);
@@ -82,7 +82,7 @@ class OutboxTest {
     }
 
     @Test
-    void afterABreakAnyRevisionIsToldWithAGap() {
+    void afterADisconnectAnyRevisionIsReportedWithAGap() {
         outbox.added("t");
         outbox.state(state("t", 5, false), false);
         told(outbox);
@@ -95,7 +95,7 @@ class OutboxTest {
     }
 
     @Test
-    void aBreakTakesBackWhatWasNotToldYetAndManyAreToldAsOne() {
+    void aDisconnectDropsUndeliveredStatesAndDisconnectsAreMerged() {
         outbox.added("t");
         outbox.added("u");
         for (int revision = 1; revision <= 100; revision++) {
@@ -111,7 +111,7 @@ class OutboxTest {
     }
 
     @Test
-    void theEndOfASnapshotIsToldOnceAndAgainAfterAThreadWasAdded() {
+    void theEndOfASnapshotIsReportedOnceAndAgainAfterAnAddition() {
         outbox.added("t");
         outbox.snapshotComplete();
         outbox.snapshotComplete();
@@ -122,7 +122,7 @@ class OutboxTest {
     }
 
     @Test
-    void aThreadThatWasRemovedIsNotToldAnyMore() {
+    void aRemovedThreadIsNotReportedAnyMore() {
         outbox.added("t");
         outbox.state(state("t", 1, true), false);
         outbox.removed("t");
@@ -143,7 +143,7 @@ class OutboxTest {
     }
 
     @Test
-    void aWatchOfAllKnowsWhomToAskForAfterABreak() {
+    void aWatchOfAllKnowsWhichThreadsToRequestAfterADisconnect() {
         Outbox all = new Outbox(true);
         all.state(state("t", 1, true), true);
         all.state(state("u", 2, true), true);
@@ -159,7 +159,7 @@ class OutboxTest {
         Outbox all = new Outbox(true);
         int[] rooms = new int[1];
         all.onRoom(() -> rooms[0]++);
-        for (int thread = 0; thread < Outbox.BACKLOG; thread++) {
+        for (int thread = 0; thread < Outbox.MAX_UNREAD_EVENTS; thread++) {
             assertFalse(all.isFull());
             all.state(state("t" + thread, 2, false), false);
         }
@@ -175,7 +175,7 @@ class OutboxTest {
 
     @Test
     void g7AnOutboxOfNamedThreadsIsNeverFull() {
-        for (int thread = 0; thread <= Outbox.BACKLOG; thread++) {
+        for (int thread = 0; thread <= Outbox.MAX_UNREAD_EVENTS; thread++) {
             outbox.added("t" + thread);
             outbox.state(state("t" + thread, 1, true), true);
         }
@@ -183,7 +183,7 @@ class OutboxTest {
     }
 
     @Test
-    void g7AfterABreakThreadsThatWereNeverToldAreForgotten() {
+    void g7AfterADisconnectThreadsThatWereNeverReportedAreForgotten() {
         Outbox all = new Outbox(true);
         all.state(state("told", 1, true), true);
         told(all);
@@ -197,7 +197,7 @@ class OutboxTest {
     }
 
     @Test
-    void whoWaitsIsWokenByAnEventAndByTheEnd() throws InterruptedException {
+    void aWaiterIsWokenByAnEventAndByTheEnd() throws InterruptedException {
         assertFalse(outbox.await(1), "nothing to tell");
         outbox.added("t");
         outbox.state(state("t", 1, true), false);

@@ -6,9 +6,9 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.google.gson.JsonObject;
 import dev.pausewatch.PausedTimeTracker.Join;
-import dev.pausewatch.PausedTimeTracker.Now;
+import dev.pausewatch.PausedTimeTracker.LocalTime;
+import dev.pausewatch.PausedTimeTracker.ObservedState;
 import dev.pausewatch.PausedTimeTracker.Place;
-import dev.pausewatch.PausedTimeTracker.Seen;
 import java.io.IOException;
 import java.util.Optional;
 import java.util.concurrent.TimeUnit;
@@ -26,7 +26,7 @@ class PausedTimeTrackerTest {
     }
 
     private boolean apply(long at, long revision, boolean paused, long total) {
-        return tracker.apply(new Now(START + s(at), 0), new Seen(new Version(1, revision), paused, s(total)));
+        return tracker.apply(new LocalTime(START + s(at), 0), new ObservedState(new Version(1, revision), paused, s(total)));
     }
 
     private boolean disconnect(long at) {
@@ -59,8 +59,8 @@ class PausedTimeTrackerTest {
             JsonObject state = Vectors.known(step.getAsJsonObject("state"), "epoch", "revision", "paused", "total_ms");
             Version version = new Version(
                     state.get("epoch").getAsLong(), state.get("revision").getAsLong());
-            Seen seen = new Seen(version, state.get("paused").getAsBoolean(), Vectors.nanos(state, "total_ms"));
-            followed.apply(new Now(at, step.has("slept_ms") ? Vectors.nanos(step, "slept_ms") : 0), seen);
+            ObservedState seen = new ObservedState(version, state.get("paused").getAsBoolean(), Vectors.nanos(state, "total_ms"));
+            followed.apply(new LocalTime(at, step.has("slept_ms") ? Vectors.nanos(step, "slept_ms") : 0), seen);
         } else if (step.has("disconnect")) {
             followed.disconnect(at, step.has("since_ms") ? START + Vectors.nanos(step, "since_ms") : at);
         } else {
@@ -81,7 +81,7 @@ class PausedTimeTrackerTest {
     }
 
     @Test
-    void whoJoinsGetsItsPlaceWithTheNextState() {
+    void theNextStateSetsThePlaceOfAJoin() {
         apply(0, 1, false, 0);
         disconnect(10);
         Join join = tracker.join(START + s(15));
@@ -118,9 +118,9 @@ class PausedTimeTrackerTest {
 
     @Test
     void theGreatestTotalIsSafe() {
-        tracker.apply(new Now(START, 0), new Seen(new Version(1, 1), true, Nanos.MAX));
+        tracker.apply(new LocalTime(START, 0), new ObservedState(new Version(1, 1), true, Nanos.MAX));
         assertPausedTime(9, 9);
-        tracker.apply(new Now(START + s(9), 0), new Seen(new Version(1, 2), false, 0));
+        tracker.apply(new LocalTime(START + s(9), 0), new ObservedState(new Version(1, 2), false, 0));
         assertPausedTime(9, 9);
     }
 }

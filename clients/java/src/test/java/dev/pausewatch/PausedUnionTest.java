@@ -74,7 +74,7 @@ class PausedUnionTest {
     }
 
     @Test
-    void whatIsSettledOutOfTurnChangesNothing() {
+    void settlingBeforeTheMarkChangesNothing() {
         PausedUnion both = union(0, 0);
         both.settle(START + 20, times(10, 0));
         both.settle(START + 15, times(5, 0));

@@ -107,7 +107,7 @@ class ServerTest {
     }
 
     @Test
-    void aLateAnswerIsToldByTheBlock() throws InterruptedException {
+    void aBlockReportsALateAnswer() throws InterruptedException {
         Hold hold = client.hold(thread).open();
         letExpire(hold);
         assertThrows(ElicitationExpiredException.class, hold::close);
@@ -118,7 +118,7 @@ class ServerTest {
 
     @Test
     @SuppressWarnings("try")
-    void whatTheBlockThrowsComesBeforeALateAnswer() {
+    void theExceptionOfTheBlockComesBeforeALateAnswer() {
         IllegalStateException own = assertThrows(IllegalStateException.class, () -> {
             try (Hold hold = client.hold(thread).open()) {
                 letExpire(hold);
@@ -175,7 +175,7 @@ class ServerTest {
     }
 
     @Test
-    void theHolderIsThisProgramUnlessToldOtherwise() {
+    void theHolderIsThisProgramByDefault() {
         try (Hold hold = client.hold(thread).open()) {
             String holder = hold.elicitation().holder();
             assertTrue(holder.endsWith("[" + ProcessHandle.current().pid() + "]"), holder);

@@ -68,7 +68,7 @@ class StopwatchTest {
     }
 
     @Test
-    void g1TheCoordinatorIsAskedBeforeAnExpiry() {
+    void g1TheCoordinatorConfirmsBeforeAnExpiry() {
         watched(false, 0);
         Stopwatch stopwatch = started(10);
         timer.advance(s(9.999));
@@ -81,7 +81,7 @@ class StopwatchTest {
     }
 
     @Test
-    void g1AnIncrementThatTheWatchHasNotToldYetKeepsItFromExpiring() {
+    void g1AnIncrementNotYetReportedPreventsExpiry() {
         watched(false, 0);
         Stopwatch stopwatch = started(10);
         timer.advance(s(10));
@@ -114,7 +114,7 @@ class StopwatchTest {
     }
 
     @Test
-    void g1AnAnswerToAnEarlierQuestionDoesNotCount() {
+    void g1AnEarlierConfirmationDoesNotCount() {
         watched(false, 0);
         Stopwatch early = started(10);
         Stopwatch late = started(10.1);
@@ -129,7 +129,7 @@ class StopwatchTest {
     }
 
     @Test
-    void stopwatchesThatRunOutTogetherShareOneQuestion() {
+    void stopwatchesThatRunOutTogetherShareOneConfirmation() {
         watched(false, 0);
         for (int i = 0; i < 1_000; i++) {
             started(10);
@@ -142,7 +142,7 @@ class StopwatchTest {
     }
 
     @Test
-    void g3ItStandsStillWhileItsThreadIsPaused() {
+    void g3ItIsPausedWhileItsThreadIs() {
         watched(false, 0);
         Stopwatch stopwatch = started(10);
         timer.advance(s(4));
@@ -172,7 +172,7 @@ class StopwatchTest {
     }
 
     @Test
-    void whoJoinsLateStartsPausedAndIsNotCreditedThePast() {
+    void aLateJoinStartsPausedAndIsNotCreditedThePast() {
         watched(true, 500);
         timer.advance(s(7));
         Stopwatch stopwatch = started(10);
@@ -187,7 +187,7 @@ class StopwatchTest {
     }
 
     @Test
-    void whoJoinsBeforeAnythingIsKnownIsPutRightByTheFirstState() {
+    void theFirstStateCorrectsAnEarlierJoin() {
         Stopwatch stopwatch = started(10);
         timer.advance(s(2));
         watched(true, 500);
@@ -200,7 +200,7 @@ class StopwatchTest {
     }
 
     @Test
-    void g1WhoJoinsWhileCutOffIsNotChargedWhatWasAssumedBefore() {
+    void g1AJoinWhileDisconnectedIsNotChargedForEarlierAssumptions() {
         watched(true, 0);
         timer.advance(s(1));
         thread.disconnect(0);
@@ -219,7 +219,7 @@ class StopwatchTest {
     }
 
     @Test
-    void g1WhoJoinsOnADeadLinkIsNotChargedWhatWasAssumedBefore() {
+    void g1AJoinOnADeadLinkIsNotChargedForEarlierAssumptions() {
         watched(true, 0);
         // It ran again after 1 s, and nobody is told that the link is dead.
         timer.advance(s(9));
@@ -256,7 +256,7 @@ class StopwatchTest {
     }
 
     @Test
-    void aPauseOfItsOwnDuringTheQuestionKeepsItFromExpiring() {
+    void anOwnPauseDuringTheConfirmationPreventsExpiry() {
         watched(false, 0);
         Stopwatch stopwatch = started(10);
         timer.advance(s(10));
@@ -345,7 +345,7 @@ class StopwatchTest {
     }
 
     @Test
-    void g2APauseThatWasCutOffLeavesTheQuestionNothingOfTheGrace() {
+    void g2AnUnconfirmedPauseUsesTheGraceOfTheConfirmation() {
         watched(false, 0);
         Stopwatch stopwatch = started(3);
         timer.advance(s(1));

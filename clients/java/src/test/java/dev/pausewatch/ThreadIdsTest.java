@@ -16,7 +16,7 @@ class ThreadIdsTest {
     }
 
     @Test
-    void whatTheServerWouldRefuseIsRefusedInItsWords() {
+    void localErrorsHaveTheServersWording() {
         Map<String, String> refused = Map.of(
                 "",
                 "thread_id is empty; allowed: 1 to 256 bytes",

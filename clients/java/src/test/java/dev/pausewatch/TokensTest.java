@@ -30,7 +30,7 @@ class TokensTest {
     }
 
     @Test
-    void aTokenIsAskedForAgainAfterTwoThirdsOfItsRest() {
+    void aTokenIsRenewedAfterTwoThirdsOfItsRemainingLife() {
         Map<String, Integer> seconds = Map.of(
                 jsonWebToken("{\"exp\":1030}"),
                 20,

@@ -94,7 +94,7 @@ class TransportTest {
     }
 
     @Test
-    void aProgramIsToldOfTheLinkAndTheEndOfTheGrace() throws Exception {
+    void theListenerGetsTheLinkAndTheEndOfTheGrace() throws Exception {
         BlockingQueue<Link> told = new LinkedBlockingQueue<>();
         DeadlineOptions options = DeadlineOptions.defaults().withDisconnectGrace(Duration.ofMillis(100));
         try (FakeServer server = new FakeServer();

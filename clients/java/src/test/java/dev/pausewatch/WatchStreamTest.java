@@ -41,9 +41,9 @@ class WatchStreamTest {
         public void refused(Refusal refusal) {}
 
         @Override
-        public void broken(PausewatchException error, long silentFor, boolean owesAnswer) {
+        public void broken(PausewatchException error, long silentFor, boolean awaitsAnswer) {
             breaks++;
-            owing += owesAnswer ? 1 : 0;
+            owing += awaitsAnswer ? 1 : 0;
         }
 
         @Override
@@ -104,11 +104,11 @@ class WatchStreamTest {
     }
 
     @Test
-    void whileItOwesAnAnswerAShortSilenceBreaksIt() {
+    void whileAnAnswerIsAwaitedAShortSilenceEndsIt() {
         open();
         hear();
         timer.advance(Duration.ofSeconds(20));
-        stream.hurry(TimeUnit.MILLISECONDS.toNanos(250));
+        stream.expectAnswer(TimeUnit.MILLISECONDS.toNanos(250));
         timer.advance(Duration.ofMillis(200));
         hear();
         timer.advance(Duration.ofMillis(249));
@@ -122,9 +122,9 @@ class WatchStreamTest {
     void whenItHasAnsweredItMayBeSilentAgain() {
         open();
         hear();
-        stream.hurry(TimeUnit.MILLISECONDS.toNanos(250));
+        stream.expectAnswer(TimeUnit.MILLISECONDS.toNanos(250));
         hear();
-        stream.calm();
+        stream.stopExpecting();
         timer.advance(SILENCE.minusMillis(1));
         assertEquals(0, reader.breaks);
         timer.advance(Duration.ofMillis(1));
@@ -164,7 +164,7 @@ class WatchStreamTest {
     }
 
     @Test
-    void thoseWhoFailAtOneReplicaMoveOnce() {
+    void callersThatFailAtOneReplicaMoveOnce() {
         Connection several = new Connection(List.of(FakeChannel::new, FakeChannel::new), "a:1,b:1", Optional.empty());
         int[] told = new int[1];
         several.onMove(() -> told[0]++);

@@ -58,7 +58,7 @@ class WatchTest {
     }
 
     @Test
-    void whatChangesBeforeAnAnswerGoesWithTheNextRequest() throws InterruptedException {
+    void changesBeforeAnAnswerAreSentWithTheNextRequest() throws InterruptedException {
         try (Watch watch = client.watch("a").open()) {
             FakeServer.WatchCall stream = server.nextWatch();
             assertEquals(List.of("a"), stream.request().getAddList());
@@ -90,7 +90,7 @@ class WatchTest {
     }
 
     @Test
-    void aNewStreamGetsTheWholeSet() throws InterruptedException {
+    void aNewStreamIsSentTheWholeSet() throws InterruptedException {
         try (Watch watch = client.watch("a", "b").open()) {
             FakeServer.WatchCall first = server.nextWatch();
             List<String> asked = new ArrayList<>();
@@ -106,7 +106,7 @@ class WatchTest {
     }
 
     @Test
-    void aForbiddenThreadIsToldAndLeftOut() throws InterruptedException {
+    void aForbiddenThreadIsReportedAndLeftOut() throws InterruptedException {
         try (Watch watch = client.watch().open()) {
             watch.add("a");
             FakeServer.WatchCall stream = server.nextWatch();
@@ -148,7 +148,7 @@ class WatchTest {
     }
 
     @Test
-    void aBreakIsToldOnceAndHealed() throws InterruptedException {
+    void aDisconnectIsReportedOnceAndTheWatchReconnects() throws InterruptedException {
         try (Watch watch = client.watch("a").open()) {
             FakeServer.WatchCall first = server.nextWatch();
             first.state("a", 1);
@@ -186,7 +186,7 @@ class WatchTest {
     }
 
     @Test
-    void aThreadThatIsRemovedAndAddedAgainIsToldAgain() throws InterruptedException {
+    void aThreadThatIsRemovedAndAddedAgainIsReportedAgain() throws InterruptedException {
         try (Watch watch = client.watch("a").open()) {
             FakeServer.WatchCall stream = server.nextWatch();
             stream.request();
@@ -271,28 +271,28 @@ class WatchTest {
     }
 
     @Test
-    void g7AReaderOfAllThatStandsStillIsNotToldMoreThanItsBacklog() throws InterruptedException {
+    void g7AStoppedReaderOfAllIsBounded() throws InterruptedException {
         try (Core core = new Core(Config.builder().address(server.address()).build())) {
             Outbox outbox = new Outbox(true);
-            Calls.Patience patience = new Calls.Patience(Duration.ofSeconds(10), 0);
+            Calls.RetryPolicy patience = new Calls.RetryPolicy(Duration.ofSeconds(10), 0);
             outbox.onRoom(core.link(
                     outbox, WatchRequest.newBuilder().setAllThreads(true).build(), patience)::readOn);
             FakeServer.WatchCall stream = server.nextWatch();
             stream.complete();
-            int threads = 3 * Outbox.BACKLOG;
+            int threads = 3 * Outbox.MAX_UNREAD_EVENTS;
             // A mebibyte and more: what has no room on the way must not keep other calls from their answers.
             String name = "x".repeat(200);
             for (int thread = 0; thread < threads; thread++) {
                 stream.state(name + thread, 2);
             }
             stream.state("last", 1, true);
-            while (outbox.size() < Outbox.BACKLOG) {
+            while (outbox.size() < Outbox.MAX_UNREAD_EVENTS) {
                 Calls.await(core.calls().get("t", patience));
             }
             for (int call = 0; call < 10; call++) {
                 Calls.await(core.calls().get("t", patience));
             }
-            assertEquals(Outbox.BACKLOG, outbox.size());
+            assertEquals(Outbox.MAX_UNREAD_EVENTS, outbox.size());
             assertComplete(outbox.poll().orElseThrow());
             for (int thread = 0; thread < threads; thread++) {
                 assertTrue(outbox.await(TimeUnit.SECONDS.toNanos(10)), thread + " threads were told");
@@ -338,7 +338,7 @@ class WatchTest {
     }
 
     @Test
-    void aListenerThatThrowsIsToldTheNextEvent() throws InterruptedException {
+    void aListenerThatThrowsReceivesTheNextEvent() throws InterruptedException {
         BlockingQueue<WatchEvent> told = new LinkedBlockingQueue<>();
         Subscription subscription = client.watch("a").listen(event -> {
             told.add(event);

@@ -38,7 +38,7 @@ class TestCoordinatorTest {
     }
 
     @Test
-    void whatKeepsItFromStartingIsSaid() {
+    void aFailedStartReportsTheCause() {
         String why = assertThrows(IllegalStateException.class, () -> TestCoordinator.start("--no-such-option"))
                 .getMessage();
         assertTrue(why.contains("--no-such-option"), why);
