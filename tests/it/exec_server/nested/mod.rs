@@ -128,7 +128,7 @@ impl Judged {
 
 /// Waits until something is there.
 pub(crate) fn until<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
-    let end = Instant::now() + Duration::from_secs(30);
+    let end = Instant::now() + PATIENCE;
     loop {
         if let Some(found) = found() {
             return found;
