@@ -68,7 +68,7 @@ pub(crate) struct Json(MessageDescriptor);
 impl Json {
     /// A formatter for `message_name` of our package.
     pub(crate) fn of(message_name: &str) -> Self {
-        let pool = DescriptorPool::decode(proto::DESCRIPTORS).expect("build.rs wrote them");
+        let pool = DescriptorPool::decode(proto::DESCRIPTORS).expect("they are generated");
         let descriptor = pool.get_message_by_name(&format!("pausewatch.v1.{message_name}"));
         Self(descriptor.expect("the name is one of the proto's"))
     }

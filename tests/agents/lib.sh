@@ -30,12 +30,16 @@ download() {
 
 # Installs packages of Debian in CI: `install_missing PROBE PACKAGE...`, if the shell command PROBE fails.
 install_missing() {
-    local probe=$1 as_root=()
+    local probe=$1 as_root=() lock
     shift
     [ "${CI:-}" = true ] && command -v apt-get >/dev/null && ! bash -c "$probe" >/dev/null 2>&1 || return 0
     [ "$(id -u)" = 0 ] || as_root=(sudo -n)
+    # The tests run side by side, and apt-get refuses to.
+    exec {lock}>"${TMPDIR:-/tmp}/pausewatch-apt.lock"
+    flock "$lock"
     download "the package lists of Debian" "${as_root[@]}" apt-get update -qq
     download "$* (Debian)" "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -qq --no-install-recommends "$@"
+    exec {lock}>&-
 }
 
 # Node.js 20 or later, with npm.

@@ -30,6 +30,17 @@ fn the_api_reference_says_what_the_proto_says() {
     assert!(page == written, "docs/api.md is not what the proto says: run docs/generate");
 }
 
+/// What a build takes from src/proto is what the proto says now.
+#[test]
+fn the_generated_descriptors_are_those_of_the_proto() {
+    let protos = concat!(env!("CARGO_MANIFEST_DIR"), "/proto");
+    let compiled = protox::compile([PROTO], [protos]).unwrap().encode_to_vec();
+    assert!(
+        compiled == pausewatch::proto::DESCRIPTORS,
+        "src/proto is not what the proto says: run clients/rust/generate"
+    );
+}
+
 #[test]
 fn every_rpc_message_field_and_reason_is_in_the_reference() {
     let file = file();

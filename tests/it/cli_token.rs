@@ -1,6 +1,7 @@
 //! `pausewatch token`, and what `run` gives its command: from nothing to a token that opens one thread.
 use crate::program::{Coordinator, ended, program};
 use crate::shell::{End, Run};
+use crate::support::PATIENCE;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use tempfile::TempDir;
@@ -76,7 +77,7 @@ fn g8_a_static_token_is_added_to_the_file_by_its_digest() {
     let file = std::fs::read_to_string(&tokens).unwrap();
     assert!(!file.contains(&first) && !file.contains(&second) && file.contains("expires = 2"), "{file}");
     // The server looks at its files every 2 s.
-    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(30);
+    let deadline = std::time::Instant::now() + PATIENCE;
     while get(&coordinator, &second, "team/a").0 != Some(0) {
         assert!(std::time::Instant::now() < deadline, "the new token is not taken");
     }

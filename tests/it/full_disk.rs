@@ -1,5 +1,5 @@
 //! A real file system that is full, under a running server.
-use crate::support::{Api, Process, detail, event, skipped, states};
+use crate::support::{Api, PATIENCE, Process, detail, event, skipped, states};
 use pausewatch::proto::v1::watch_pause_state_response::Event;
 use std::fs::File;
 use std::io::Write;
@@ -43,7 +43,7 @@ fn fill(path: &Path) {
 }
 
 async fn increment_when_there_is_room(api: &mut Api, thread: &str) {
-    let deadline = Instant::now() + Duration::from_secs(20);
+    let deadline = Instant::now() + PATIENCE;
     while let Err(status) = api.try_increment(thread, "later", None).await {
         assert_eq!(detail(&status).0, "STORE_UNAVAILABLE");
         assert!(Instant::now() < deadline, "there has been space for long");

@@ -6,15 +6,13 @@
 mod disk;
 mod model;
 
+use crate::support::PATIENCE;
 use disk::{Fault, SimDisk, Tear};
 use fastrand::Rng;
 use model::{Batch, Model, NOW};
 use pausewatch::test_support::store::{CommitError, Contents, Embedded, OpenError, Store};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
-
-/// How long the store's thread may take for what a test waits for.
-const PATIENCE: Duration = Duration::from_secs(20);
+use std::time::Instant;
 
 fn env(name: &str) -> Option<u64> {
     std::env::var(name).ok().and_then(|value| value.parse().ok())

@@ -2,13 +2,10 @@
 //!
 //! 1. Nothing of whoever runs the tests reaches it: no variable of ours, no config file.
 //! 2. Nothing waits for ever: what does not come within [`PATIENCE`] is a failure. Nothing stays behind.
+use crate::support::PATIENCE;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::mpsc;
-use std::time::Duration;
-
-/// Far longer than anything takes on a machine that is busy with other tests.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A coordinator that forgets everything when it ends, which it does when this is dropped.
 pub(crate) struct Coordinator {

@@ -3,7 +3,7 @@
 //! 1. The program is the job of a shell, and has the terminal as its controlling one: a new size, Ctrl-C and Ctrl-Z are
 //!    signals. The shell outlives it, because the end of the first process of a session resets the terminal.
 //! 2. A sequence that this terminal does not know is a failure: nobody else controls it.
-use crate::program::PATIENCE;
+use crate::support::PATIENCE;
 use rustix::{
     process::{Signal, kill_process},
     pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt},

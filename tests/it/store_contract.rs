@@ -1,8 +1,8 @@
 //! What a store promises (S1 to S4 in `src/store/mod.rs`), held against every store, by random batches and a model of
 //! them; and what the embedded store does with files that are not as it left them.
-use crate::support::Random;
 use crate::support::disk::{DATABASE, FakeDisk};
 use crate::support::model::{Change, Model, writes};
+use crate::support::{PATIENCE, Random};
 use pausewatch::test_support::core::Timestamp;
 use pausewatch::test_support::store::{CommitError, Contents, Embedded, FORMAT, Memory, OpenError, Store};
 use std::path::Path;
@@ -366,7 +366,7 @@ fn a_disk_that_runs_full_at_any_point_refuses_cleanly_and_recovers() {
         }
         assert!(model.is(load(&disk.copy()).expect("it is sound"), later()), "{space} blocks, killed while it is full");
         disk.leave_free(1_000_000);
-        let deadline = Instant::now() + Duration::from_secs(20);
+        let deadline = Instant::now() + PATIENCE;
         while store.is_full() {
             store.begin();
             store.recover();

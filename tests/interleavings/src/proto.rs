@@ -1,5 +1,5 @@
 //! The messages of the proto.
 #[allow(dead_code, clippy::all)]
 pub mod v1 {
-    include!(concat!(env!("OUT_DIR"), "/pausewatch.v1.rs"));
+    include!("../../../src/proto/messages.rs");
 }

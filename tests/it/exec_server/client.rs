@@ -2,6 +2,7 @@
 //!
 //! 1. Nothing waits for ever: what does not come within [`PATIENCE`] is a failure, with what came instead.
 use crate::program::program;
+use crate::support::PATIENCE;
 use serde_json::{Value, json};
 use std::{
     io::{BufRead, BufReader, Write},
@@ -9,8 +10,6 @@ use std::{
     sync::mpsc,
     time::{Duration, Instant},
 };
-
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A client, initialized.
 pub(crate) struct Client {

@@ -1,6 +1,7 @@
 //! What the tools run, what they answer, and that nothing stays behind.
-use super::client::{Client, PATIENCE, exec_server, process_with, until_gone, until_there};
+use super::client::{Client, exec_server, process_with, until_gone, until_there};
 use crate::program::{Coordinator, ended};
+use crate::support::PATIENCE;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};

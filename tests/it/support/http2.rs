@@ -1,4 +1,5 @@
 //! HTTP/2 by hand: frames that no well-meant client sends.
+use super::PATIENCE;
 use std::collections::HashMap;
 use std::io;
 use std::time::Duration;
@@ -167,7 +168,7 @@ impl Raw {
         self.send(&frame(PING, 0, 0, PONG)).await?;
         let mut said = Vec::new();
         while !said.windows(PONG.len()).any(|bytes| bytes == PONG) {
-            match tokio::time::timeout(Duration::from_secs(10), self.stream.read_buf(&mut said)).await {
+            match tokio::time::timeout(PATIENCE, self.stream.read_buf(&mut said)).await {
                 Ok(Ok(1..)) => {}
                 Ok(Ok(0)) => return Err(io::ErrorKind::UnexpectedEof.into()),
                 Ok(Err(error)) => return Err(error),

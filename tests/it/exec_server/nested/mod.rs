@@ -11,9 +11,10 @@ mod questions;
 mod refused;
 mod terminal;
 
-use super::client::{Client, PATIENCE, exec_server};
+use super::client::{Client, exec_server};
 use super::prompts::unwritable_directory;
 use crate::program::ended;
+use crate::support::PATIENCE;
 use crate::support::skipped;
 use serde_json::{Value, json};
 use std::{
@@ -99,7 +100,7 @@ impl Judged {
     fn approve_until(&mut self, id: u64) -> Value {
         let client = &mut self.client;
         // On a busy machine, hundreds of programs take longer than one message may.
-        let end = Instant::now() + 10 * PATIENCE;
+        let end = Instant::now() + 3 * PATIENCE;
         while !client.has_answered(id) {
             assert!(Instant::now() < end, "no answer; there are {:#?}", client.others);
             match client.others.iter().position(|message| message["method"] == "elicitation/create") {
@@ -127,7 +128,7 @@ impl Judged {
 
 /// Waits until something is there.
 pub(crate) fn until<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
-    let end = Instant::now() + Duration::from_secs(30);
+    let end = Instant::now() + PATIENCE;
     loop {
         if let Some(found) = found() {
             return found;

@@ -1,6 +1,7 @@
 //! What is asked about programs of a running command, by which call, and what time it costs.
 use super::{Judged, text};
 use crate::exec_server::client::Client;
+use crate::support::PATIENCE;
 use serde_json::{Value, json};
 use std::{
     fs,
@@ -109,7 +110,7 @@ fn between_two_calls_a_question_waits_for_the_next_one() {
     let write = |chars: &str, yield_time_ms: u64| json!({"session_id": session, "chars": chars, "yield_time_ms": yield_time_ms});
     // The command asks after this call has returned, or meanwhile.
     let id = judged.client.begin("write_stdin", "t", write("x\n", 1));
-    let (mut paused, end) = (false, Instant::now() + Duration::from_secs(30));
+    let (mut paused, end) = (false, Instant::now() + PATIENCE);
     let asked = loop {
         judged.client.has_answered(id);
         if let Some(asked) = judged.client.come("elicitation/create").pop() {

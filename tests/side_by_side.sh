@@ -1,0 +1,34 @@
+# Shell functions (bash) for a script that runs several commands side by side: it sources this file, calls `start NAME COMMAND [ARG]...` for
+# each, then `finish NAME` in the order in which their output is to be shown.
+#
+# Each command has a process group of its own, so that all are stopped when the script ends earlier, by ctrl-C too.
+outputs=$(mktemp -d)
+declare -A started=()
+stop_started() {
+    local pid
+    for pid in "${started[@]}"; do kill -- "-$pid" 2>/dev/null || true; done
+    rm -rf "$outputs"
+}
+trap stop_started EXIT
+trap 'exit 129' HUP
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+start() {
+    local name=$1
+    shift
+    # Job control gives it the process group, and the default action of SIGINT, which other background jobs ignore.
+    set -m
+    "$@" >"$outputs/$name" 2>&1 </dev/null &
+    set +m
+    started[$name]=$!
+}
+
+# Waits for a command, prints what it has printed, and returns its exit code.
+finish() {
+    local name=$1 code=0
+    wait "${started[$name]}" || code=$?
+    unset "started[$name]"
+    cat "$outputs/$name"
+    return "$code"
+}
