@@ -142,6 +142,20 @@ fn run_command() -> ExitCode {
     if let Some(code) = name.and_then(|name| run_internal(name, &arguments[2..])) {
         return code;
     }
+    // Those that commands wait for are parsed alone: to describe all others takes a millisecond.
+    match name {
+        Some("run") => {
+            if let Some(args) = parse_alone("run", &arguments) {
+                return run::run(args);
+            }
+        }
+        Some("hold") => {
+            if let Some(args) = parse_alone("hold", &arguments) {
+                return hold::run(args);
+            }
+        }
+        _ => {}
+    }
     let usage_code = match name {
         Some("run" | "hold") => exit::OWN_FAILURE,
         _ => exit::USAGE,
@@ -179,6 +193,12 @@ fn run_command() -> ExitCode {
         Command::Completions(args) => manual::completions(args, program),
         Command::Man(args) => manual::man(args, program),
     }
+}
+
+/// The arguments of one command; `None`: they are no valid ones, or ask for help.
+fn parse_alone<A: clap::Args>(name: &'static str, arguments: &[OsString]) -> Option<A> {
+    let alone = clap::Command::new("pausewatch").subcommand(A::augment_args(clap::Command::new(name)));
+    A::from_arg_matches(alone.try_get_matches_from(arguments).ok()?.subcommand_matches(name)?).ok()
 }
 
 /// Runs a command that this program starts itself; `None`: `name` is none of them.

@@ -15,7 +15,7 @@ use nix::{
     libc::user_regs_struct,
     sys::{
         ptrace,
-        wait::{WaitPidFlag, WaitStatus, waitpid},
+        wait::{Id, WaitPidFlag, WaitStatus, waitid},
     },
     unistd::Pid,
 };
@@ -67,8 +67,10 @@ pub(super) fn redirect(
             Err(error) if Errno::from_io_error(&error) == Some(Errno::NOENT) => {}
             answered => answered?,
         }
-        match waitpid(traced, Some(WaitPidFlag::__WALL))? {
-            WaitStatus::PtraceEvent(_, _, INTERRUPTED) => {}
+        // If it was killed instead, its end is left for the supervisor's `wait`: the thread may be the shell.
+        let stop = WaitPidFlag::WSTOPPED | WaitPidFlag::__WALL;
+        match waitid(Id::Pid(traced), stop | WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT)? {
+            WaitStatus::PtraceEvent(_, _, INTERRUPTED) => _ = waitid(Id::Pid(traced), stop | WaitPidFlag::WNOHANG)?,
             other => return Err(io::Error::other(format!("it did not stop: {other:?}"))),
         }
         let path = [u64::try_from(descriptor).expect("it is a file descriptor"), empty];
