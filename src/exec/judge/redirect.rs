@@ -57,7 +57,10 @@ pub(super) fn redirect(
     let empty = empty_text(call, addresses)?;
     let (ours, theirs) = packet::pair()?;
     let traced = Pid::from_raw(thread);
-    ptrace::seize(traced, ptrace::Options::empty()).map_err(io::Error::from)?;
+    ptrace::seize(traced, ptrace::Options::empty()).map_err(|error| match error {
+        nix::Error::EPERM => io::Error::other("another process traces it, or this system forbids ptrace"),
+        error => error.into(),
+    })?;
     let redirected = (|| {
         listener.add_fd(call.id, program.as_fd(), descriptor, true)?;
         listener.add_fd(call.id, theirs.as_fd(), descriptor + 1, false)?;
