@@ -1,13 +1,25 @@
 //! `pausewatch exec-reaper` (hidden): kills the remaining commands of an exec server that was killed.
-use super::exit;
+use super::{
+    exit,
+    internal::{Arguments, Invalid},
+};
 use crate::exec::supervise::reaper::run_reaper;
 use std::process::ExitCode;
 
 /// The arguments of `exec-reaper`.
-#[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// The sessions that run at its start.
     sessions: Vec<i32>,
+}
+
+impl Args {
+    pub(super) fn parse(mut arguments: Arguments) -> Result<Self, Invalid> {
+        let mut sessions = Vec::new();
+        while !arguments.is_empty() {
+            sessions.push(arguments.parsed()?);
+        }
+        Ok(Self { sessions })
+    }
 }
 
 /// Waits until the exec server has ended.

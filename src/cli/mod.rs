@@ -35,6 +35,7 @@ pub(crate) mod history;
 mod hold;
 pub(crate) mod hook;
 mod increment;
+mod internal;
 mod list;
 mod lost_link;
 mod manual;
@@ -138,8 +139,22 @@ pub fn main() -> ExitCode {
 fn run_command() -> ExitCode {
     let arguments = asker::with_command_of_link(std::env::args_os().collect());
     let name = arguments.get(1).and_then(|name| name.to_str());
-    if let Some(code) = name.and_then(|name| run_internal(name, &arguments[1..])) {
+    if let Some(code) = name.and_then(|name| run_internal(name, &arguments[2..])) {
         return code;
+    }
+    // Those that commands wait for are parsed alone: to describe all others takes a millisecond.
+    match name {
+        Some("run") => {
+            if let Some(args) = parse_alone("run", &arguments) {
+                return run::run(args);
+            }
+        }
+        Some("hold") => {
+            if let Some(args) = parse_alone("hold", &arguments) {
+                return hold::run(args);
+            }
+        }
+        _ => {}
     }
     let usage_code = match name {
         Some("run" | "hold") => exit::OWN_FAILURE,
@@ -180,32 +195,31 @@ fn run_command() -> ExitCode {
     }
 }
 
-/// Runs a command that this program starts itself; `None`: `name` is none of them. Each is parsed alone: there is a supervisor for each command of an exec
-/// server, and the description of all commands and their help would take most of its memory.
+/// The arguments of one command; `None`: they are no valid ones, or ask for help.
+fn parse_alone<A: clap::Args>(name: &'static str, arguments: &[OsString]) -> Option<A> {
+    let alone = clap::Command::new("pausewatch").subcommand(A::augment_args(clap::Command::new(name)));
+    A::from_arg_matches(alone.try_get_matches_from(arguments).ok()?.subcommand_matches(name)?).ok()
+}
+
+/// Runs a command that this program starts itself; `None`: `name` is none of them.
 fn run_internal(name: &str, arguments: &[OsString]) -> Option<ExitCode> {
     Some(match name {
         // Start a session and become a command of the exec server.
         #[cfg(feature = "exec-server")]
-        "exec-child" => exec_child::run(parse(arguments)),
+        "exec-child" => internal::run(name, arguments, exec_child::Args::parse, exec_child::run),
         // Run a command of the exec server, and judge what it executes.
         #[cfg(all(feature = "exec-server", target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
-        "exec-supervisor" => exec_supervisor::run(parse(arguments)),
+        "exec-supervisor" => internal::run(name, arguments, exec_supervisor::Args::parse, exec_supervisor::run),
         // Become an approved program of a command.
         #[cfg(all(feature = "exec-server", target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
         "exec-start" => exec_start::run(),
         // Kill the remaining commands of an exec server that was killed.
         #[cfg(feature = "exec-server")]
-        "exec-reaper" => exec_reaper::run(parse(arguments)),
+        "exec-reaper" => internal::run(name, arguments, exec_reaper::Args::parse, exec_reaper::run),
         // Become the command of `run` or `hold`.
-        "run-child" => run_child::run(parse(arguments)),
+        "run-child" => internal::run(name, arguments, run_child::Args::parse, run_child::run),
         _ => return None,
     })
-}
-
-/// `arguments`: the name of the command, and what follows it.
-fn parse<A: clap::Args>(arguments: &[OsString]) -> A {
-    let command = A::augment_args(clap::Command::new("pausewatch").disable_help_flag(true));
-    A::from_arg_matches(&command.get_matches_from(arguments)).expect("clap accepted them")
 }
 
 /// Runs `serve` with the options of the command line, the environment and the config file.

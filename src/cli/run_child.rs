@@ -4,7 +4,10 @@
 //! 1. With `--death-signal`, the command gets that signal when its parent ends, however it ends.
 //! 2. With `--ignore-pipe`, the command starts with SIGPIPE ignored. Rust's runtime ignores it before `main`; `execvp` keeps
 //!    that, whereas the standard library's `exec` resets it to the default.
-use super::{exit, failure};
+use super::{
+    exit, failure,
+    internal::{Arguments, Invalid},
+};
 use crate::exec::supervise::{Signal, SpawnError, die_with_parent};
 use nix::{
     sys::signal::{SigSet, Signal as Blockable},
@@ -18,22 +21,33 @@ use std::{
 };
 
 /// The arguments of `run-child`.
-#[derive(Debug, clap::Args)]
+#[derive(Default)]
 pub(super) struct Args {
     /// The command that starts it, for messages.
-    #[arg(long, value_name = "NAME")]
     caller: String,
     /// The process id of the caller.
-    #[arg(long)]
     parent: i32,
     /// The signal for the command when the caller ends.
-    #[arg(long)]
     death_signal: Option<Signal>,
     /// Start the command with SIGPIPE ignored.
-    #[arg(long)]
     ignore_pipe: bool,
-    #[arg(required = true, trailing_var_arg = true)]
     operands: Vec<OsString>,
+}
+
+impl Args {
+    pub(super) fn parse(mut arguments: Arguments) -> Result<Self, Invalid> {
+        let mut args = Self::default();
+        while let Some(option) = arguments.option() {
+            match option.to_str() {
+                Some("--caller") => args.caller = arguments.parsed()?,
+                Some("--parent") => args.parent = arguments.parsed()?,
+                Some("--death-signal") => args.death_signal = Some(arguments.parsed()?),
+                Some("--ignore-pipe") => args.ignore_pipe = true,
+                _ => return Err(Invalid),
+            }
+        }
+        Ok(Self { operands: arguments.operands()?, ..args })
+    }
 }
 
 /// Executes the command. Returns only on failure: 125, 126 or 127, with a message as of the caller.

@@ -83,7 +83,7 @@ impl Judge {
         let mut command = Command::new(PROGRAM);
         command.arg("exec-supervisor");
         save_memory(&mut command);
-        self.rules.restricted_programs().iter().for_each(|name| _ = command.arg(format!("--name={name}")));
+        self.rules.restricted_programs().iter().for_each(|name| _ = command.args(["--name", name]));
         // The supervisor does not judge the first program; that executes COMMAND.
         command.args(["--", "--", PROGRAM, "run-child", "--caller", program.caller, "--parent", "0"]);
         if ignored_at_start() & 1 << (Signal::PIPE.as_raw() - 1) != 0 {

@@ -62,6 +62,14 @@ impl Judging {
         }
     }
 
+    /// Waits until the supervisor has let go of its connection: no process of the command executes programs any more. It may still be ending.
+    ///
+    /// # Cancel safety
+    /// As [`ended`](Self::ended).
+    pub(crate) async fn supervisor_is_done(&mut self) {
+        while self.ended().await.is_some() {}
+    }
+
     /// The status of the command's first process, if the supervisor has reported it before it ended.
     fn last_status(&mut self) -> Option<ExitStatus> {
         while let Some(report) = self.link.report_now() {

@@ -2,9 +2,9 @@
 //!
 //! | file | contents |
 //! | --- | --- |
-//! | `notify`, `filter` | the kernel's facility; the only unsafe code |
+//! | `notify`, `filter`, `fork` | the kernel's facilities; the only unsafe code |
 //! | `waiting`, `executable` | what a thread is about to execute |
-//! | `setup`, `supervisor`, `lineage`, `scope` | one process per command, which answers every `execve` in it |
+//! | `setup`, `child`, `supervisor`, `lineage`, `scope` | a command and its supervisor, which answers every `execve` in it |
 //! | `redirect`, `relay`, `relays` | our program in the place of one that was refused or approved |
 //! | `start` | an approved program, outside the sandbox |
 //! | `message`, `packet`, `link`, `judging` | between the supervisor and the exec server, or `run --rules` |
@@ -30,6 +30,7 @@ supported! {
     mod child;
     mod executable;
     mod filter;
+    mod fork;
     mod lineage;
     mod notify;
     mod probe;
@@ -42,11 +43,11 @@ supported! {
     mod supervisor;
     mod waiting;
 
-    pub(crate) use child::restrict_to_judged;
+    pub(crate) use child::CommandProcess;
     pub(crate) use probe::probe;
     pub(crate) use relay::run_if_relay;
     pub(crate) use start::become_approved;
-    pub(crate) use setup::{CommandSession, Setup, supervise};
+    pub(crate) use setup::{CommandSession, Role, Setup, begin};
 }
 
 pub(crate) use judging::Judging;

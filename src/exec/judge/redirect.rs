@@ -15,7 +15,7 @@ use nix::{
     libc::user_regs_struct,
     sys::{
         ptrace,
-        wait::{WaitPidFlag, WaitStatus, waitpid},
+        wait::{Id, WaitPidFlag, WaitStatus, waitid},
     },
     unistd::Pid,
 };
@@ -57,7 +57,10 @@ pub(super) fn redirect(
     let empty = empty_text(call, addresses)?;
     let (ours, theirs) = packet::pair()?;
     let traced = Pid::from_raw(thread);
-    ptrace::seize(traced, ptrace::Options::empty()).map_err(io::Error::from)?;
+    ptrace::seize(traced, ptrace::Options::empty()).map_err(|error| match error {
+        nix::Error::EPERM => io::Error::other("another process traces it, or this system forbids ptrace"),
+        error => error.into(),
+    })?;
     let redirected = (|| {
         listener.add_fd(call.id, program.as_fd(), descriptor, true)?;
         listener.add_fd(call.id, theirs.as_fd(), descriptor + 1, false)?;
@@ -67,8 +70,10 @@ pub(super) fn redirect(
             Err(error) if Errno::from_io_error(&error) == Some(Errno::NOENT) => {}
             answered => answered?,
         }
-        match waitpid(traced, Some(WaitPidFlag::__WALL))? {
-            WaitStatus::PtraceEvent(_, _, INTERRUPTED) => {}
+        // If it was killed instead, its end is left for the supervisor's `wait`: the thread may be the shell.
+        let stop = WaitPidFlag::WSTOPPED | WaitPidFlag::__WALL;
+        match waitid(Id::Pid(traced), stop | WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT)? {
+            WaitStatus::PtraceEvent(_, _, INTERRUPTED) => _ = waitid(Id::Pid(traced), stop | WaitPidFlag::WNOHANG)?,
             other => return Err(io::Error::other(format!("it did not stop: {other:?}"))),
         }
         let path = [u64::try_from(descriptor).expect("it is a file descriptor"), empty];

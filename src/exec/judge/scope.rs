@@ -1,5 +1,8 @@
 //! Which programs of a command reach the exec server, and what it learns of them.
-use super::waiting::{Details, Waiting};
+use super::{
+    memory::is_internal,
+    waiting::{Details, Waiting},
+};
 use crate::exec::policy::{Exec, Lineage, Place};
 use std::{
     collections::{HashMap, HashSet},
@@ -18,8 +21,6 @@ pub(super) struct Scope {
     pub(super) names: HashSet<String>,
     /// The first words of the line's commands that a rule allows.
     pub(super) allowed: HashSet<String>,
-    /// Of the command line's shell.
-    pub(super) environment: HashMap<OsString, OsString>,
 }
 
 impl Scope {
@@ -57,23 +58,24 @@ impl Scope {
             argv,
             workdir: path(&details.workdir).into(),
             interpreter: waiting.executable.interpreter.iter().map(text).collect(),
-            changed_env: self.changed(&details.environment),
+            changed_env: changed(&details.environment),
             lineage,
             place,
         }
     }
+}
 
-    /// The names of variables that differ from those of the command line's shell.
-    fn changed(&self, environment: &[OsString]) -> Vec<String> {
-        let variables: HashMap<_, _> = environment.iter().filter_map(|entry| variable(entry)).collect();
-        let removed = self.environment.keys().filter(|name| !variables.contains_key(name.as_os_str()));
-        let set = variables.iter().filter(|(name, value)| self.environment.get(**name).is_none_or(|own| own != **value));
-        let names = removed.map(OsString::as_os_str).chain(set.map(|(name, _)| *name));
-        let mut names: Vec<_> = names.map(|name| name.to_string_lossy().chars().take(64).collect::<String>()).collect();
-        names.sort();
-        names.truncate(MAX_CHANGED_ENV);
-        names
-    }
+/// The names of variables that differ from those of the command line's shell, which this process has too.
+fn changed(environment: &[OsString]) -> Vec<String> {
+    let variables: HashMap<_, _> = environment.iter().filter_map(|entry| variable(entry)).collect();
+    let own: HashMap<_, _> = std::env::vars_os().filter(|(name, _)| !is_internal(name)).collect();
+    let removed = own.keys().filter(|name| !variables.contains_key(name.as_os_str()));
+    let set = variables.iter().filter(|(name, value)| own.get(**name).is_none_or(|own| own != **value));
+    let names = removed.map(OsString::as_os_str).chain(set.map(|(name, _)| *name));
+    let mut names: Vec<_> = names.map(|name| name.to_string_lossy().chars().take(64).collect::<String>()).collect();
+    names.sort();
+    names.truncate(MAX_CHANGED_ENV);
+    names
 }
 
 /// The name and the value of `NAME=value`.

@@ -1,5 +1,14 @@
-//! Starts a command: its session, its shell, and the listener for what it executes. Then the supervisor takes over.
-use super::{memory::is_internal, message::Report, notify::Listener, packet, relays::Relays, scope::Scope, supervisor::Supervisor};
+//! Starts a command: its session, the process that becomes its shell, and the listener for what that executes. Then the supervisor takes over.
+use super::{
+    child::CommandProcess,
+    fork::{Forked, fork},
+    message::Report,
+    notify::Listener,
+    packet,
+    relays::Relays,
+    scope::Scope,
+    supervisor::Supervisor,
+};
 use crate::exec::{policy::Place, supervise::session};
 use nix::{
     sys::{
@@ -14,28 +23,44 @@ use rustix::{
 };
 use std::{
     collections::HashSet,
-    ffi::OsString,
     fs::File,
     io,
-    os::fd::{AsFd, AsRawFd},
-    process::{Command, Stdio},
+    os::fd::{AsFd, OwnedFd},
 };
 
 /// The parameters of a supervisor.
+#[derive(Default)]
 pub(crate) struct Setup {
     /// The session of the command.
     pub(crate) session: CommandSession,
-    /// Huge pages are off for this process and `exec-child` only: [`super::save_memory`].
+    /// Huge pages are off for this process only: [`super::save_memory`].
     pub(crate) restore_huge_pages: bool,
     /// See [`Rules::restricted_programs`](crate::exec::policy::Rules::restricted_programs).
     pub(crate) names: HashSet<String>,
     /// The first words of the line's commands that a rule allows: see [`LineCommands`](crate::exec::policy::LineCommands).
     pub(crate) allowed: HashSet<String>,
-    /// More arguments of `exec-child`.
-    pub(crate) child: Vec<OsString>,
+}
+
+/// Which of the two processes of a new command this is.
+pub(crate) enum Role {
+    /// The one that becomes the command's shell.
+    Command(CommandProcess),
+    Supervisor(Supervision),
+}
+
+/// A supervisor whose command is starting.
+pub(crate) struct Supervision {
+    setup: Setup,
+    place: Place,
+    server: OwnedFd,
+    signals: SignalFd,
+    /// To the process that becomes the shell.
+    socket: OwnedFd,
+    shell: Pid,
 }
 
 /// The session of a command.
+#[derive(Default)]
 pub(crate) enum CommandSession {
     /// The supervisor leads a session of its own, and dies with this process, the exec server. The command is in the sandbox.
     New {
@@ -44,17 +69,18 @@ pub(crate) enum CommandSession {
         terminal: bool,
     },
     /// That of the caller, with its process group. The command is in no sandbox.
+    #[default]
     Inherited,
 }
 
-/// Runs the command, and returns when no process of it is left that executes programs.
+/// Duplicates this process, which must have one thread: the child becomes the command's shell, this process its supervisor.
 ///
 /// Standard input is the socket to the exec server; its first message brings the command's standard input. Standard output and standard
 /// error are the command's.
 ///
 /// # Errors
-/// The command was not started, or the supervisor cannot go on; then the command dies with this process.
-pub(crate) fn supervise(setup: Setup) -> io::Result<()> {
+/// The command was not started.
+pub(crate) fn begin(setup: Setup) -> io::Result<Role> {
     let place = match setup.session {
         CommandSession::New { parent, .. } => {
             session::lead(parent, false)?;
@@ -76,35 +102,47 @@ pub(crate) fn supervise(setup: Setup) -> io::Result<()> {
     sigprocmask(SigmaskHow::SIG_SETMASK, Some(&blocked), None)?;
     let signals = SignalFd::with_flags(&blocked, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
     let (ours, theirs) = packet::pair()?;
-    let mut command = Command::new("/proc/self/exe");
-    command.args(["exec-child", "--judged", "--parent", &std::process::id().to_string()]);
-    command.args(setup.restore_huge_pages.then_some("--restore-huge-pages")).args(&setup.child);
-    command.stdin(Stdio::from(theirs));
-    let shell = Pid::from_raw(command.spawn()?.id().cast_signed());
-    drop(command);
-    let _ = packet::send(&server, &Report::Started { process: shell.as_raw() }, &[]);
-    packet::send(&ours, &(), &[stdin.as_raw_fd()])?;
-    drop(stdin);
-    forget_streams()?;
-    let listener = match packet::receive::<Result<(), String>>(&ours)? {
-        Some((Ok(()), mut fds)) => fds.pop().map(Listener::from),
-        Some((Err(why), _)) => {
-            let _ = packet::send(&server, &Report::Noted(why), &[]);
-            None
+    let supervisor = std::process::id();
+    match fork()? {
+        Forked::Child => {
+            // Only the supervisor may hear the exec server, or know that it has gone.
+            rustix::stdio::dup2_stdin(&stdin)?;
+            Ok(Role::Command(CommandProcess::new(theirs, supervisor)))
         }
-        // It could not start, and has said so.
-        None => None,
-    };
-    let environment = std::env::vars_os().filter(|(name, _)| !is_internal(name)).collect();
-    let scope = Scope { names: setup.names, allowed: setup.allowed, environment };
-    let relays = Relays::new(setup.restore_huge_pages);
-    let program = File::open("/proc/self/exe")?;
-    let ended = Supervisor::new(server, scope, relays, listener, place, shell, program).run(&signals);
-    if ended.is_err() && place == Place::Outside {
-        // In a session of its own, the death of this process ends the command; here, nothing does.
-        kill_descendants();
+        Forked::Parent { child: shell } => {
+            Ok(Role::Supervisor(Supervision { setup, place, server, signals, socket: ours, shell }))
+        }
     }
-    ended
+}
+
+impl Supervision {
+    /// Judges what the command executes, and returns when no process of it is left that executes programs.
+    ///
+    /// # Errors
+    /// The supervisor cannot go on; then the command dies with this process.
+    pub(crate) fn run(self) -> io::Result<()> {
+        let Self { setup, place, server, signals, socket, shell } = self;
+        let _ = packet::send(&server, &Report::Started { process: shell.as_raw() }, &[]);
+        forget_streams()?;
+        let listener = match packet::receive::<Result<(), String>>(&socket)? {
+            Some((Ok(()), mut fds)) => fds.pop().map(Listener::from),
+            Some((Err(why), _)) => {
+                let _ = packet::send(&server, &Report::Noted(why), &[]);
+                None
+            }
+            // It could not start, and has said so.
+            None => None,
+        };
+        let scope = Scope { names: setup.names, allowed: setup.allowed };
+        let relays = Relays::new(setup.restore_huge_pages);
+        let program = File::open("/proc/self/exe")?;
+        let ended = Supervisor::new(server, scope, relays, listener, place, shell, program).run(&signals);
+        if ended.is_err() && place == Place::Outside {
+            // In a session of its own, the death of this process ends the command; here, nothing does.
+            kill_descendants();
+        }
+        ended
+    }
 }
 
 /// Ends all processes of the command: this process adopts those whose parents have ended.

@@ -93,7 +93,8 @@ impl Waiting {
     /// EFAULT: an address is invalid. EPERM, EACCES: the process does not let itself be read. Others: it has ended.
     pub(super) fn read(call: &Call, addresses: &Addresses, executables: &mut Executables) -> io::Result<Self> {
         let thread = call.thread;
-        let memory = Memory { thread };
+        // One system call instead of two, for most programs.
+        let memory = Memory::with(thread, [(addresses.path, first_part(addresses.path)), (addresses.arguments, addresses.pointer)]);
         let given = PathBuf::from(OsString::from_vec(memory.text(addresses.path, &mut { MAX_BYTES })?));
         let (program, file) = match addresses.directory {
             Some(number) if number >= 0 && given.is_relative() => {
@@ -131,7 +132,7 @@ impl Details {
     /// As those of [`Waiting::read`]; or the process has changed its working directory meanwhile.
     pub(super) fn read(call: &Call, addresses: &Addresses) -> io::Result<Self> {
         let thread = call.thread;
-        let (memory, pointer) = (Memory { thread }, addresses.pointer);
+        let (memory, pointer) = (Memory::of(thread), addresses.pointer);
         let arguments = memory.texts(addresses.arguments, pointer, &mut { MAX_BYTES })?;
         let environment = memory.texts(addresses.environment, pointer, &mut { MAX_BYTES }).unwrap_or_default();
         let cwd = format!("/proc/{thread}/cwd");
@@ -162,16 +163,39 @@ pub(super) fn has_other_root(thread: i32) -> io::Result<bool> {
 
 /// The end of the path that a call passes: there is an empty text.
 pub(super) fn empty_text(call: &Call, addresses: &Addresses) -> io::Result<u64> {
-    let text = Memory { thread: call.thread }.text(addresses.path, &mut { MAX_BYTES })?;
+    let text = Memory::of(call.thread).text(addresses.path, &mut { MAX_BYTES })?;
     Ok(addresses.path + text.len() as u64)
 }
 
 struct Memory {
     thread: i32,
+    /// Parts that were read before, with their addresses.
+    known: Vec<(u64, Vec<u8>)>,
 }
 
 impl Memory {
+    fn of(thread: i32) -> Self {
+        Self { thread, known: Vec::new() }
+    }
+
+    /// Reads these parts, of which each is an address and a length, in one system call. Those that cannot be read are left out.
+    fn with(thread: i32, parts: [(u64, usize); 2]) -> Self {
+        let remote = parts.map(|(address, len)| RemoteIoVec { base: usize::try_from(address).unwrap_or(0), len });
+        let mut known = parts.map(|(address, length)| (address, vec![0; length]));
+        let mut local = known.each_mut().map(|(_, bytes)| IoSliceMut::new(bytes));
+        let mut read = process_vm_readv(nix::unistd::Pid::from_raw(thread), &mut local, &remote).unwrap_or(0);
+        let known = known.into_iter().filter(|(_, bytes)| {
+            let is_whole = read >= bytes.len();
+            read = read.saturating_sub(bytes.len());
+            is_whole
+        });
+        Self { thread, known: known.collect() }
+    }
+
     fn bytes(&self, address: u64, length: usize) -> io::Result<Vec<u8>> {
+        if let Some((_, known)) = self.known.iter().find(|(at, known)| (*at, known.len()) == (address, length)) {
+            return Ok(known.clone());
+        }
         let base = usize::try_from(address).map_err(|_| Errno::FAULT)?;
         let mut bytes = vec![0; length];
         let remote = [RemoteIoVec { base, len: length }];
@@ -185,7 +209,7 @@ impl Memory {
     fn text(&self, mut address: u64, left: &mut usize) -> io::Result<Vec<u8>> {
         let mut text = Vec::new();
         loop {
-            let bytes = self.bytes(address, to_end_of_page(address).min(1024))?;
+            let bytes = self.bytes(address, first_part(address))?;
             let end = bytes.iter().position(|byte| *byte == 0);
             let part = &bytes[..end.unwrap_or(bytes.len())];
             *left = left.checked_sub(part.len() + 1).ok_or(Errno::TOOBIG)?;
@@ -242,6 +266,11 @@ fn pointer_in(bytes: &[u8]) -> u64 {
     u64::from_le_bytes(full)
 }
 
+/// So much of a text is read at once.
+fn first_part(address: u64) -> usize {
+    to_end_of_page(address).min(1024)
+}
+
 fn to_end_of_page(address: u64) -> usize {
     usize::try_from(PAGE - address % PAGE).expect("at most a page")
 }
@@ -271,7 +300,7 @@ mod tests {
         let texts = [c"one", c"", c"three"];
         let long = std::ffi::CString::new(vec![b'x'; 10_000]).unwrap();
         let pointers = [texts[0].as_ptr(), texts[1].as_ptr(), long.as_ptr(), texts[2].as_ptr(), std::ptr::null()];
-        let memory = Memory { thread: rustix::process::getpid().as_raw_pid() };
+        let memory = Memory::of(rustix::process::getpid().as_raw_pid());
         let address = pointers.as_ptr().addr() as u64;
         let read = memory.texts(address, size_of::<usize>(), &mut { MAX_BYTES }).unwrap();
         let expected: Vec<OsString> = vec!["one".into(), "".into(), "x".repeat(10_000).into(), "three".into()];
@@ -283,5 +312,21 @@ mod tests {
         let error = |result: io::Result<Vec<OsString>>| Errno::from_io_error(&result.unwrap_err()).unwrap();
         assert_eq!(error(memory.texts(address, 8, &mut { 9_000 })), Errno::TOOBIG);
         assert_eq!(error(memory.texts(8, 8, &mut { MAX_BYTES })), Errno::FAULT);
+    }
+
+    #[test]
+    fn parts_that_cannot_be_read_together_are_read_one_by_one() {
+        let (text, thread) = (c"text", rustix::process::getpid().as_raw_pid());
+        let (address, pointers) = (text.as_ptr().addr() as u64, [text.as_ptr(), std::ptr::null()]);
+        let list = (pointers.as_ptr().addr() as u64, size_of::<usize>());
+        let known = |parts| Memory::with(thread, parts).known.len();
+        let path = (address, first_part(address));
+        assert_eq!([known([path, list]), known([path, (8, 8)]), known([(8, 8), list])], [2, 1, 0]);
+        for parts in [[path, list], [path, (8, 8)], [(8, 8), list]] {
+            let memory = Memory::with(thread, parts);
+            assert_eq!(memory.text(address, &mut { MAX_BYTES }).unwrap(), b"text");
+            assert_eq!(memory.first_text(list.0, list.1).unwrap(), Some("text".into()));
+            assert_eq!(Errno::from_io_error(&memory.bytes(8, 8).unwrap_err()), Some(Errno::FAULT));
+        }
     }
 }

@@ -258,8 +258,7 @@ async fn end_supervised_processes(
     if supervisor.id().is_some() {
         session.signal_group(Signal::TERM);
         session.signal_group(Signal::CONT);
-        let ended = first_process_ended(&mut supervisor, Some(&mut judging));
-        let _ = tokio::time::timeout(REST_KILL_AFTER, ended).await;
+        let _ = tokio::time::timeout(REST_KILL_AFTER, judging.supervisor_is_done()).await;
     }
     session_killer.kill(session).await;
     tokio::spawn(async move {

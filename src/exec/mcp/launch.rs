@@ -1,7 +1,8 @@
 //! Starting a command: its streams and its terminal.
 //!
 //! The hidden command `exec-child` of this program does the rest in the child process (session, death with the server,
-//! working directory, sandbox) and then executes the shell. If programs are judged, `exec-supervisor` starts it ([`crate::exec::judge`]). Code between `fork` and `exec` would have to be unsafe; code after `exec` need not.
+//! working directory, sandbox) and then executes the shell. If programs are judged, `exec-supervisor` is started, and its child process does that
+//! ([`crate::exec::judge`]). Code between `fork` and `exec` would have to be unsafe in this process, which has threads; code after `exec` need not.
 //!
 //! 1. Standard output and standard error share one pipe or terminal, so their order is preserved.
 //! 2. This process keeps no copy of the write end, so it sees the end of the output.
@@ -96,8 +97,8 @@ impl Launcher {
         }
         save_memory(&mut command);
         if let Some(judged) = launch.judged {
-            judged.names().for_each(|(option, name)| _ = command.arg(format!("{option}={name}")));
-            // The rest is for `exec-child`.
+            judged.names().for_each(|(option, name)| _ = command.args([option, name]));
+            // The rest is for the process that becomes the shell.
             command.arg("--");
         }
         if let Some(sandbox) = launch.sandbox {

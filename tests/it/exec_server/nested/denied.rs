@@ -93,3 +93,24 @@ fn unusual_ways_to_execute_a_program_are_judged_too() {
         assert!(kept.exists() && text(&answer, "output").contains("x32: Function not implemented\n"), "{answer}");
     }
 }
+
+/// ptrace has one tracer only, and who may not read a process cannot judge it.
+#[test]
+fn a_program_whose_process_is_traced_or_cannot_be_read_does_not_run_if_a_rule_is_about_it() {
+    let Some(mut judged) = Judged::start() else { return };
+    let kept = judged.kept();
+    let program = compiled("unreadable.c", judged.directory.path());
+    let program = program.display();
+    let answer = judged.run(&format!("{program} traced rm kept; exit $?"));
+    assert_eq!(answer["exit_code"], 126, "{answer}");
+    assert!(text(&answer, "output").contains("execvp: Permission denied"), "{answer}");
+    assert!(text(&answer, "note").contains("rm was not executed: another process traces it"), "{answer}");
+    let answer = judged.run_approved(&format!("{program} traced touch made; exit $?"));
+    assert_eq!(answer["exit_code"], 126, "{answer}");
+    assert!(text(&answer, "note").contains("touch was not executed: "), "{answer}");
+    // Root may read every process, and judges this one as any other.
+    let answer = judged.run(&format!("{program} undumpable rm kept; exit $?"));
+    assert!(answer["exit_code"] != 0 && !text(&answer, "note").is_empty(), "{answer}");
+    assert!(kept.exists() && !judged.path("made").exists());
+    assert_eq!(judged.run(&format!("{program} traced echo ran; exit $?"))["output"], "ran\n");
+}

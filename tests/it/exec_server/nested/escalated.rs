@@ -51,6 +51,7 @@ fn an_allowed_program_of_the_line_itself_runs_outside_the_sandbox_if_nothing_cha
         (format!("true; sh -c 'cp {kept} {made_path}'"), false),
         (format!("cd /usr; cp {kept} {made_path}"), false),
         (format!("export TASK=1; cp {kept} {made_path}"), false),
+        (format!("export LD_PRELOAD=/no/such.so; cp {kept} {made_path}"), false),
         (format!("PATH=.:$PATH; cp {kept} {made_path}"), false),
         (format!("true; nice cp {kept} {made_path}"), false),
         (format!(". ./sourced; cp --version > version; cp {kept} {made_path}"), false),
@@ -104,6 +105,18 @@ fn an_approved_program_ends_its_place_as_it_ends() {
     );
     let output = text(&answer, "output");
     assert_eq!(output, "0 0\n7 7\nKILL 137\nTERM 143\nSEGV 139\nUSR1 138\nHUP 129\nsleep 143\n", "{answer}");
+}
+
+#[test]
+fn a_program_that_stops_itself_stops_its_place_and_goes_on_with_it() {
+    let Some(mut judged) = Judged::start() else { return };
+    judged.script("stop", "#!/bin/sh\nkill -STOP $$\nexit 5\n");
+    let answer = judged.run_approved(
+        "env ./stop & place=$!
+         while ! grep -q '^State:.T' /proc/$place/status; do :; done
+         kill -CONT $place; wait $place; echo $?",
+    );
+    assert_eq!(answer["output"], "5\n", "{answer}");
 }
 
 #[test]
