@@ -8,22 +8,22 @@ pub struct IncrementElicitationRequest {
     pub thread_id: ::prost::alloc::string::String,
     /// Names this call, so that it counts once however often it is sent: up to 128 bytes, best a random UUID. Empty: a
     /// repeated call counts again. The same call again (same thread, RPC and content) within 10 minutes, also after a
-    /// restart of the server, gets the same response; `watchers` aside, which is live. At most the latest 1,024 of a thread
+    /// restart of the server, gets the same response, except `watchers`, which is live. At most the latest 1,024 of a thread
     /// are remembered. Refused calls are not remembered.
     #[prost(string, tag = "2")]
     pub request_id: ::prost::alloc::string::String,
-    /// What the person is asked, for those who look on: up to 1,024 bytes.
+    /// The question, shown to people who look at the thread: up to 1,024 bytes.
     #[prost(string, tag = "3")]
     pub reason: ::prost::alloc::string::String,
-    /// Who asks: a program, a host, a process id; up to 256 bytes.
+    /// The program that asks, for example its name, host and process id: up to 256 bytes.
     #[prost(string, tag = "4")]
     pub holder: ::prost::alloc::string::String,
-    /// The lease: 1 s to 24 h. If it is not renewed in time, the elicitation closes by itself, which watchers see as any
+    /// The lease: 1 s to 24 h. If it is not renewed in time, the elicitation closes by itself, which watchers see like any
     /// other decrement. Unset: the server's --anonymous-ttl (24 h by default), after which it closes as well.
     #[prost(message, optional, tag = "5")]
     pub ttl: ::core::option::Option<::prost_types::Duration>,
 }
-/// What the increment made of the thread.
+/// The thread right after the increment.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct IncrementElicitationResponse {
     /// Open elicitations of the thread right after this call: 1 to 1,000.
@@ -53,11 +53,11 @@ pub struct DecrementElicitationRequest {
     /// oldest open one. Set but empty is refused.
     #[prost(string, optional, tag = "2")]
     pub elicitation_id: ::core::option::Option<::prost::alloc::string::String>,
-    /// As in IncrementElicitationRequest. The two RPCs do not share request ids.
+    /// Like `request_id` of IncrementElicitationRequest. The two RPCs do not share request ids.
     #[prost(string, tag = "3")]
     pub request_id: ::prost::alloc::string::String,
 }
-/// What the decrement made of the thread.
+/// The thread right after the decrement.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct DecrementElicitationResponse {
     /// Open elicitations of the thread right after this call: 0 to 999.
@@ -135,19 +135,19 @@ pub struct ListPausesRequest {
     /// Pauses a page: 0 means 100; above 1,000 is cut to 1,000; negative is refused. A page may hold fewer.
     #[prost(int32, tag = "1")]
     pub page_size: i32,
-    /// `next_page_token` of the page before; empty for the first page. A token works with the `thread_id`, the `start_time` and
-    /// the `end_time` that it came from, until the server restarts; otherwise: INVALID_FIELD.
+    /// `next_page_token` of the page before; empty for the first page. A token works with the `thread_id`, the `start_time`
+    /// and the `end_time` that it came from, until the server restarts; otherwise: INVALID_FIELD.
     #[prost(string, tag = "2")]
     pub page_token: ::prost::alloc::string::String,
-    /// Only pauses of this thread: 1 to 256 bytes of UTF-8 without control characters (Unicode Cc). Empty: of every thread that
-    /// the caller may see. One that it may not see: THREAD_FORBIDDEN.
+    /// Only pauses of this thread: 1 to 256 bytes of UTF-8 without control characters (Unicode Cc). Empty: pauses of every
+    /// thread that the caller may see. A thread that it may not see: THREAD_FORBIDDEN.
     #[prost(string, tag = "3")]
     pub thread_id: ::prost::alloc::string::String,
     /// Only pauses that ended at this time or later, by the server's wall clock. Unset: no bound.
     #[prost(message, optional, tag = "4")]
     pub start_time: ::core::option::Option<::prost_types::Timestamp>,
-    /// Only pauses that ended before this time, by the server's wall clock. Unset: no bound. The same as `start_time` matches
-    /// none; before `start_time` is refused.
+    /// Only pauses that ended before this time, by the server's wall clock. Unset: no bound. The same as `start_time`
+    /// matches none; before `start_time` is refused.
     #[prost(message, optional, tag = "5")]
     pub end_time: ::core::option::Option<::prost_types::Timestamp>,
 }
@@ -160,8 +160,8 @@ pub struct ListPausesResponse {
     /// For the next page; empty: this was the last.
     #[prost(string, tag = "2")]
     pub next_page_token: ::prost::alloc::string::String,
-    /// Every pause that ended at this time or later is kept, by the server's wall clock: the start of the server, or the end of
-    /// the latest pause that no longer fitted into its memory.
+    /// Every pause that ended at this time or later is kept, by the server's wall clock: the start of the server, or the end
+    /// of the latest pause that no longer fitted into its memory.
     #[prost(message, optional, tag = "3")]
     pub history_start_time: ::core::option::Option<::prost_types::Timestamp>,
 }
@@ -177,7 +177,7 @@ pub struct Pause {
     /// When it ended, by the server's wall clock.
     #[prost(message, optional, tag = "3")]
     pub end_time: ::core::option::Option<::prost_types::Timestamp>,
-    /// How long it was: what it added to `paused_total`. Measured by the server's clock, which nobody sets, so it may differ from
+    /// Its length: what it added to `paused_total`. Measured by the server's monotonic clock, so it may differ from
     /// `end_time` less `start_time`.
     #[prost(message, optional, tag = "4")]
     pub duration: ::core::option::Option<::prost_types::Duration>,
@@ -187,8 +187,8 @@ pub struct Pause {
     /// Its elicitations, in the order in which they were closed, the last one included: at most 16.
     #[prost(message, repeated, tag = "6")]
     pub elicitations: ::prost::alloc::vec::Vec<ClosedElicitation>,
-    /// The number of its further elicitations: those beyond 16, and those for which the server had no memory. Those that were
-    /// closed before the server started are not counted.
+    /// The number of its further elicitations: those beyond 16, and those for which the server had no memory. Those that
+    /// were closed before the server started are not counted.
     #[prost(uint32, tag = "7")]
     pub omitted_elicitations: u32,
 }
@@ -198,10 +198,10 @@ pub struct ClosedElicitation {
     /// Its id.
     #[prost(string, tag = "1")]
     pub elicitation_id: ::prost::alloc::string::String,
-    /// What the person was asked, as the increment said.
+    /// The question, as in the increment.
     #[prost(string, tag = "2")]
     pub reason: ::prost::alloc::string::String,
-    /// Who asked, as the increment said.
+    /// The program that asked, as in the increment.
     #[prost(string, tag = "3")]
     pub holder: ::prost::alloc::string::String,
     /// When it was opened, by the server's wall clock.
@@ -218,8 +218,8 @@ pub struct ClosedElicitation {
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct WatchPauseStateRequest {
     /// The threads to watch: at most 10,000, each 1 to 256 bytes of UTF-8 without control characters. An id that is named
-    /// twice is watched once. Empty: every thread that the caller may see, now and later. One that it may not see:
-    /// THREAD_FORBIDDEN, and no watch.
+    /// twice is watched once. Empty: every thread that the caller may see, now and later. A thread that it may not see:
+    /// THREAD_FORBIDDEN, and the watch does not start.
     #[prost(string, repeated, tag = "1")]
     pub thread_ids: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
     /// Fill `elicitations` of each state.
@@ -232,13 +232,13 @@ pub struct WatchPauseStateRequest {
 /// One event of a watch.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct WatchPauseStateResponse {
-    /// What happened.
+    /// The event.
     #[prost(oneof = "watch_pause_state_response::Event", tags = "1, 2, 3")]
     pub event: ::core::option::Option<watch_pause_state_response::Event>,
 }
 /// Nested message and enum types in `WatchPauseStateResponse`.
 pub mod watch_pause_state_response {
-    /// What happened.
+    /// The event.
     #[derive(Clone, PartialEq, ::prost::Oneof)]
     pub enum Event {
         /// The state of one thread: part of the snapshot, or a change.
@@ -255,7 +255,7 @@ pub mod watch_pause_state_response {
 /// Ends the snapshot of a watch.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct SnapshotComplete {
-    /// In Watch: the number of the request that is answered, 1 for the first one; all before it are answered too. In
+    /// In Watch: the number of the request that is answered, 1 for the first one; all earlier ones are answered too. In
     /// WatchPauseState: 0.
     #[prost(uint64, tag = "1")]
     pub requests: u64,
@@ -263,9 +263,9 @@ pub struct SnapshotComplete {
 /// Fills the silence of a watch.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Heartbeat {
-    /// The longest silence of this stream from now on: how often the server sends a heartbeat when it has nothing else to send.
-    /// After two and a half intervals without a message the stream is dead. At least 100 ms. Unset: 15 s, and the stream is dead
-    /// after 30 s.
+    /// The longest silence of this stream from now on: how often the server sends a heartbeat when it has nothing else to
+    /// send. After two and a half intervals without a message the stream is dead. At least 100 ms. Unset: 15 s, and the
+    /// stream is dead after 30 s.
     #[prost(message, optional, tag = "1")]
     pub interval: ::core::option::Option<::prost_types::Duration>,
 }
@@ -276,12 +276,12 @@ pub struct WatchRequest {
     /// state now, also one that is watched already. With `all_threads`: gets its state now, paused or not.
     #[prost(string, repeated, tag = "1")]
     pub add: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-    /// The threads to watch no longer; taken out before `add` is put in. Ids that are not watched are ignored. Without effect
-    /// with `all_threads`.
+    /// The threads to watch no longer; taken out before `add` is put in. Ids that are not watched are ignored. Without
+    /// effect with `all_threads`.
     #[prost(string, repeated, tag = "2")]
     pub remove: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-    /// The threads, watched or not, whose present state is asked for. It comes as a `confirmation`. For a client whose time
-    /// for a command is over: it asks whether the thread is paused before it ends the command.
+    /// The threads, watched or not, whose present state is requested. It comes as a `confirmation`. A client whose time
+    /// for a command is over uses it to ask whether the thread is paused, before it ends the command.
     #[prost(string, repeated, tag = "3")]
     pub confirm: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
     /// Only up to the first request that is not refused: watch every thread that the caller may see, now and later. The
@@ -291,25 +291,26 @@ pub struct WatchRequest {
     /// Only up to the first request that is not refused: fill `elicitations` of each state.
     #[prost(bool, tag = "5")]
     pub include_elicitations: bool,
-    /// Replaces the token of the stream, so that the stream outlives the token that opened it; without `Bearer`. It must have
-    /// the subject and the threads of the token before, and may read. Up to 16,384 bytes. A server without tokens ignores it.
+    /// Replaces the token of the stream, so that the stream outlives the token that opened it; without `Bearer`. It must
+    /// have the same subject and threads as the previous token, and a role that may read. Up to 16,384 bytes. A server
+    /// without tokens ignores it.
     #[prost(string, tag = "6")]
     pub token: ::prost::alloc::string::String,
-    /// Only up to the first request that is not refused: the stream shows pauses to people, and freezes no stopwatch. It does
-    /// not count among the `watchers` of a thread.
+    /// Only up to the first request that is not refused: the stream shows pauses to people, and freezes no stopwatch. It
+    /// does not count among the `watchers` of a thread.
     #[prost(bool, tag = "7")]
     pub observer: bool,
 }
 /// One event of a watch.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct WatchResponse {
-    /// What happened. The fields 1 to 3 are those of WatchPauseStateResponse.
+    /// The event. The fields 1 to 3 are those of WatchPauseStateResponse.
     #[prost(oneof = "watch_response::Event", tags = "1, 2, 3, 4, 5")]
     pub event: ::core::option::Option<watch_response::Event>,
 }
 /// Nested message and enum types in `WatchResponse`.
 pub mod watch_response {
-    /// What happened. The fields 1 to 3 are those of WatchPauseStateResponse.
+    /// The event. The fields 1 to 3 are those of WatchPauseStateResponse.
     #[derive(Clone, PartialEq, ::prost::Oneof)]
     pub enum Event {
         /// The state of one thread: part of the answer to a request, or a change.
@@ -321,7 +322,7 @@ pub mod watch_response {
         /// The stream is alive and nothing has changed.
         #[prost(message, tag = "3")]
         Heartbeat(super::Heartbeat),
-        /// The states that a request has asked for by `confirm`.
+        /// The states that `confirm` of a request named.
         #[prost(message, tag = "4")]
         Confirmation(super::Confirmation),
         /// A request was refused.
@@ -342,17 +343,17 @@ pub struct Refusal {
     /// The number of the request: 1 for the first one. All before it are answered.
     #[prost(uint64, tag = "1")]
     pub request: u64,
-    /// The gRPC code that a call would have ended with: 7 (PERMISSION_DENIED), 8 (RESOURCE_EXHAUSTED) or 16
+    /// The gRPC status code that a unary call would have returned: 7 (PERMISSION_DENIED), 8 (RESOURCE_EXHAUSTED) or 16
     /// (UNAUTHENTICATED).
     #[prost(int32, tag = "2")]
     pub code: i32,
-    /// As in ErrorInfo: THREAD_FORBIDDEN, LIMIT_EXCEEDED, TOKEN_INVALID or TOKEN_EXPIRED.
+    /// The reason, as in google.rpc.ErrorInfo: THREAD_FORBIDDEN, LIMIT_EXCEEDED, TOKEN_INVALID or TOKEN_EXPIRED.
     #[prost(string, tag = "3")]
     pub reason: ::prost::alloc::string::String,
-    /// For people.
+    /// A text for people.
     #[prost(string, tag = "4")]
     pub message: ::prost::alloc::string::String,
-    /// THREAD_FORBIDDEN: all ids of the request that the token does not open.
+    /// THREAD_FORBIDDEN: all ids of the request that the token does not give access to.
     #[prost(string, repeated, tag = "5")]
     pub thread_ids: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
     /// LIMIT_EXCEEDED: how long to wait before the request is sent again.
@@ -371,41 +372,41 @@ pub struct PauseState {
     /// Whether the thread is paused: `count` is above 0.
     #[prost(bool, tag = "3")]
     pub paused: bool,
-    /// Rises with every change of the thread and never falls, across restarts of the server too, within one `store_epoch`.
-    /// Of a thread that is not known: the highest revision of any thread that was forgotten (idle for 24 h), 0 if there was none; so a thread that
-    /// is forgotten does not fall either, and when it is named again it starts above.
+    /// Rises with every change of the thread and never falls within one `store_epoch`, also not across restarts of the
+    /// server. An unknown thread has the highest revision of any thread that was forgotten (idle for 24 h), or 0 if there
+    /// was none. So the revision does not fall when a thread is forgotten, and it rises when the thread is named again.
     #[prost(uint64, tag = "4")]
     pub revision: u64,
-    /// All the time that the thread has been paused, the open pause included. Between two states of a thread it grows by
-    /// exactly the time that was paused in between, however many pauses that were and whether or not they were seen.
+    /// The total time that the thread has been paused, including the open pause. Between two states of a thread it grows by
+    /// exactly the time that was paused in between, however many pauses there were, and whether or not they were seen.
     /// A thread that was forgotten starts again at 0. After a restore, pauses that ended before the backup no longer count.
     #[prost(message, optional, tag = "5")]
     pub paused_total: ::core::option::Option<::prost_types::Duration>,
-    /// How long the open pause has lasted; set while paused. Measured by the server's clock: free of clock skew.
+    /// How long the open pause has lasted; set while paused. Measured by the server's monotonic clock: free of clock skew.
     #[prost(message, optional, tag = "6")]
     pub paused_for: ::core::option::Option<::prost_types::Duration>,
     /// When the open pause began, by the server's wall clock; set while paused. For people: to compute, use `paused_for`.
     #[prost(message, optional, tag = "7")]
     pub pause_start_time: ::core::option::Option<::prost_types::Timestamp>,
-    /// The open elicitations, oldest first. In Get and List always; in Watch when `include_elicitations` is set.
+    /// The open elicitations, oldest first. Always set in Get and List; in watches if `include_elicitations` is set.
     #[prost(message, repeated, tag = "8")]
     pub elicitations: ::prost::alloc::vec::Vec<Elicitation>,
     /// Identifies the history of the server's store. `revision` and `paused_total` can be compared only between states with
     /// the same epoch. A restart of a durable store keeps it. A new store, a restored backup and each start of a memory
-    /// store have a new one, drawn at random. 0: the server is older than this field.
+    /// store have a new, random one. 0: the server is older than this field.
     #[prost(fixed64, tag = "9")]
     pub store_epoch: u64,
     /// The time until the last of the open leases ends; set while paused, unless a lease has no end. If nothing is renewed
-    /// and nothing is opened, the pause lasts at most that long: what a client that is cut off knows of its end. Renewals
-    /// extend it without a message to watchers.
+    /// and nothing is opened, the pause lasts at most that long, so a client that is cut off knows when it ends at the
+    /// latest. Renewals extend it without a message to watchers.
     #[prost(message, optional, tag = "10")]
     pub longest_lease: ::core::option::Option<::prost_types::Duration>,
-    /// How the last pause of the thread ended. Unspecified: the thread is paused, was not paused since the server started, or
-    /// the server is older than this field.
+    /// How the last pause of the thread ended. Unspecified: the thread is paused, was not paused since the server started,
+    /// or the server is older than this field.
     #[prost(enumeration = "PauseEnd", tag = "11")]
     pub last_pause_end: i32,
     /// Streams of this server that watch the thread now, those that watch every thread included, without those of observers.
-    /// In Get and List only: 0 in watches, whose states are shared by all streams. 0 of a paused thread hints that no exec
+    /// In Get and List only: 0 in watches, whose states are shared by all streams. 0 for a paused thread hints that no exec
     /// server notices the pause.
     #[prost(uint32, tag = "12")]
     pub watchers: u32,
@@ -413,16 +414,16 @@ pub struct PauseState {
 /// One open question to a person.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Elicitation {
-    /// Its id, given by the server, unique among all threads.
+    /// Its id, chosen by the server, unique among all threads.
     #[prost(string, tag = "1")]
     pub elicitation_id: ::prost::alloc::string::String,
     /// The thread that it pauses.
     #[prost(string, tag = "2")]
     pub thread_id: ::prost::alloc::string::String,
-    /// What the person is asked, as the increment said.
+    /// The question, as in the increment.
     #[prost(string, tag = "3")]
     pub reason: ::prost::alloc::string::String,
-    /// Who asks, as the increment said.
+    /// The program that asks, as in the increment.
     #[prost(string, tag = "4")]
     pub holder: ::prost::alloc::string::String,
     /// When it was opened, by the server's wall clock.

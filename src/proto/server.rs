@@ -15,8 +15,8 @@ pub mod elicitation_service_server {
     pub trait ElicitationService: std::marker::Send + std::marker::Sync + 'static {
         /// Opens one elicitation on a thread: count + 1. From 0 to 1 it pauses the thread.
         ///
-        /// Errors: INVALID_FIELD, REQUEST_ID_REUSED, TOO_MANY_ELICITATIONS, STORE_UNAVAILABLE, LIMIT_EXCEEDED (of open
-        /// elicitations and of threads too).
+        /// Errors: INVALID_FIELD, REQUEST_ID_REUSED, TOO_MANY_ELICITATIONS, STORE_UNAVAILABLE, LIMIT_EXCEEDED (also for the
+        /// number of open elicitations and of threads).
         async fn increment_elicitation(
             &self,
             request: tonic::Request<crate::proto::v1::IncrementElicitationRequest>,
@@ -44,8 +44,8 @@ pub mod elicitation_service_server {
         /// A renewal is no change of the thread: no new revision, nothing to watchers. It never revives a closed elicitation.
         /// Calling it again is harmless.
         ///
-        /// Errors: INVALID_FIELD, ELICITATION_UNKNOWN, ELICITATION_RELEASED, ELICITATION_EXPIRED, STORE_UNAVAILABLE (of a `ttl`
-        /// that the lease does not have yet; of any while too many calls wait for the disk, or the server stops),
+        /// Errors: INVALID_FIELD, ELICITATION_UNKNOWN, ELICITATION_RELEASED, ELICITATION_EXPIRED, STORE_UNAVAILABLE (for a `ttl`
+        /// that the lease does not have yet; for any `ttl` while too many calls wait for the disk, or the server stops),
         /// LIMIT_EXCEEDED.
         async fn renew_elicitation(
             &self,
@@ -54,7 +54,7 @@ pub mod elicitation_service_server {
             tonic::Response<crate::proto::v1::RenewElicitationResponse>,
             tonic::Status,
         >;
-        /// Reads one thread, with its open elicitations. A thread that nobody ever named has count 0.
+        /// Reads one thread, with its open elicitations. A thread that no call ever named has count 0.
         ///
         /// Errors: INVALID_FIELD, LIMIT_EXCEEDED.
         async fn get_pause_state(
@@ -66,7 +66,7 @@ pub mod elicitation_service_server {
         >;
         /// Lists threads by `thread_id` in byte order, with their open elicitations, a page at a time (AIP-158): the paused
         /// ones, or with `include_running` all that are known. A thread that stays as it is while the pages are read is listed
-        /// exactly once. With a token, only the threads that it opens are listed.
+        /// exactly once. With a token, only threads that the token gives access to are listed.
         ///
         /// Errors: INVALID_FIELD, LIMIT_EXCEEDED.
         async fn list_pause_states(
@@ -76,12 +76,12 @@ pub mod elicitation_service_server {
             tonic::Response<crate::proto::v1::ListPauseStatesResponse>,
             tonic::Status,
         >;
-        /// Lists pauses that have ended, the last one to end first, a page at a time (AIP-158). With a token, only those of the
-        /// threads that it opens.
+        /// Lists pauses that have ended, the last one to end first, a page at a time (AIP-158). With a token, only those of
+        /// threads that the token gives access to.
         ///
-        /// The server keeps the latest 4,096 in at most 1 MiB of memory, and forgets them when it stops: `history_start_time` says
-        /// since when none is missing. The server's audit trail has the older ones. A pause that ends while the pages are read is
-        /// on none of the later ones, so each pause is listed at most once.
+        /// The server keeps the latest 4,096 in at most 1 MiB of memory, and forgets them when it stops: no pause is missing
+        /// since `history_start_time`. The server's audit trail has the older ones. A pause that ends while the pages are read
+        /// is on none of the later ones, so each pause is listed at most once.
         ///
         /// Errors: INVALID_FIELD, LIMIT_EXCEEDED.
         async fn list_pauses(
@@ -102,16 +102,17 @@ pub mod elicitation_service_server {
             + 'static;
         /// Streams the state of threads: a snapshot, then every later state.
         ///
-        /// First one `pause_state` for each watched thread (each id once; asked-for threads that are idle or unknown included;
-        /// with no `thread_ids`, the paused ones), then one `snapshot_complete`, then changes as they commit. Of one thread the
-        /// revisions rise. A reader that is slow gets the latest state, not every one in between; `paused_total` tells how much
-        /// pause it missed. After at most 15 s of silence comes a `heartbeat`: no message for longer means a dead connection.
+        /// First one `pause_state` for each watched thread (each id once, also if it is idle or unknown; with no `thread_ids`,
+        /// only paused threads), then one `snapshot_complete`, then changes as they commit. The revisions of one thread rise. A
+        /// slow reader gets the latest state, not every one in between; `paused_total` includes the pauses that it missed. A
+        /// `heartbeat` comes after at most 15 s of silence: a longer silence means that the connection is dead.
         ///
-        /// The stream never ends by itself. When the server drains, it ends with UNAVAILABLE; when the token that opened it ends
-        /// or is taken back, with UNAUTHENTICATED. There is no cursor: to resume, call again, and the snapshot brings what was
-        /// missed.
+        /// The stream never ends by itself. When the server drains, it ends with UNAVAILABLE; when the token that opened it
+        /// expires or is revoked, with UNAUTHENTICATED. There is no cursor: to resume, call again, and the snapshot brings what
+        /// was missed.
         ///
-        /// Errors: INVALID_FIELD, LIMIT_EXCEEDED (of watches and of the threads that they name too).
+        /// Errors: INVALID_FIELD, LIMIT_EXCEEDED (also for the number of watches and of the threads that they
+        /// name).
         async fn watch_pause_state(
             &self,
             request: tonic::Request<crate::proto::v1::WatchPauseStateRequest>,
@@ -129,14 +130,14 @@ pub mod elicitation_service_server {
             + std::marker::Send
             + 'static;
         /// Streams the state of threads that the client adds and removes while the stream is open. For clients that follow many
-        /// threads, or threads that come and go: one stream does for all of them. With threads that stay the same,
+        /// threads, or threads that come and go: one stream serves all of them. If the threads stay the same,
         /// WatchPauseState does the same with one request.
         ///
-        /// The requests are numbered from 1 and answered one after the other; the next one is read when the one before is
-        /// answered. The answer to a request is one `pause_state` for each thread in `add`, then one or more `confirmation` if it
-        /// has `confirm`, then one `snapshot_complete` with its number. Changes of other watched threads come in between.
-        /// All states that were committed before the request arrived come before its `snapshot_complete`, and before its
-        /// `confirmation`. Otherwise the stream is as that of WatchPauseState: rising revisions, the latest state for slow
+        /// The requests are numbered from 1 and answered one after the other; the next one is read when the previous one is
+        /// answered. The answer to a request is one `pause_state` for each thread in `add`, then one or more `confirmation` if
+        /// it has `confirm`, then one `snapshot_complete` with its number. Changes of other watched threads come in between. All
+        /// states that were committed before the request arrived come before its `snapshot_complete`, and before its
+        /// `confirmation`. Otherwise the stream works like that of WatchPauseState: rising revisions, the latest state for slow
         /// readers, a `heartbeat` after at most 15 s of silence, UNAVAILABLE when the server drains.
         ///
         /// A request that a limit or the token forbids is answered by a `refusal` with its number. It has done nothing, and the
@@ -146,17 +147,17 @@ pub mod elicitation_service_server {
         /// There is no cursor: to resume, open a new stream and add all threads again. With `all_threads`, add the threads whose
         /// last known state was paused: those that have resumed meanwhile are not among the paused ones.
         ///
-        /// Errors: INVALID_FIELD, LIMIT_EXCEEDED (of watches), TOKEN_EXPIRED or TOKEN_INVALID when the latest token of the
-        /// stream ends.
+        /// Errors: INVALID_FIELD, LIMIT_EXCEEDED (for the number of watches), TOKEN_EXPIRED or TOKEN_INVALID when the latest
+        /// token of the stream ends.
         async fn watch(
             &self,
             request: tonic::Request<tonic::Streaming<crate::proto::v1::WatchRequest>>,
         ) -> std::result::Result<tonic::Response<Self::WatchStream>, tonic::Status>;
     }
-    /// Counts the open elicitations of threads and tells watchers when a thread pauses and resumes.
+    /// Counts the open elicitations of threads and notifies watchers when a thread pauses and resumes.
     ///
-    /// Every change is durable before it is answered or shown to anyone. All calls are linearizable per thread: what
-    /// begins after an answer sees at least that answer.
+    /// Every change is durable before it is answered or shown to anyone. All calls are linearizable per thread: a call that
+    /// begins after an answer sees at least the state of that answer.
     #[derive(Debug)]
     pub struct ElicitationServiceServer<T> {
         inner: Arc<T>,
