@@ -6,7 +6,7 @@ import java.util.concurrent.CompletableFuture;
  * The calls of a {@link Client} as futures. Made by {@link Client#async()}.
  *
  * <p>A future completes on a thread of this library, where code may block, exceptionally with what the method of
- * {@link Client} of the same name throws. Who cancels it gives the call up; whether it counted is unknown then.
+ * {@link Client} of the same name throws. Cancelling it ends the call; the outcome is then unknown.
  */
 public final class AsyncClient {
     private final Calls calls;

@@ -5,8 +5,8 @@ import java.util.Optional;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The caller, or all callers together, have as much as the coordinator lets them have. Nothing was changed. For a limit of calls a second,
- * retries within the deadline did not help.
+ * This caller, or all callers together, have reached a limit of the coordinator. Nothing was changed. If it is the limit of calls
+ * per second, retries within the deadline did not help.
  */
 public final class LimitExceededException extends PausewatchException {
     private static final long serialVersionUID = 1;
@@ -22,12 +22,12 @@ public final class LimitExceededException extends PausewatchException {
         this.retryAfter = retryAfter.orElse(null);
     }
 
-    /** Which limit, as the coordinator names it: {@code streams-per-caller}. */
+    /** The name of the limit in the coordinator, for example {@code streams-per-caller}. */
     public String limit() {
         return limit;
     }
 
-    /** When another try may help; empty when the coordinator did not say. */
+    /** The delay after which a retry may succeed; empty if the coordinator sent none. */
     public Optional<Duration> retryAfter() {
         return Optional.ofNullable(retryAfter);
     }

@@ -1,17 +1,18 @@
 package dev.pausewatch;
 
 /**
- * What one stopwatch has been charged: wall time, less its threads' paused time, less its own pauses.
+ * The time charged to one stopwatch: wall time, minus its threads' paused time, minus its own pauses.
  *
- * <p>Pure: no clock is read; {@code now} and the paused time of its threads ({@code pausedTime}, see {@link Follows}) are arguments, in nanoseconds. What has been
- * charged is kept up to a mark and computed from there, so each operation is a few additions.
+ * <p>Pure: no clock is read; {@code now} and the paused time of its threads ({@code pausedTime}, see {@link Follows}) are
+ * arguments, in nanoseconds. The charged time is stored up to a mark and computed from there, so each operation is a few
+ * additions.
  *
- * <p>1. What is charged is never below zero, and what is shown never goes backwards: paused time that arrives late shows as a standstill until it
- * is used up.
+ * <p>1. The charged time is never negative, and the reported one never decreases: after a late credit it stands still until the
+ * credit is used up.
  *
- * <p>2. Where a pause of the stopwatch's own and one of its thread overlap, the time counts once.
+ * <p>2. Where a pause of the stopwatch and one of its thread overlap, the time counts once.
  *
- * <p>3. Each argument is at most {@link Nanos#MAX} from the next, and so is what is charged: no sum leaves a {@code long}.
+ * <p>3. Each argument is at most {@link Nanos#MAX} from the next, and so is the charged time: no sum overflows a {@code long}.
  */
 final class Meter {
     private final long limit;

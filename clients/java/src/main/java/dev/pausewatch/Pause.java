@@ -10,7 +10,7 @@ import java.util.List;
  * @param threadId the thread
  * @param startTime when it began, by the server's wall clock
  * @param endTime when it ended, by the server's wall clock
- * @param duration how long it was, by the server's clock that nobody sets
+ * @param duration the length of the pause, by the server's monotonic clock
  * @param endedBy how it ended
  * @param elicitations its elicitations in the order in which they were closed: at most 16
  * @param omittedElicitations how many more there were

@@ -7,36 +7,39 @@ import java.util.concurrent.atomic.AtomicReference;
 import org.jspecify.annotations.Nullable;
 
 /**
- * How long one thread has been paused since this process began to follow it, as far as it knows.
+ * How long one thread has been paused since this process began to follow it, as far as is known.
  *
- * <p>The server's {@code pausedTotal} is exact at each state; between states the local clock carries on. So
+ * <p>The server's {@code pausedTotal} is exact in each state; between states the local clock carries on:
  *
  * <pre>
- * pausedTime = pausedTotal - what it was at the beginning     (+ the local time since the state, while paused)
+ * pausedTime = pausedTotal - pausedTotal at the start     (+ the local time since the last state, while paused)
  * </pre>
  *
- * and a pause that began or ended unseen is in the difference of two totals. Pure: no clock is read. All times are nanoseconds.
+ * The difference of two totals includes every pause that this process did not see. Pure: no clock is read. All times are
+ * nanoseconds.
  *
- * <p>1. Nothing before the beginning is credited, and never more than the time since then. The first state cannot say which part of its total
- * was before; what may have been after the beginning is credited (the gap until the first state is milliseconds, unless the link was down).
+ * <p>1. Time before the start is never credited, and never more than the time since the start. The first state cannot say which
+ * part of its total is older than the start; whatever may be newer is credited (the gap until the first state is milliseconds,
+ * unless the link was down).
  *
- * <p>2. Cut off, a paused thread counts as paused for {@code grace}, then as running: the leases that would end its pause cannot be seen. A link
- * that died in silence was lost with its last message; but a pause with which a stopwatch has joined since counts until then, or it would
- * be charged for time before. The next state corrects what was assumed, both ways.
+ * <p>2. While disconnected, a paused thread counts as paused for {@code grace} and then as running: the leases that would end its
+ * pause cannot be seen. A link that died silently was lost with its last message. But if a stopwatch has joined since, a pause
+ * counts until that join; otherwise time before the join would be charged to it. The next state corrects the assumption in both
+ * directions.
  *
- * <p>3. Another epoch, or a total or a revision that fell, means that the server lost its state (or forgot an idle thread). The new total has
- * nothing in common with the old one: the paused time so far stays, and grows by the new total, by the time since the last state at most. A
- * server without epochs sends 0, which is compared by total and revision.
+ * <p>3. Another epoch, or a lower total or revision, means that the server lost its state (or forgot an idle thread). The new
+ * total has nothing in common with the old one: the paused time so far is kept, and grows by the new total, by the time since the
+ * last state at most. A server without epochs sends 0, which is compared by total and revision.
  *
- * <p>4. Local time does not run while the machine sleeps, the server's may. Of a pause that spans a sleep the sleep is left out, so that it cannot
- * pay for time that was charged. A state that was sent before the sleep and came after it does not have it in its total yet, so that nothing
- * is left out there, but of the next.
+ * <p>4. Local time stops while the machine sleeps; the server's may not. A sleep within a pause is left out, so that it cannot
+ * pay for time that was charged. The total of a state that was sent before the sleep and arrived after it does not include the
+ * sleep: it is then left out of the next total.
  */
 final class PausedTimeTracker {
-    /** A sleep of the machine shorter than this is noise between two clocks. */
+    /** Shorter sleeps of the machine are noise between two clocks. */
     private static final long SHORTEST_SLEEP = TimeUnit.MILLISECONDS.toNanos(100);
 
-    /** A state that is on its way for longer has had its connection given up. */
+    /** The maximum delivery time of a state: the connection is given up before a state is later than this. */
     private static final long LONGEST_WAY = TimeUnit.SECONDS.toNanos(15);
 
     private final long began;
@@ -52,7 +55,7 @@ final class PausedTimeTracker {
 
     private @Nullable Joined joined;
 
-    /** What a state says, as far as it matters here. */
+    /** The fields of a state that matter here. */
     record ObservedState(Version version, boolean paused, long total) {
         /** Whether the server lost this state before it sent {@code next}. */
         private boolean isLost(ObservedState next) {
@@ -62,7 +65,7 @@ final class PausedTimeTracker {
         }
     }
 
-    /** This process's clock: the moment, and how long the machine has slept. */
+    /** A reading of this process's clock, and how long the machine has slept. */
     record LocalTime(long at, long slept) {}
 
     /** The paused time {@code pausedTime} at the moment {@code at}. */
@@ -130,7 +133,7 @@ final class PausedTimeTracker {
         return last != null && disconnectedAt.isEmpty();
     }
 
-    /** Even when the link seems to be up, its place is only assumed: the link may be dead, and nobody has noticed. */
+    /** Needed even when the link seems to be up: it may already be dead without having been noticed. */
     Join join(long now) {
         joinedAt = now;
         if (joined == null) {
@@ -148,7 +151,7 @@ final class PausedTimeTracker {
         return Math.max(0, grace - before);
     }
 
-    /** The watch has not been heard any more since then. Says whether waiters must look again. */
+    /** Notes that the watch has been disconnected since then. Returns whether waiters must check again. */
     boolean disconnect(long now, long since) {
         boolean wasPaused = isPaused(now);
         if (disconnectedAt.isEmpty()) {
@@ -160,7 +163,7 @@ final class PausedTimeTracker {
         return wasPaused;
     }
 
-    /** Nothing will be heard any more: from now on the thread counts as running. */
+    /** Notes that no state will come any more: from now on the thread counts as running. */
     void close(long now) {
         disconnect(now, now);
         closedAt = OptionalLong.of(now);
@@ -170,7 +173,7 @@ final class PausedTimeTracker {
         return closedAt.isPresent();
     }
 
-    /** Takes a state. Says whether waiters must look again: after a resume, and when what was assumed is corrected. */
+    /** Applies a state. Returns whether waiters must check again: after a resume, and when an assumption was corrected. */
     boolean apply(LocalTime now, ObservedState seen) {
         boolean assumed = disconnectedAt.isPresent();
         boolean wasPaused = isPaused(now.at);

@@ -5,33 +5,34 @@ import java.util.OptionalLong;
 import java.util.function.LongConsumer;
 
 /**
- * A limit on time that does not run while it is paused, by itself or by the threads that it follows.
+ * A limit on time that does not count the time while it is paused, by itself or by the threads that it follows.
  *
- * <p>Waiting is a loop of looks: if there is time left, an alarm is set for the next one. Nothing needs to tell it that a pause began: the look
- * after the alarm finds it. Only then, standing still, does it wait to be told.
+ * <p>Waiting is a loop of checks: if there is time left, an alarm is set for the next check. A stopwatch is not notified when a
+ * pause begins: the check after the alarm finds it. Only then, while paused, does it wait for a notification.
  *
- * <p>1. It looks on the timer's thread, where threads change too; so nothing changes unnoticed between a look and the waiting that follows, but
- * its own pauses, which call for another look.
+ * <p>1. It checks on the timer's thread, where threads change too; so nothing changes unnoticed between a check and the wait that
+ * follows, except its own pauses, which cause another check.
  *
- * <p>2. Nothing but a look decides: after any wake-up the state is read again.
+ * <p>2. Only a check decides: after any wake-up the state is read again.
  *
- * <p>3. It expires only after the coordinator, asked once more after the time ran out, said that the thread runs (G1), or when it could not be asked
- * for the whole grace. Only its limit on wall time ends it without: no pause and no question extends that. Expired is for ever.
+ * <p>3. It expires only after the coordinator, asked after the time ran out, has confirmed that the thread runs (G1), or after
+ * the coordinator was unreachable for the whole grace. Only its limit on wall time ends it without a confirmation: neither a
+ * pause nor a confirmation extends that limit. Expiry is final.
  *
- * <p>Its lock is its monitor, which is taken before its thread's.
+ * <p>The lock is this object's monitor, which is taken before its thread's.
  */
 final class Stopwatch {
     private final Timer timer;
     private final Runnable onExpired;
     private final long started;
-    /** When its limit on wall time is over; empty: it has none. */
+    /** The end of its limit on wall time; empty: it has none. */
     private final OptionalLong wallEnd;
 
     /** Guarded by this stopwatch, as is what follows. */
     private final Meter meter;
 
     private final Follows follows;
-    /** Which limit ended it, for ever. */
+    /** The limit that ended it, which is final. */
     private Optional<EndedBy> endedBy = Optional.empty();
 
     private boolean stopped;
@@ -42,11 +43,11 @@ final class Stopwatch {
     private final Runnable look = this::look;
     private final LongConsumer settle = this::settle;
 
-    /** All of one moment, in nanoseconds. */
+    /** A reading at one moment, in nanoseconds. */
     record Reading(long wall, long elapsed, boolean paused, Optional<EndedBy> endedBy, boolean linked) {}
 
     /**
-     * Runs from now on, under {@code thread}: if that is paused, it starts paused.
+     * Starts now, under {@code thread}: if that is paused, it starts paused.
      *
      * @param limit in nanoseconds
      * @param maxWall in nanoseconds; empty: none

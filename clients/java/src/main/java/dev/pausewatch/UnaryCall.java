@@ -20,9 +20,9 @@ import org.jspecify.annotations.Nullable;
  *
  * <p>1. The deadline covers everything: connecting, all attempts and the delays between them.
  *
- * <p>2. UNAVAILABLE is retried: the server refused nothing, and the request id, the same each time, makes the repeated call count
- * once. The limit of calls per second is retried after the delay that the server sends; such a call changed nothing. Nothing else
- * is retried.
+ * <p>2. UNAVAILABLE and STORE_UNAVAILABLE are retried: the request id, the same each time, makes the repeated call count once. The
+ * limit of calls per second is retried after the delay that the server sends; such a call changed nothing. No other error is
+ * retried.
  *
  * <p>3. With several addresses, an attempt that fails to connect, or gets no answer in time, continues at once at the next
  * address. The retry delay comes after a full lap, which counts as one attempt. After STORE_UNAVAILABLE or a limit the client

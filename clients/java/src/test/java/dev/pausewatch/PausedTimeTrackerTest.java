@@ -26,7 +26,8 @@ class PausedTimeTrackerTest {
     }
 
     private boolean apply(long at, long revision, boolean paused, long total) {
-        return tracker.apply(new LocalTime(START + s(at), 0), new ObservedState(new Version(1, revision), paused, s(total)));
+        return tracker.apply(
+                new LocalTime(START + s(at), 0), new ObservedState(new Version(1, revision), paused, s(total)));
     }
 
     private boolean disconnect(long at) {
@@ -59,7 +60,8 @@ class PausedTimeTrackerTest {
             JsonObject state = Vectors.known(step.getAsJsonObject("state"), "epoch", "revision", "paused", "total_ms");
             Version version = new Version(
                     state.get("epoch").getAsLong(), state.get("revision").getAsLong());
-            ObservedState seen = new ObservedState(version, state.get("paused").getAsBoolean(), Vectors.nanos(state, "total_ms"));
+            ObservedState seen =
+                    new ObservedState(version, state.get("paused").getAsBoolean(), Vectors.nanos(state, "total_ms"));
             followed.apply(new LocalTime(at, step.has("slept_ms") ? Vectors.nanos(step, "slept_ms") : 0), seen);
         } else if (step.has("disconnect")) {
             followed.disconnect(at, step.has("since_ms") ? START + Vectors.nanos(step, "since_ms") : at);
