@@ -120,7 +120,7 @@ const PASSED_ON: &[Case] = &[
     // Passing a signal on starts the kill-after clock. The other goes on, and then it is KILL's time as well.
     &["-vk.1", "10", "sh", "-c", "trap '' TERM; . ./parent-waits; kill -TERM $PPID; while :; do sleep .1; done"],
     &["-f", "-k.1", "10", "sh", "-c", "trap '' TERM; . ./parent-waits; kill -TERM $PPID; while :; do sleep .1; done"],
-    &["-f", "-k9", ".1", "sh", "-c", "trap '' TERM; . ./parent-waits; kill -TERM $PPID; while :; do sleep .1; done"],
+    &["-f", "-k9", "3", "sh", "-c", "trap '' TERM; . ./parent-waits; kill -TERM $PPID; while :; do sleep .1; done"],
 ];
 
 const DURATIONS: &[Case] = &[
