@@ -57,20 +57,28 @@ impl Process {
         }
     }
 
-    /// Ends it as a crash does.
-    pub(crate) fn kill(self) {}
+    /// Ends it as a crash does, and waits until it has ended.
+    pub(crate) fn kill(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
 }
 
 impl Drop for Process {
     fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.kill();
     }
 }
 
 /// A port of loopback that was free a moment ago.
 pub(crate) fn free_port() -> Result<SocketAddr> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?)
+}
+
+/// How many files this process may open.
+pub(crate) fn open_files() -> usize {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX)
 }
 
 /// Lets this process and its children have as many connections as the system allows.

@@ -113,7 +113,7 @@ fn servers(settings: &Settings, table: &mut Table) -> Result<()> {
     fill(data.path())?;
     for start in 0..STARTS {
         eprintln!("start: server, {} of {STARTS}", start + 1);
-        let server = listen(settings, data.path(), &mut after_term)?;
+        let mut server = listen(settings, data.path(), &mut after_term)?;
         call(&server)?;
         server.kill();
         let server = listen(settings, data.path(), &mut after_kill)?;
@@ -156,7 +156,7 @@ fn fill(directory: &Path) -> Result<()> {
 fn call(server: &Process) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
-        let link = grpc::Link::connect(&server.address, false).await?;
+        let link = grpc::Link::connect(&server.address, false, None).await?;
         let callers = (0..64).map(|caller| {
             let mut link = link.clone();
             tokio::spawn(async move {
