@@ -119,7 +119,9 @@ fn ended(name: &str, result: Result<()>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("{name}: {error}");
+            let causes = std::iter::successors(error.source(), |cause| cause.source());
+            let causes: String = causes.map(|cause| format!(": {cause}")).collect();
+            eprintln!("{name}: {error}{causes}");
             ExitCode::FAILURE
         }
     }

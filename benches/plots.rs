@@ -162,7 +162,7 @@ impl Plot {
     }
 
     /// What is drawn: its place in [`SERIES`], and its values.
-    fn shown<'a>(points: &'a Points) -> impl Iterator<Item = (usize, &'a Series)> {
+    fn shown(points: &Points) -> impl Iterator<Item = (usize, &Series)> {
         let find = |name: &str| points.series.iter().find(|series| series.name == name);
         SERIES.iter().enumerate().filter_map(move |(place, (name, _))| Some((place, find(name)?)))
     }
@@ -181,7 +181,7 @@ impl Plot {
         let mut mesh = chart.configure_mesh();
         mesh.x_desc(self.x.label).y_desc(self.y.label).axis_desc_style(text(14)).label_style(text(13));
         let (x_number, y_number) = (|x: &f64| self.x.number(*x), |y: &f64| self.y.number(*y));
-        mesh.x_label_formatter(&x_number).y_label_formatter(&y_number);
+        mesh.x_label_formatter(&x_number).y_label_formatter(&y_number).y_labels(6);
         mesh.axis_style(theme.text).bold_line_style(theme.grid).light_line_style(TRANSPARENT).draw()?;
         for (place, series) in Self::shown(points) {
             let (label, color) = (SERIES[place].1, theme.lines[place]);
@@ -193,7 +193,12 @@ impl Plot {
             }
         }
         let mut legend = chart.configure_series_labels();
-        legend.position(SeriesLabelPosition::UpperLeft).margin(12).legend_area_size(32).label_font(text(14));
+        // Where no line is: all rise to the right, those of latencies from above the lower end of their axis.
+        let place = match self.x.scale {
+            Scale::Nines => SeriesLabelPosition::LowerRight,
+            Scale::Linear | Scale::Log => SeriesLabelPosition::UpperLeft,
+        };
+        legend.position(place).margin(12).legend_area_size(32).label_font(text(14));
         legend.background_style(theme.background).border_style(theme.grid).draw()?;
         Ok(())
     }

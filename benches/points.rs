@@ -53,7 +53,7 @@ impl Points {
         let mut text = format!("# {}\nseries,x,y\n", origin(settings)?);
         for series in &self.series {
             for (x, y) in series.medians() {
-                writeln!(text, "\"{}\",{x},{y}", series.name)?;
+                writeln!(text, "\"{}\",{},{}", series.name, rounded(x), rounded(y))?;
             }
         }
         std::fs::create_dir_all(directory())?;
@@ -85,6 +85,10 @@ impl Series {
     pub(crate) fn medians(&self) -> impl Iterator<Item = (f64, f64)> {
         self.values.iter().map(|(x, runs)| (*x, median(runs)))
     }
+}
+
+fn rounded(value: f64) -> f64 {
+    (value * 1e3).round() / 1e3
 }
 
 fn origin(settings: &Settings) -> Result<String> {

@@ -16,7 +16,7 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Starts a server that prints `listening ADDRESS` when it is ready.
+    /// Starts a server that prints `listening ADDRESS` (`https://` before it: over TLS) when it is ready.
     pub(crate) fn listening(mut command: Command) -> Result<Self> {
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
         let out = child.stdout.take().expect("it is piped");
@@ -25,7 +25,8 @@ impl Process {
         let mut line = String::new();
         BufReader::new(out).read_line(&mut line)?;
         let address = line.trim_end().strip_prefix("listening ");
-        process.address = address.ok_or_else(|| format!("{command:?} said {line:?}"))?.to_owned();
+        let address = address.ok_or_else(|| format!("{command:?} said {line:?}"))?;
+        process.address = address.trim_start_matches("https://").to_owned();
         Ok(process)
     }
 

@@ -60,14 +60,21 @@ fn measure(target: Target, clients: usize, settings: &Settings, table: &mut Tabl
         .enable_all()
         .build()?;
     let sink: Sink = Arc::new(|_, _| ());
-    drop(storm.block_on(fleet::open(&server, clients, |_| sink.clone()))?);
-    let begin = Instant::now();
+    let before = own_open_files()?;
+    let opened = storm.block_on(fleet::open(&server, clients, |_| sink.clone()));
+    drop(opened.map_err(|error| format!("{}: the first connections: {error}", target.label()))?);
     server.crash();
+    while own_open_files()? > before + OTHER_FILES / 2 {
+        std::thread::sleep(RETRY);
+    }
+    let begin = Instant::now();
     server.start_again(settings)?;
     let listens = begin.elapsed();
-    let Reconnected { mut served, mut honest, first, failed } = reconnect(&server, clients, &storm)?;
+    let reconnected = reconnect(&server, clients, &storm);
+    let reconnected = reconnected.map_err(|error| format!("{}: the honest caller: {error}", target.label()))?;
+    let Reconnected { mut served, mut honest, first, failed } = reconnected;
     let mut add = |case, metric, value| table.add((case, metric, target.label()), value);
-    add("server", "killed until it listens again, ms", listens.as_secs_f64() * 1e3);
+    add("server", "started until it listens again, ms", listens.as_secs_f64() * 1e3);
     let [p50, last] = served.percentiles([50.0, 100.0]).map(|us| us / 1e3);
     add(CLIENTS, "p50 has its stream after, ms", p50);
     add(CLIENTS, LAST, last);
@@ -79,6 +86,11 @@ fn measure(target: Target, clients: usize, settings: &Settings, table: &mut Tabl
     add(HONEST, "p50 meanwhile, ms", p50);
     add(HONEST, DURING, p99);
     Ok(())
+}
+
+/// Files that this process has open.
+fn own_open_files() -> Result<usize> {
+    Ok(std::fs::read_dir("/proc/self/fd")?.count())
 }
 
 struct Reconnected {
