@@ -21,7 +21,7 @@ pub(crate) fn run(settings: &Settings) -> Result<Table> {
         eprintln!("add: run {run} of {}", settings.runs);
         let server = Target::Changing.start(settings)?;
         runtime.block_on(async {
-            let mut stream = Link::connect(server.address(), true).await?.changing().await?;
+            let mut stream = Link::connect(server.address(), true, None).await?.changing().await?;
             let begin = Instant::now();
             for first in (0..THREADS).step_by(AT_ONCE) {
                 stream.add((first..first + AT_ONCE).map(threads::id).collect()).await?;

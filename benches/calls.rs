@@ -1,5 +1,6 @@
 //! `calls`: callers in closed loops, each incrementing and decrementing a thread of its own in turn.
 use crate::measure::Latencies;
+use crate::points::Points;
 use crate::result::Result;
 use crate::settings::Settings;
 use crate::table::Table;
@@ -8,7 +9,9 @@ use crate::threads;
 use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 
-const CALLERS: [usize; 3] = [1, 16, 256];
+const CALLERS: [usize; 5] = [1, 4, 16, 64, 256];
+/// Those whose distribution of latencies is drawn.
+const SHOWN: usize = 16;
 /// What callers share, as the tools of a few exec servers would.
 const CONNECTIONS: usize = 4;
 const WARM_UP: Duration = Duration::from_millis(500);
@@ -18,14 +21,22 @@ pub(crate) fn run(settings: &Settings) -> Result<Table> {
     let targets = Target::present(settings, &targets);
     let title = "calls: closed-loop callers, each on a thread of its own, over at most 4 connections";
     let mut table = Table::new(title, targets.iter().map(|target| target.label()));
+    let (mut throughput, mut latency) = (Points::new("calls"), Points::new("call-latency"));
     for run in 1..=settings.runs {
         for callers in CALLERS {
             eprintln!("calls: run {run} of {}, {callers} callers", settings.runs);
             for target in &targets {
-                measure(*target, callers, settings, &mut table)?;
+                let mut latencies = measure(*target, callers, settings, &mut table)?;
+                let calls = latencies.count() / settings.per_case.as_secs_f64();
+                throughput.add(target.label(), callers as f64, calls);
+                if callers == SHOWN {
+                    latencies.distribution().iter().for_each(|&(x, y)| latency.add(target.label(), x, y));
+                }
             }
         }
     }
+    throughput.keep(settings)?;
+    latency.keep(settings)?;
     let case = "256 callers";
     table.goal_at_least_times("calls/s, 256 callers, memory", (case, "calls/s", "memory"), 0.9, "limit");
     table.goal_at_most_times("CPU a call, 256 callers, memory", (case, CPU, "memory"), 1.15, "limit");
@@ -38,7 +49,7 @@ pub(crate) fn run(settings: &Settings) -> Result<Table> {
 
 const CPU: &str = "server CPU, s / 100,000 calls";
 
-fn measure(target: Target, callers: usize, settings: &Settings, table: &mut Table) -> Result<()> {
+fn measure(target: Target, callers: usize, settings: &Settings, table: &mut Table) -> Result<Latencies> {
     let server = target.start(settings)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let (mut latencies, cpu) = runtime.block_on(call(&server, target, callers, settings.per_case))?;
@@ -51,7 +62,7 @@ fn measure(target: Target, callers: usize, settings: &Settings, table: &mut Tabl
     add("p99, us", p99);
     add("p99.9, us", p999);
     add(CPU, cpu / calls * 1e5);
-    Ok(())
+    Ok(latencies)
 }
 
 /// The latencies of all calls within `time`, and the server's CPU seconds.

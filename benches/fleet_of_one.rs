@@ -1,6 +1,6 @@
 //! `fleet-of-one`: 5,000 exec servers, each with a connection and a stream of its own, which watch one thread.
 use crate::board::Board;
-use crate::link::Link;
+use crate::fleet;
 use crate::measure::Latencies;
 use crate::result::Result;
 use crate::settings::Settings;
@@ -9,19 +9,25 @@ use crate::table::Table;
 use crate::target::{Server, Target, note_missing_redis};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 const CONNECTIONS: usize = 5_000;
-/// Connections that are opened at once.
-const OPENING: usize = 64;
 /// Until the memory of a server that has just opened them has come to rest.
 const SETTLE: Duration = Duration::from_secs(1);
 /// Between two changes: the watchers are idle before each, as they are nearly always.
 const BETWEEN: Duration = Duration::from_millis(20);
 
 pub(crate) fn run(settings: &Settings) -> Result<Table> {
-    let targets = [Target::Limit, Target::LimitRaw, Target::Memory, Target::Embedded, Target::Before, Target::Redis];
+    let targets = [
+        Target::Limit,
+        Target::LimitRaw,
+        Target::Memory,
+        Target::Embedded,
+        Target::Before,
+        Target::LimitTls,
+        Target::EmbeddedTls,
+        Target::Redis,
+    ];
     let targets = Target::present(settings, &targets);
     let title = "fleet-of-one: one thread, 5,000 connections with a stream each";
     let mut table = Table::new(title, targets.iter().map(|target| target.label()));
@@ -32,8 +38,9 @@ pub(crate) fn run(settings: &Settings) -> Result<Table> {
         }
     }
     table.goal_at_most("memory of a connection", (CASE, MEMORY, "embedded"), 16_000.0, "bytes");
+    table.goal_at_most("memory of a connection with TLS", (CASE, MEMORY, "embedded, TLS"), 40_000.0, "bytes");
     table.goal_at_least_times("connections opened/s", (CASE, OPENED, "embedded"), 1.0, "limit");
-    table.goal_at_most_times("a change reaches the last, p50", (CASE, LAST, "embedded"), 1.0, "redis");
+    table.goal_at_most_times("a change reaches the last, p50", (CASE, LAST, "embedded"), 1.0, "redis, fsync");
     note_missing_redis(&targets, &mut table);
     Ok(table)
 }
@@ -59,22 +66,11 @@ fn measure(target: Target, settings: &Settings, table: &mut Table) -> Result<()>
 async fn watch(server: &Server, time: Duration) -> Result<[f64; 4]> {
     let board = Arc::new(Board::new(CONNECTIONS));
     let (idle, begin) = (server.resident()?, Instant::now());
-    let (mut opening, mut links) = (JoinSet::new(), Vec::new());
-    for watcher in 0..CONNECTIONS {
-        if opening.len() >= OPENING {
-            links.push(opening.join_next().await.ok_or("just counted")???);
-        }
-        let (board, connecting) = (board.clone(), server.connecting());
-        opening.spawn(async move {
-            let link: Link = connecting.await?;
-            let sink: Sink = Arc::new(move |_, paused| board.told(watcher, paused));
-            link.watch(0..1, sink).await?;
-            Result::Ok(link)
-        });
-    }
-    while let Some(link) = opening.join_next().await {
-        links.push(link??);
-    }
+    let sink = |watcher| -> Sink {
+        let board = board.clone();
+        Arc::new(move |_, paused| board.told(watcher, paused))
+    };
+    let _links = fleet::open(server, CONNECTIONS, sink).await?;
     let opened = CONNECTIONS as f64 / begin.elapsed().as_secs_f64();
     sleep(SETTLE).await;
     let memory = (server.resident()? - idle) / CONNECTIONS as f64;

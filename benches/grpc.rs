@@ -1,13 +1,14 @@
 //! A gRPC connection, through the generated client: what is measured is the server, not our client library.
 use crate::result::Result;
 use crate::sink::Sink;
+use crate::target::CERTIFIED_NAME;
 use crate::threads;
 use pausewatch::proto::v1;
 use std::ops::Range;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Streaming;
-use tonic::transport::{Channel, Endpoint};
+use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint};
 use v1::elicitation_service_client::ElicitationServiceClient;
 use v1::watch_pause_state_response::Event;
 
@@ -21,9 +22,16 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    pub(crate) async fn connect(address: &str, by_change: bool) -> Result<Self> {
-        let channel = Endpoint::from_shared(format!("http://{address}"))?.connect().await?;
-        Ok(Link { stub: ElicitationServiceClient::new(channel), by_change })
+    /// `ca`: over TLS, with a certificate of this authority, in PEM.
+    pub(crate) async fn connect(address: &str, by_change: bool, ca: Option<&str>) -> Result<Self> {
+        let endpoint = match ca {
+            None => Endpoint::from_shared(format!("http://{address}"))?,
+            Some(ca) => {
+                let tls = ClientTlsConfig::new().ca_certificate(Certificate::from_pem(ca)).domain_name(CERTIFIED_NAME);
+                Endpoint::from_shared(format!("https://{address}"))?.tls_config(tls)?
+            }
+        };
+        Ok(Link { stub: ElicitationServiceClient::new(endpoint.connect().await?), by_change })
     }
 
     pub(crate) async fn call(&mut self, thread: &str, up: bool) -> Result<u64> {

@@ -1,5 +1,6 @@
 //! `idle`: what 50,000 watched threads cost a server in memory while nothing happens.
-use crate::propagation::watch_all;
+use crate::points::Points;
+use crate::propagation::watch_part;
 use crate::result::Result;
 use crate::settings::Settings;
 use crate::sink::Sink;
@@ -10,6 +11,8 @@ use std::time::Duration;
 use tokio::time::sleep;
 
 const THREADS: usize = 50_000;
+/// After each of these the memory is read.
+const STEP: usize = 10_000;
 const CONNECTIONS: usize = 50;
 /// Memory is read when it has stayed the same for this long.
 const SETTLE: Duration = Duration::from_millis(500);
@@ -28,16 +31,20 @@ pub(crate) fn run(settings: &Settings) -> Result<Table> {
     let targets = Target::present(settings, &targets);
     let title = "idle: 50,000 watched threads over 50 connections, nothing happens";
     let mut table = Table::new(title, targets.iter().map(|target| target.label()));
+    let mut memory = Points::new("idle");
     for run in 1..=settings.runs {
         eprintln!("idle: run {run} of {}", settings.runs);
         for &target in &targets {
             let server = target.start(settings)?;
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-            let [empty, each] = runtime.block_on(watch(&server, target))?;
-            table.add((CASE, "server memory without any, MiB", target.label()), empty / f64::from(1 << 20));
-            table.add((CASE, MEMORY, target.label()), each);
+            let steps = runtime.block_on(watch(&server, target))?;
+            let [(_, empty), .., (threads, full)] = steps[..] else { unreachable!("there are several steps") };
+            table.add((CASE, "server memory without any, MiB", target.label()), empty / MIB);
+            table.add((CASE, MEMORY, target.label()), (full - empty) / threads as f64);
+            steps.iter().for_each(|&(threads, bytes)| memory.add(target.label(), threads as f64, bytes / MIB));
         }
     }
+    memory.keep(settings)?;
     table.goal_at_most("memory of a stream", (CASE, MEMORY, "embedded"), 1_800.0, "bytes");
     table.goal_at_most("memory of a stream of Watch", (CASE, MEMORY, "embedded, Watch"), 1_800.0, "bytes");
     table.goal_at_most(
@@ -59,17 +66,21 @@ pub(crate) fn run(settings: &Settings) -> Result<Table> {
     Ok(table)
 }
 
+const MIB: f64 = (1 << 20) as f64;
 const CASE: &str = "50,000 threads";
 const MEMORY: &str = "server memory, bytes / thread";
 
-/// Resident bytes without watches, and bytes a thread.
-async fn watch(server: &Server, target: Target) -> Result<[f64; 2]> {
-    let empty = rested(server).await?;
+/// For numbers of watched threads, from 0 to all, the resident bytes.
+async fn watch(server: &Server, target: Target) -> Result<Vec<(usize, f64)>> {
+    let mut steps = vec![(0, rested(server).await?)];
     let links = server.connect(CONNECTIONS).await?;
     let sink: Sink = Arc::new(|_, _| ());
-    watch_all(&links, THREADS, target.shares_streams(), &sink).await?;
-    let full = rested(server).await?;
-    Ok([empty, (full - empty) / THREADS as f64])
+    for first in (0..THREADS).step_by(STEP) {
+        let threads = first..first + STEP;
+        watch_part(&links, THREADS, threads.clone(), target.shares_streams(), &sink).await?;
+        steps.push((threads.end, rested(server).await?));
+    }
+    Ok(steps)
 }
 
 async fn rested(server: &Server) -> Result<f64> {

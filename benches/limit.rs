@@ -23,6 +23,7 @@ use tonic::body::Body;
 use tonic::codegen::{Service, http};
 use tonic::server::NamedService;
 use tonic::service::Routes;
+use tonic::transport::{Identity, ServerTlsConfig};
 use tonic::{Request, Response, Status};
 use v1::elicitation_service_server::{ElicitationService, ElicitationServiceServer, SERVICE_NAME};
 use v1::watch_pause_state_response::Event;
@@ -213,8 +214,8 @@ impl Service<http::Request<Body>> for Raw {
     }
 }
 
-/// Serves until it is killed. Says where it listens as `pausewatch serve` does.
-pub(crate) fn serve(raw: bool) -> Result<()> {
+/// Serves until it is killed, with TLS if there are a certificate and a key. Says where it listens as `pausewatch serve` does.
+pub(crate) fn serve(raw: bool, address: &str, tls: &[String]) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let (messages, frames) = (Topics(Mutex::default()), Topics(Mutex::default()));
@@ -224,10 +225,15 @@ pub(crate) fn serve(raw: bool) -> Result<()> {
             true => Routes::new(Raw { limit, calls }),
             false => Routes::new(calls),
         };
-        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        let listener = TcpListener::bind(address).await?;
         println!("listening {}", listener.local_addr()?);
         let incoming = TcpListenerStream::new(listener)
             .map(|connection| connection.and_then(|connection| connection.set_nodelay(true).map(|()| connection)));
-        Ok(tonic::transport::Server::builder().add_routes(routes.prepare()).serve_with_incoming(incoming).await?)
+        let mut server = tonic::transport::Server::builder();
+        if let [certificate, key] = tls {
+            let identity = Identity::from_pem(std::fs::read(certificate)?, std::fs::read(key)?);
+            server = server.tls_config(ServerTlsConfig::new().identity(identity))?;
+        }
+        Ok(server.add_routes(routes.prepare()).serve_with_incoming(incoming).await?)
     })
 }

@@ -13,8 +13,9 @@ pub(crate) enum Link {
 
 impl Link {
     /// `by_change`: watches by `Watch` instead of `WatchPauseState`.
-    pub(crate) async fn grpc(address: &str, by_change: bool) -> Result<Self> {
-        Ok(Link::Grpc(grpc::Link::connect(address, by_change).await?))
+    /// `ca`: over TLS, with a certificate of this authority.
+    pub(crate) async fn grpc(address: &str, by_change: bool, ca: Option<&str>) -> Result<Self> {
+        Ok(Link::Grpc(grpc::Link::connect(address, by_change, ca).await?))
     }
 
     pub(crate) async fn redis(address: &str) -> Result<Self> {

@@ -13,6 +13,7 @@ mod calls;
 mod client_timeouts;
 mod clients;
 mod exec;
+mod fleet;
 mod fleet_of_one;
 mod grpc;
 mod history;
@@ -23,6 +24,8 @@ mod limit;
 mod link;
 mod measure;
 mod pages;
+mod plots;
+mod points;
 mod process;
 mod propagation;
 mod redis;
@@ -32,6 +35,7 @@ mod sink;
 mod start;
 mod stopwatch;
 mod stores;
+mod storm;
 mod table;
 mod target;
 mod threads;
@@ -41,12 +45,13 @@ use result::Result;
 use settings::Settings;
 use std::process::ExitCode;
 
-const NAMES: [&str; 15] = [
+const NAMES: [&str; 16] = [
     "calls",
     "hostile",
     "propagation",
     "watch",
     "fleet-of-one",
+    "storm",
     "pages",
     "add",
     "idle",
@@ -62,14 +67,19 @@ const NAMES: [&str; 15] = [
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     // `cargo bench` says --bench; `cargo test --all-targets` does not, and nothing is measured in tests.
-    if let [kind, ..] = &args[..]
+    if let [kind, address, tls @ ..] = &args[..]
         && let Some(raw) = limit::kind(kind)
     {
-        return ended(kind, limit::serve(raw));
+        return ended(kind, limit::serve(raw, address, tls));
     }
     if !args.iter().any(|arg| arg == "--bench") {
-        println!("Nothing is measured here: benches/run does.");
-        return ExitCode::SUCCESS;
+        return match args.first().map(String::as_str) {
+            Some("plots") => ended("plots", plots::draw()),
+            _ => {
+                println!("Nothing is measured here: benches/run does. The plots are compared with their values.");
+                ended("plots", plots::check())
+            }
+        };
     }
     let named: Vec<_> = args.iter().filter(|arg| *arg != "--bench").map(String::as_str).collect();
     if let Some(unknown) = named.iter().find(|name| !NAMES.contains(name)) {
@@ -89,6 +99,7 @@ fn run(name: &str) -> Result<()> {
         "propagation" => propagation::run(&settings),
         "watch" => watch::run(&settings),
         "fleet-of-one" => fleet_of_one::run(&settings),
+        "storm" => storm::run(&settings),
         "pages" => pages::run(&settings),
         "add" => add::run(&settings),
         "idle" => idle::run(&settings),
@@ -108,7 +119,9 @@ fn ended(name: &str, result: Result<()>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("{name}: {error}");
+            let causes = std::iter::successors(error.source(), |cause| cause.source());
+            let causes: String = causes.map(|cause| format!(": {cause}")).collect();
+            eprintln!("{name}: {error}{causes}");
             ExitCode::FAILURE
         }
     }

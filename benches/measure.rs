@@ -22,6 +22,15 @@ impl Latencies {
         self.0.len() as f64
     }
 
+    /// The distribution up to what the number of latencies tells: 1 / (1 - share), and the microseconds that this share does not
+    /// exceed. Ten steps for each nine.
+    pub(crate) fn distribution(&mut self) -> Vec<(f64, f64)> {
+        let steps =
+            (0..).map(|step| 10_f64.powf(f64::from(step) / 10.0)).take_while(|step| *step * 10.0 < self.count());
+        let steps: Vec<_> = steps.take(41).collect();
+        steps.into_iter().map(|step| (step, self.percentiles([100.0 - 100.0 / step])[0])).collect()
+    }
+
     /// The shortest latency that `percent` of all do not exceed, in microseconds, for each of `percents`.
     pub(crate) fn percentiles<const N: usize>(&mut self, percents: [f64; N]) -> [f64; N] {
         self.0.sort_unstable();

@@ -16,7 +16,7 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Starts a server that prints `listening ADDRESS` when it is ready.
+    /// Starts a server that prints `listening ADDRESS` (`https://` before it: over TLS) when it is ready.
     pub(crate) fn listening(mut command: Command) -> Result<Self> {
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
         let out = child.stdout.take().expect("it is piped");
@@ -25,7 +25,8 @@ impl Process {
         let mut line = String::new();
         BufReader::new(out).read_line(&mut line)?;
         let address = line.trim_end().strip_prefix("listening ");
-        process.address = address.ok_or_else(|| format!("{command:?} said {line:?}"))?.to_owned();
+        let address = address.ok_or_else(|| format!("{command:?} said {line:?}"))?;
+        process.address = address.trim_start_matches("https://").to_owned();
         Ok(process)
     }
 
@@ -57,20 +58,28 @@ impl Process {
         }
     }
 
-    /// Ends it as a crash does.
-    pub(crate) fn kill(self) {}
+    /// Ends it as a crash does, and waits until it has ended.
+    pub(crate) fn kill(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
 }
 
 impl Drop for Process {
     fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.kill();
     }
 }
 
 /// A port of loopback that was free a moment ago.
 pub(crate) fn free_port() -> Result<SocketAddr> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?)
+}
+
+/// How many files this process may open.
+pub(crate) fn open_files() -> usize {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX)
 }
 
 /// Lets this process and its children have as many connections as the system allows.

@@ -4,12 +4,14 @@
 //! change was due: a server that falls behind cannot hide it.
 use crate::link::Link;
 use crate::measure::Latencies;
+use crate::points::Points;
 use crate::result::Result;
 use crate::settings::Settings;
 use crate::sink::Sink;
 use crate::table::Table;
 use crate::target::{Server, Target, note_missing_redis};
 use crate::threads;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -30,12 +32,15 @@ pub(crate) fn run(settings: &Settings) -> Result<Table> {
     let targets = Target::present(settings, &targets);
     let title = "propagation: 10,000 watched threads, 5,000 changes/s (open loop), from due time to subscriber";
     let mut table = Table::new(title, targets.iter().map(|target| target.label()));
+    let mut distribution = Points::new("propagation");
     for run in 1..=settings.runs {
         eprintln!("propagation: run {run} of {}", settings.runs);
         for target in &targets {
-            measure(*target, settings, &mut table)?;
+            let mut latencies = measure(*target, settings, &mut table)?;
+            latencies.distribution().iter().for_each(|&(x, y)| distribution.add(target.label(), x, y));
         }
     }
+    distribution.keep(settings)?;
     for (what, column) in [("durable", "embedded"), ("durable, shared streams", "embedded, shared streams")] {
         for metric in ["p50, us", "p99, us"] {
             let what = format!("{}, {what}", metric.trim_end_matches(", us"));
@@ -48,7 +53,7 @@ pub(crate) fn run(settings: &Settings) -> Result<Table> {
 
 const CASE: &str = "5,000 changes/s";
 
-fn measure(target: Target, settings: &Settings, table: &mut Table) -> Result<()> {
+fn measure(target: Target, settings: &Settings, table: &mut Table) -> Result<Latencies> {
     let server = target.start(settings)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let (mut latencies, cpu) = runtime.block_on(changes(&server, target, settings.per_case))?;
@@ -58,14 +63,26 @@ fn measure(target: Target, settings: &Settings, table: &mut Table) -> Result<()>
     add("p99, us", p99);
     add("p99.9, us", p999);
     add("server CPU, s / 100,000 changes", cpu / latencies.count() * 1e5);
-    Ok(())
+    Ok(latencies)
 }
 
 /// Opens watches of threads `0..count`: one for each thread, or one for each link that has many.
 pub(crate) async fn watch_all(links: &[Link], count: usize, share: bool, sink: &Sink) -> Result<()> {
+    watch_part(links, count, 0..count, share, sink).await
+}
+
+/// Opens the watches of `threads`, whose ends are multiples of what a shared stream has.
+pub(crate) async fn watch_part(
+    links: &[Link],
+    count: usize,
+    threads: Range<usize>,
+    share: bool,
+    sink: &Sink,
+) -> Result<()> {
     let each = if share { count.div_ceil(links.len()) } else { 1 };
     let mut opening = JoinSet::new();
-    for (watch, first) in (0..count).step_by(each).enumerate() {
+    for first in threads.step_by(each) {
+        let watch = first / each;
         if opening.len() >= OPENING {
             opening.join_next().await.ok_or("just counted")???;
         }

@@ -10,6 +10,10 @@ pub(crate) struct Settings {
     pub(crate) runs: usize,
     /// How long a case is measured, after its warm-up. `SECONDS_PER_CASE`.
     pub(crate) per_case: Duration,
+    /// Clients of `storm`. `CLIENTS`.
+    pub(crate) clients: usize,
+    /// Keep the values of the plots. `KEEP`.
+    pub(crate) keep: bool,
     /// The program. `PAUSEWATCH`: another build of it.
     pub(crate) program: PathBuf,
     /// Another build, measured beside: so that a change has its figures from one run. `BEFORE`.
@@ -24,6 +28,8 @@ impl Settings {
         Ok(Settings {
             runs: number("RUNS", 3_usize)?.max(1),
             per_case: Duration::try_from_secs_f64(number("SECONDS_PER_CASE", 2.0)?)?,
+            clients: number("CLIENTS", 20_000_usize)?.max(1),
+            keep: path("KEEP").is_some(),
             program: path("PAUSEWATCH").unwrap_or_else(|| env!("CARGO_BIN_EXE_pausewatch").into()),
             before: path("BEFORE"),
             directory: path("BENCH_DIR").unwrap_or_else(|| env!("CARGO_TARGET_TMPDIR").into()),

@@ -16,7 +16,8 @@ use std::time::{Duration, Instant};
 
 const ROUNDS: usize = 100;
 const STARTS: usize = 11;
-const THREADS: usize = 100_000;
+/// Stores of so many threads, each with its cases: after SIGTERM, and after kill -9.
+const STORES: [(usize, [&str; 2]); 2] = [(100_000, [TERM, KILL]), (1_000_000, [TERM_OF_MANY, KILL_OF_MANY])];
 /// Pairs of calls before each end of the server, so that the journal has something to take up after a crash.
 const CALLS: usize = 5_000;
 
@@ -29,6 +30,8 @@ pub(crate) fn run(settings: &Settings) -> Result<Table> {
     table.goal_at_most("`run 10s true`, more than `timeout 10s true`", (RUN, MORE, "pausewatch"), 15.0, "ms");
     table.goal_at_most("listens, 100,000 threads, after SIGTERM", (TERM, P50, "pausewatch"), 200.0, "ms");
     table.goal_at_most("listens, 100,000 threads, after kill -9", (KILL, P50, "pausewatch"), 200.0, "ms");
+    table.goal_at_most("listens, 1,000,000 threads, after SIGTERM", (TERM_OF_MANY, P50, "pausewatch"), 1_000.0, "ms");
+    table.goal_at_most("listens, 1,000,000 threads, after kill -9", (KILL_OF_MANY, P50, "pausewatch"), 1_000.0, "ms");
     table.note(
         "plain: `true`, and `timeout 10s true`. The coordinator of `hold` is durable; `run` starts a private one.",
     );
@@ -40,6 +43,8 @@ const RUN: &str = "`run 10s true`";
 const EMPTY: &str = "`serve`, new store";
 const TERM: &str = "`serve`, 100,000 threads, after SIGTERM";
 const KILL: &str = "`serve`, 100,000 threads, after kill -9";
+const TERM_OF_MANY: &str = "`serve`, 1,000,000 threads, after SIGTERM";
+const KILL_OF_MANY: &str = "`serve`, 1,000,000 threads, after kill -9";
 const P50: &str = "p50, ms";
 const MORE: &str = "more at p50, ms";
 
@@ -104,24 +109,27 @@ fn add(table: &mut Table, case: &str, column: &str, times: &mut Latencies) -> f6
 }
 
 fn servers(settings: &Settings, table: &mut Table) -> Result<()> {
-    let (mut empty, mut after_term, mut after_kill) = Default::default();
+    let mut empty = Latencies::default();
     for _ in 0..STARTS {
         listen(settings, settings.data_dir()?.path(), &mut empty)?.terminate()?;
     }
-    let data = settings.data_dir()?;
-    eprintln!("start: a store of {THREADS} threads");
-    fill(data.path())?;
-    for start in 0..STARTS {
-        eprintln!("start: server, {} of {STARTS}", start + 1);
-        let server = listen(settings, data.path(), &mut after_term)?;
-        call(&server)?;
-        server.kill();
-        let server = listen(settings, data.path(), &mut after_kill)?;
-        call(&server)?;
-        server.terminate()?;
-    }
-    for (case, mut times) in [(EMPTY, empty), (TERM, after_term), (KILL, after_kill)] {
-        add(table, case, "pausewatch", &mut times);
+    add(table, EMPTY, "pausewatch", &mut empty);
+    for (threads, [term, kill]) in STORES {
+        let (mut after_term, mut after_kill) = Default::default();
+        let data = settings.data_dir()?;
+        eprintln!("start: a store of {threads} threads");
+        fill(data.path(), threads)?;
+        for start in 0..STARTS {
+            eprintln!("start: server, {} of {STARTS}", start + 1);
+            let mut server = listen(settings, data.path(), &mut after_term)?;
+            call(&server)?;
+            server.kill();
+            let server = listen(settings, data.path(), &mut after_kill)?;
+            call(&server)?;
+            server.terminate()?;
+        }
+        add(table, term, "pausewatch", &mut after_term);
+        add(table, kill, "pausewatch", &mut after_kill);
     }
     Ok(())
 }
@@ -136,14 +144,14 @@ fn listen(settings: &Settings, data: &Path, times: &mut Latencies) -> Result<Pro
 }
 
 /// A store as it is after each of its threads was paused for a second.
-fn fill(directory: &Path) -> Result<()> {
+fn fill(directory: &Path, threads: usize) -> Result<()> {
     let clock = System::new();
     let mut store = Embedded::open(directory, clock.boot_id())?;
     let now = clock.now();
     store.load(now)?;
     let pause = Pause { accrued: Duration::from_secs(1), since: None };
     let header = Header { revision: 2, pause, changed: now };
-    let threads = (0..THREADS).map(|number| ThreadId::parse("thread_id", &threads::id(number)));
+    let threads = (0..threads).map(|number| ThreadId::parse("thread_id", &threads::id(number)));
     let threads = threads.collect::<std::result::Result<Vec<_>, _>>()?;
     for some in threads.chunks(1_000) {
         let batch: Vec<_> = some.iter().map(|thread| Write::PutThread(thread, &header)).collect();
@@ -156,7 +164,7 @@ fn fill(directory: &Path) -> Result<()> {
 fn call(server: &Process) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
-        let link = grpc::Link::connect(&server.address, false).await?;
+        let link = grpc::Link::connect(&server.address, false, None).await?;
         let callers = (0..64).map(|caller| {
             let mut link = link.clone();
             tokio::spawn(async move {

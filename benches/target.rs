@@ -4,7 +4,8 @@ use crate::measure;
 use crate::process::{Process, free_port};
 use crate::result::Result;
 use crate::settings::Settings;
-use std::path::PathBuf;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
 use std::process::Command;
 use tempfile::TempDir;
 
@@ -27,12 +28,19 @@ pub(crate) enum Target {
     ChangingShared,
     /// The build that `BEFORE` names, with its store on disk.
     Before,
+    /// `Limit` with TLS.
+    LimitTls,
+    /// `Embedded` with TLS.
+    EmbeddedTls,
     /// Redis that syncs each write, as we do.
     Redis,
 }
 
+/// The name in the certificate of a server with TLS.
+pub(crate) const CERTIFIED_NAME: &str = "localhost";
+
 impl Target {
-    pub(crate) const ALL: [Target; 9] = [
+    pub(crate) const ALL: [Target; 11] = [
         Target::Limit,
         Target::LimitRaw,
         Target::Memory,
@@ -41,6 +49,8 @@ impl Target {
         Target::Changing,
         Target::ChangingShared,
         Target::Before,
+        Target::LimitTls,
+        Target::EmbeddedTls,
         Target::Redis,
     ];
 
@@ -54,6 +64,8 @@ impl Target {
             Target::Changing => "embedded, Watch",
             Target::ChangingShared => "embedded, Watch, shared streams",
             Target::Before => "before",
+            Target::LimitTls => "limit, TLS",
+            Target::EmbeddedTls => "embedded, TLS",
             Target::Redis => "redis, fsync",
         }
     }
@@ -70,7 +82,7 @@ impl Target {
 
     /// Whether the counts that it answers mean anything.
     pub(crate) fn counts(self) -> bool {
-        !matches!(self, Target::Limit | Target::LimitRaw)
+        !matches!(self, Target::Limit | Target::LimitRaw | Target::LimitTls)
     }
 
     /// Those of `targets` that this machine has.
@@ -83,39 +95,82 @@ impl Target {
         Self::ALL.iter().filter(|target| targets.contains(target)).filter(is_present).copied().collect()
     }
 
+    fn has_tls(self) -> bool {
+        matches!(self, Target::LimitTls | Target::EmbeddedTls)
+    }
+
     /// Starts a new server of this kind.
     pub(crate) fn start(self, settings: &Settings) -> Result<Server> {
         let data = settings.data_dir()?;
-        let process = match self {
-            Target::Limit | Target::LimitRaw => {
+        let certificate = if self.has_tls() { Some(certificate(data.path())?) } else { None };
+        let address = if self == Target::Redis { free_port()? } else { (Ipv4Addr::LOCALHOST, 0).into() };
+        let process = self.start_at(address, data.path(), settings)?;
+        Ok(Server { target: self, process, certificate, data })
+    }
+
+    /// Starts a server at this address on what `data` has.
+    fn start_at(self, address: SocketAddr, data: &Path, settings: &Settings) -> Result<Process> {
+        let (certificate, key) = (data.join(CERTIFICATE), data.join(KEY));
+        match self {
+            Target::Limit | Target::LimitRaw | Target::LimitTls => {
                 let mut command = Command::new(std::env::current_exe()?);
-                command.arg(if self == Target::Limit { "serve-limit" } else { "serve-limit-raw" });
-                Process::listening(command)?
+                command.arg(if self == Target::LimitRaw { "serve-limit-raw" } else { "serve-limit" });
+                command.arg(address.to_string());
+                if self.has_tls() {
+                    command.args([certificate, key]);
+                }
+                Process::listening(command)
             }
             Target::Redis => {
-                let address = free_port()?;
                 let mut command = Command::new("redis-server");
-                command.args(["--bind", "127.0.0.1", "--port", &address.port().to_string(), "--dir"]).arg(data.path());
-                command.args(["--save", "", "--appendonly", "yes", "--appendfsync", "always", "--maxclients", "15000"]);
-                Process::connectable(command, address)?
+                command.args(["--bind", "127.0.0.1", "--port", &address.port().to_string(), "--dir"]).arg(data);
+                command.args(["--save", "", "--appendonly", "yes", "--appendfsync", "always", "--maxclients", "30000"]);
+                Process::connectable(command, address)
             }
-            Target::Memory => Process::listening(serve(&settings.program, &["--store", "memory"]))?,
-            Target::Embedded | Target::Shared | Target::Changing | Target::ChangingShared | Target::Before => {
+            Target::Memory
+            | Target::Embedded
+            | Target::Shared
+            | Target::Changing
+            | Target::ChangingShared
+            | Target::Before
+            | Target::EmbeddedTls => {
                 let before = settings.before.as_ref().filter(|_| self == Target::Before);
-                let mut command = serve(before.unwrap_or(&settings.program), &["--data-dir"]);
-                command.arg(data.path());
-                Process::listening(command)?
+                let mut command = serve_at(before.unwrap_or(&settings.program), &address.to_string());
+                match self {
+                    Target::Memory => command.args(["--store", "memory"]),
+                    _ => command.arg("--data-dir").arg(data.join("store")),
+                };
+                if self.has_tls() {
+                    command.arg("--tls-cert").arg(certificate).arg("--tls-key").arg(key);
+                }
+                Process::listening(command)
             }
-        };
-        Ok(Server { target: self, process, _data: data })
+        }
     }
 }
 
+const CERTIFICATE: &str = "certificate.pem";
+const KEY: &str = "key.pem";
+
+/// Writes a certificate and its key, and returns the certificate.
+fn certificate(directory: &Path) -> Result<String> {
+    let certified = rcgen::generate_simple_self_signed([CERTIFIED_NAME.to_owned()])?;
+    std::fs::write(directory.join(CERTIFICATE), certified.cert.pem())?;
+    std::fs::write(directory.join(KEY), certified.signing_key.serialize_pem())?;
+    Ok(certified.cert.pem())
+}
+
 /// `pausewatch serve` on a free port of loopback.
-pub(crate) fn serve(program: &PathBuf, args: &[&str]) -> Command {
+pub(crate) fn serve(program: &Path, args: &[&str]) -> Command {
+    let mut command = serve_at(program, "127.0.0.1:0");
+    command.args(args);
+    command
+}
+
+fn serve_at(program: &Path, address: &str) -> Command {
     let mut command = Command::new(program);
     // Logged as by default, and not to this terminal.
-    command.args(["serve", "--listen", "127.0.0.1:0"]).args(args).stderr(std::process::Stdio::null());
+    command.args(["serve", "--listen", address]).stderr(std::process::Stdio::null());
     command
 }
 
@@ -127,10 +182,40 @@ fn has_redis() -> bool {
 pub(crate) struct Server {
     target: Target,
     process: Process,
-    _data: TempDir,
+    certificate: Option<String>,
+    data: TempDir,
+}
+
+/// How clients connect to a server.
+#[derive(Clone)]
+pub(crate) struct Address {
+    target: Target,
+    address: String,
+    certificate: Option<String>,
+}
+
+impl Address {
+    pub(crate) async fn connect(&self) -> Result<Link> {
+        match self.target {
+            Target::Redis => Link::redis(&self.address).await,
+            target => Link::grpc(&self.address, target.watches_by_change(), self.certificate.as_deref()).await,
+        }
+    }
 }
 
 impl Server {
+    /// Ends it as a crash does.
+    pub(crate) fn crash(&mut self) {
+        self.process.kill();
+    }
+
+    /// Starts it again on the same address and data, and waits until it listens.
+    pub(crate) fn start_again(&mut self, settings: &Settings) -> Result<()> {
+        let address = self.process.address.parse()?;
+        self.process = self.target.start_at(address, self.data.path(), settings)?;
+        Ok(())
+    }
+
     /// Connections of their own.
     pub(crate) async fn connect(&self, connections: usize) -> Result<Vec<Link>> {
         let mut links = Vec::new();
@@ -142,13 +227,14 @@ impl Server {
 
     /// One more.
     pub(crate) fn connecting(&self) -> impl Future<Output = Result<Link>> + Send + use<> {
-        let (target, address) = (self.target, self.process.address.clone());
-        async move {
-            match target {
-                Target::Redis => Link::redis(&address).await,
-                target => Link::grpc(&address, target.watches_by_change()).await,
-            }
-        }
+        let address = self.client_address();
+        async move { address.connect().await }
+    }
+
+    /// How clients connect to it.
+    pub(crate) fn client_address(&self) -> Address {
+        let (address, certificate) = (self.process.address.clone(), self.certificate.clone());
+        Address { target: self.target, address, certificate }
     }
 
     /// `HOST:PORT`.
