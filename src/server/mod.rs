@@ -375,14 +375,14 @@ impl Server {
         let present = hub();
         tracing::info!(streams = present.as_ref().map_or(0, |hub| hub.streams()), "draining");
         // Another replica serves while this one drains.
-        running.stop().await;
+        running.hand_over().await;
         for service in [SERVICE_NAME, ""] {
             self.health.set_service_status(service, ServingStatus::NotServing).await;
         }
         stop_accepting.cancel();
-        present.iter().for_each(|hub| hub.close());
         self.drain.cancel();
         let finish = async {
+            running.stop(present).await;
             for task in accepting {
                 let _ = task.await;
             }
