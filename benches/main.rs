@@ -12,7 +12,9 @@ mod board;
 mod calls;
 mod client_timeouts;
 mod clients;
+mod etcd;
 mod exec;
+mod fleet;
 mod fleet_of_one;
 mod grpc;
 mod history;
@@ -41,12 +43,13 @@ use result::Result;
 use settings::Settings;
 use std::process::ExitCode;
 
-const NAMES: [&str; 15] = [
+const NAMES: [&str; 16] = [
     "calls",
     "hostile",
     "propagation",
     "watch",
     "fleet-of-one",
+    "fleet",
     "pages",
     "add",
     "idle",
@@ -89,6 +92,7 @@ fn run(name: &str) -> Result<()> {
         "propagation" => propagation::run(&settings),
         "watch" => watch::run(&settings),
         "fleet-of-one" => fleet_of_one::run(&settings),
+        "fleet" => fleet::run(&settings),
         "pages" => pages::run(&settings),
         "add" => add::run(&settings),
         "idle" => idle::run(&settings),

@@ -10,6 +10,8 @@ pub(crate) struct Settings {
     pub(crate) runs: usize,
     /// How long a case is measured, after its warm-up. `SECONDS_PER_CASE`.
     pub(crate) per_case: Duration,
+    /// Streams on three replicas. `STREAMS`.
+    pub(crate) streams: usize,
     /// The program. `PAUSEWATCH`: another build of it.
     pub(crate) program: PathBuf,
     /// Another build, measured beside: so that a change has its figures from one run. `BEFORE`.
@@ -24,6 +26,7 @@ impl Settings {
         Ok(Settings {
             runs: number("RUNS", 3_usize)?.max(1),
             per_case: Duration::try_from_secs_f64(number("SECONDS_PER_CASE", 2.0)?)?,
+            streams: number("STREAMS", 100_000_usize)?.max(1),
             program: path("PAUSEWATCH").unwrap_or_else(|| env!("CARGO_BIN_EXE_pausewatch").into()),
             before: path("BEFORE"),
             directory: path("BENCH_DIR").unwrap_or_else(|| env!("CARGO_TARGET_TMPDIR").into()),

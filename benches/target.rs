@@ -1,4 +1,5 @@
 //! What is measured: our server in its forms, and what it is compared with.
+use crate::etcd::Cluster;
 use crate::link::Link;
 use crate::measure;
 use crate::process::{Process, free_port};
@@ -25,6 +26,10 @@ pub(crate) enum Target {
     Changing,
     /// The same, by `Watch` with many threads on a stream.
     ChangingShared,
+    /// Three replicas over one etcd; calls go to the leader.
+    FleetOfOneEtcd,
+    /// Three replicas over three.
+    FleetOfThreeEtcd,
     /// The build that `BEFORE` names, with its store on disk.
     Before,
     /// Redis that syncs each write, as we do.
@@ -32,7 +37,7 @@ pub(crate) enum Target {
 }
 
 impl Target {
-    pub(crate) const ALL: [Target; 9] = [
+    pub(crate) const ALL: [Target; 11] = [
         Target::Limit,
         Target::LimitRaw,
         Target::Memory,
@@ -40,6 +45,8 @@ impl Target {
         Target::Shared,
         Target::Changing,
         Target::ChangingShared,
+        Target::FleetOfOneEtcd,
+        Target::FleetOfThreeEtcd,
         Target::Before,
         Target::Redis,
     ];
@@ -53,6 +60,8 @@ impl Target {
             Target::Shared => "embedded, shared streams",
             Target::Changing => "embedded, Watch",
             Target::ChangingShared => "embedded, Watch, shared streams",
+            Target::FleetOfOneEtcd => "3 replicas, 1 etcd",
+            Target::FleetOfThreeEtcd => "3 replicas, 3 etcd",
             Target::Before => "before",
             Target::Redis => "redis, fsync",
         }
@@ -86,6 +95,7 @@ impl Target {
     /// Starts a new server of this kind.
     pub(crate) fn start(self, settings: &Settings) -> Result<Server> {
         let data = settings.data_dir()?;
+        let mut fleet = None;
         let process = match self {
             Target::Limit | Target::LimitRaw => {
                 let mut command = Command::new(std::env::current_exe()?);
@@ -99,6 +109,13 @@ impl Target {
                 command.args(["--save", "", "--appendonly", "yes", "--appendfsync", "always", "--maxclients", "15000"]);
                 Process::connectable(command, address)?
             }
+            Target::FleetOfOneEtcd | Target::FleetOfThreeEtcd => {
+                let cluster = Cluster::start(settings, if self == Target::FleetOfOneEtcd { 1 } else { 3 })?;
+                let mut replicas = cluster.replicas(settings, 3)?;
+                let leader = replicas.remove(0);
+                fleet = Some((replicas, cluster));
+                leader
+            }
             Target::Memory => Process::listening(serve(&settings.program, &["--store", "memory"]))?,
             Target::Embedded | Target::Shared | Target::Changing | Target::ChangingShared | Target::Before => {
                 let before = settings.before.as_ref().filter(|_| self == Target::Before);
@@ -107,7 +124,7 @@ impl Target {
                 Process::listening(command)?
             }
         };
-        Ok(Server { target: self, process, _data: data })
+        Ok(Server { target: self, process, _fleet: fleet, _data: data })
     }
 }
 
@@ -127,6 +144,8 @@ fn has_redis() -> bool {
 pub(crate) struct Server {
     target: Target,
     process: Process,
+    /// The other replicas, and their etcd.
+    _fleet: Option<(Vec<Process>, Cluster)>,
     _data: TempDir,
 }
 
