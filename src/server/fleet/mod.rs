@@ -9,6 +9,7 @@
 //!   11).
 mod clock;
 mod forward;
+mod health;
 mod leading;
 mod look;
 mod peers;
@@ -17,6 +18,7 @@ mod service;
 
 pub(super) use clock::ReplicaClock;
 pub(super) use forward::{ForwardService, Forwarder};
+pub(super) use health::DescribedHealth;
 pub(super) use leading::Leading;
 pub(super) use look::LookService;
 pub(super) use peers::Peers;
