@@ -192,6 +192,7 @@ impl RowCodec {
     }
 
     /// When its lease ended when it was stored, if that is known and of this clock.
+    #[cfg_attr(not(feature = "etcd"), allow(dead_code, reason = "only a fleet keeps ends"))]
     pub(super) fn stored_end(&self, stored: &ElicitationRow) -> Option<Timestamp> {
         let Stamp { boot_id, boot, wall } = stored.ends?;
         (boot_id == self.boot_id).then_some(Timestamp { boot, wall })
