@@ -74,7 +74,9 @@ async fn ask_one(address: &Address, config: &Config, within: Duration) -> Replic
     let text = |name| answer.metadata().get(name).and_then(|value| value.to_str().ok()).map(escaped);
     let number = |name| number(answer.metadata(), name);
     let Some(role) = text(ROLE) else {
-        return unknown("not a replica of a fleet, or one of an earlier version: `serve --store etcd` starts one".into());
+        return unknown(
+            "not a replica of a fleet, or one of an earlier version: `serve --store etcd` starts one".into(),
+        );
     };
     let serving = answer.get_ref().status() == ServingStatus::Serving;
     let problem =
