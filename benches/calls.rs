@@ -49,7 +49,8 @@ pub(crate) fn run(settings: &Settings) -> Result<Table> {
 
 const CPU: &str = "server CPU, s / 100,000 calls";
 
-fn measure(target: Target, callers: usize, settings: &Settings, table: &mut Table) -> Result<Latencies> {
+/// Measures one target once.
+pub(crate) fn measure(target: Target, callers: usize, settings: &Settings, table: &mut Table) -> Result<Latencies> {
     let server = target.start(settings)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let (mut latencies, cpu) = runtime.block_on(call(&server, target, callers, settings.per_case))?;

@@ -1,10 +1,10 @@
 //! `fleet-of-one`: 5,000 exec servers, each with a connection and a stream of its own, which watch one thread.
 use crate::board::Board;
-use crate::fleet;
 use crate::measure::Latencies;
 use crate::result::Result;
 use crate::settings::Settings;
 use crate::sink::Sink;
+use crate::subscribers;
 use crate::table::Table;
 use crate::target::{Server, Target, note_missing_redis};
 use std::sync::Arc;
@@ -70,7 +70,7 @@ async fn watch(server: &Server, time: Duration) -> Result<[f64; 4]> {
         let board = board.clone();
         Arc::new(move |_, paused| board.told(watcher, paused))
     };
-    let _links = fleet::open(server, CONNECTIONS, sink).await?;
+    let _links = subscribers::open(server, CONNECTIONS, sink).await?;
     let opened = CONNECTIONS as f64 / begin.elapsed().as_secs_f64();
     sleep(SETTLE).await;
     let memory = (server.resident()? - idle) / CONNECTIONS as f64;

@@ -46,6 +46,13 @@ impl Link {
         Ok(count.into())
     }
 
+    /// The revision of a thread.
+    pub(crate) async fn get(&mut self, thread: &str) -> Result<u64> {
+        let request = v1::GetPauseStateRequest { thread_id: thread.to_owned() };
+        let state = self.stub.get_pause_state(request).await?.into_inner().pause_state;
+        Ok(state.ok_or("no state")?.revision)
+    }
+
     pub(crate) async fn watch(&self, threads: Range<usize>, sink: Sink) -> Result<()> {
         let request =
             v1::WatchPauseStateRequest { thread_ids: threads.map(threads::id).collect(), ..Default::default() };

@@ -12,6 +12,7 @@ mod board;
 mod calls;
 mod client_timeouts;
 mod clients;
+mod etcd;
 mod exec;
 mod fleet;
 mod fleet_of_one;
@@ -36,6 +37,7 @@ mod start;
 mod stopwatch;
 mod stores;
 mod storm;
+mod subscribers;
 mod table;
 mod target;
 mod threads;
@@ -52,6 +54,7 @@ const NAMES: [&str; 16] = [
     "watch",
     "fleet-of-one",
     "storm",
+    "fleet",
     "pages",
     "add",
     "idle",
@@ -100,6 +103,7 @@ fn run(name: &str) -> Result<()> {
         "watch" => watch::run(&settings),
         "fleet-of-one" => fleet_of_one::run(&settings),
         "storm" => storm::run(&settings),
+        "fleet" => fleet::run(&settings),
         "pages" => pages::run(&settings),
         "add" => add::run(&settings),
         "idle" => idle::run(&settings),

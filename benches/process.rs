@@ -31,9 +31,23 @@ impl Process {
     }
 
     /// Starts a server that is ready when it takes connections on `address`.
-    pub(crate) fn connectable(mut command: Command, address: SocketAddr) -> Result<Self> {
-        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn()?;
-        let mut process = Process { child, address: address.to_string() };
+    pub(crate) fn connectable(command: Command, address: SocketAddr) -> Result<Self> {
+        Ok(Self::connectable_all(vec![(command, address)])?.remove(0))
+    }
+
+    /// Starts servers that wait for each other.
+    pub(crate) fn connectable_all(commands: Vec<(Command, SocketAddr)>) -> Result<Vec<Self>> {
+        let mut started = Vec::new();
+        for (mut command, address) in commands {
+            let child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn()?;
+            started.push((Process { child, address: address.to_string() }, command, address));
+        }
+        let ready = started.into_iter().map(|(process, command, address)| process.ready(&command, address));
+        ready.collect()
+    }
+
+    fn ready(self, command: &Command, address: SocketAddr) -> Result<Self> {
+        let mut process = self;
         let begun = Instant::now();
         while TcpStream::connect(address).is_err() {
             if begun.elapsed() > PATIENCE || process.child.try_wait()?.is_some() {
@@ -48,10 +62,14 @@ impl Process {
         self.child.id()
     }
 
+    pub(crate) fn signal(&self, signal: rustix::process::Signal) -> Result<()> {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        Ok(rustix::process::kill_process(pid, signal)?)
+    }
+
     /// Ends it as SIGTERM does, and waits until it has ended.
     pub(crate) fn terminate(mut self) -> Result<()> {
-        let pid = rustix::process::Pid::from_child(&self.child);
-        rustix::process::kill_process(pid, rustix::process::Signal::TERM)?;
+        self.signal(rustix::process::Signal::TERM)?;
         match self.child.wait()? {
             status if status.success() => Ok(()),
             status => Err(format!("the server ended with {status}").into()),

@@ -14,6 +14,8 @@ pub(crate) struct Settings {
     pub(crate) clients: usize,
     /// Keep the values of the plots. `KEEP`.
     pub(crate) keep: bool,
+    /// Streams on three replicas. `STREAMS`.
+    pub(crate) streams: usize,
     /// The program. `PAUSEWATCH`: another build of it.
     pub(crate) program: PathBuf,
     /// Another build, measured beside: so that a change has its figures from one run. `BEFORE`.
@@ -30,6 +32,7 @@ impl Settings {
             per_case: Duration::try_from_secs_f64(number("SECONDS_PER_CASE", 2.0)?)?,
             clients: number("CLIENTS", 20_000_usize)?.max(1),
             keep: path("KEEP").is_some(),
+            streams: number("STREAMS", 100_000_usize)?.max(1),
             program: path("PAUSEWATCH").unwrap_or_else(|| env!("CARGO_BIN_EXE_pausewatch").into()),
             before: path("BEFORE"),
             directory: path("BENCH_DIR").unwrap_or_else(|| env!("CARGO_TARGET_TMPDIR").into()),

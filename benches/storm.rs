@@ -4,13 +4,13 @@
 //! one of those that connect, and then makes a call every 2 ms (open loop: a latency counts from when the call was due).
 //! The clients take only what the server and the honest caller leave them of the processors (`nice`): on a network they would
 //! have their own.
-use crate::fleet;
 use crate::link::Link;
 use crate::measure::Latencies;
 use crate::process::open_files;
 use crate::result::Result;
 use crate::settings::Settings;
 use crate::sink::Sink;
+use crate::subscribers;
 use crate::table::Table;
 use crate::target::{Server, Target};
 use crate::threads;
@@ -61,7 +61,7 @@ fn measure(target: Target, clients: usize, settings: &Settings, table: &mut Tabl
         .build()?;
     let sink: Sink = Arc::new(|_, _| ());
     let before = own_open_files()?;
-    let opened = storm.block_on(fleet::open(&server, clients, |_| sink.clone()));
+    let opened = storm.block_on(subscribers::open(&server, clients, |_| sink.clone()));
     drop(opened.map_err(|error| format!("{}: the first connections: {error}", target.label()))?);
     server.crash();
     while own_open_files()? > before + OTHER_FILES / 2 {
@@ -111,7 +111,7 @@ fn reconnect(server: &Server, clients: usize, storm: &Runtime) -> Result<Reconne
         let client = async move {
             let mut failed = 0;
             loop {
-                match fleet::one(&address, sink.clone()).await {
+                match subscribers::one(&address, sink.clone()).await {
                     Ok(link) => return (link, begin.elapsed(), failed),
                     Err(_) => failed += 1,
                 }

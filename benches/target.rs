@@ -1,4 +1,5 @@
 //! What is measured: our server in its forms, and what it is compared with.
+use crate::etcd::Cluster;
 use crate::link::Link;
 use crate::measure;
 use crate::process::{Process, free_port};
@@ -26,6 +27,10 @@ pub(crate) enum Target {
     Changing,
     /// The same, by `Watch` with many threads on a stream.
     ChangingShared,
+    /// Three replicas over one etcd; calls go to the leader.
+    FleetOfOneEtcd,
+    /// Three replicas over three.
+    FleetOfThreeEtcd,
     /// The build that `BEFORE` names, with its store on disk.
     Before,
     /// `Limit` with TLS.
@@ -48,6 +53,8 @@ impl Target {
         Target::Shared,
         Target::Changing,
         Target::ChangingShared,
+        Target::FleetOfOneEtcd,
+        Target::FleetOfThreeEtcd,
         Target::Before,
         Target::LimitTls,
         Target::EmbeddedTls,
@@ -63,6 +70,8 @@ impl Target {
             Target::Shared => "embedded, shared streams",
             Target::Changing => "embedded, Watch",
             Target::ChangingShared => "embedded, Watch, shared streams",
+            Target::FleetOfOneEtcd => "3 replicas, 1 etcd",
+            Target::FleetOfThreeEtcd => "3 replicas, 3 etcd",
             Target::Before => "before",
             Target::LimitTls => "limit, TLS",
             Target::EmbeddedTls => "embedded, TLS",
@@ -103,15 +112,26 @@ impl Target {
     pub(crate) fn start(self, settings: &Settings) -> Result<Server> {
         let data = settings.data_dir()?;
         let certificate = if self.has_tls() { Some(certificate(data.path())?) } else { None };
-        let address = if self == Target::Redis { free_port()? } else { (Ipv4Addr::LOCALHOST, 0).into() };
-        let process = self.start_at(address, data.path(), settings)?;
-        Ok(Server { target: self, process, certificate, data })
+        let members = match self {
+            Target::FleetOfOneEtcd => 1,
+            Target::FleetOfThreeEtcd => 3,
+            _ => {
+                let address = if self == Target::Redis { free_port()? } else { (Ipv4Addr::LOCALHOST, 0).into() };
+                let process = self.start_at(address, data.path(), settings)?;
+                return Ok(Server { target: self, process, certificate, _fleet: None, data });
+            }
+        };
+        let cluster = Cluster::start(settings, members)?;
+        let mut replicas = cluster.replicas(settings, 3)?;
+        let leader = replicas.remove(0);
+        Ok(Server { target: self, process: leader, certificate, _fleet: Some((replicas, cluster)), data })
     }
 
     /// Starts a server at this address on what `data` has.
     fn start_at(self, address: SocketAddr, data: &Path, settings: &Settings) -> Result<Process> {
         let (certificate, key) = (data.join(CERTIFICATE), data.join(KEY));
         match self {
+            Target::FleetOfOneEtcd | Target::FleetOfThreeEtcd => Err("a fleet has more than one process".into()),
             Target::Limit | Target::LimitRaw | Target::LimitTls => {
                 let mut command = Command::new(std::env::current_exe()?);
                 command.arg(if self == Target::LimitRaw { "serve-limit-raw" } else { "serve-limit" });
@@ -183,6 +203,8 @@ pub(crate) struct Server {
     target: Target,
     process: Process,
     certificate: Option<String>,
+    /// The other replicas, and their etcd.
+    _fleet: Option<(Vec<Process>, Cluster)>,
     data: TempDir,
 }
 

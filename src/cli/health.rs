@@ -1,8 +1,8 @@
 //! `pausewatch health`: an exit code for health checks of containers, and for scripts that wait for a coordinator.
 use super::connection::Connection;
 use super::failure::Failure;
-use super::output::print;
-use super::{exit, failure};
+use super::output::{Output, print};
+use super::{exit, failure, replicas, table};
 use crate::client::{self, Address, Settings};
 use crate::escape::escaped;
 use std::process::ExitCode;
@@ -15,7 +15,10 @@ use tonic_health::pb::health_client::HealthClient;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Prints `serving`, or the problem on standard error. Exit code: 0 serving, 1 not serving, 2 bad usage. With --watch it prints \
-each change, and exits with 1 when the connection ends.")]
+each change, and exits with 1 when the connection ends.
+
+--fleet prints a line for each replica that the address names: its role, its term, and how long ago it was sure of the latest state. Exit \
+code: 0 if all serve and one leads, else 1.")]
 pub struct Args {
     /// The service to check, such as pausewatch.v1.ElicitationService [default: the whole server].
     #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true)]
@@ -26,12 +29,20 @@ pub struct Args {
     /// Keep running, and print each change.
     #[arg(long)]
     watch: bool,
+    /// Check all replicas that the address names, and show who leads.
+    #[arg(long, conflicts_with_all = ["service", "watch"])]
+    fleet: bool,
+    #[command(flatten)]
+    output: Output,
     #[command(flatten)]
     connection: Connection,
 }
 
 /// Checks once, or until the connection ends.
 pub(crate) fn run(args: Args) -> ExitCode {
+    if !args.fleet && !args.output.is_text() {
+        return usage("--output json needs --fleet");
+    }
     let settings = match args.connection.settings() {
         Ok(settings) => settings,
         Err(why) => return usage(&why.to_string()),
@@ -48,6 +59,7 @@ pub(crate) fn run(args: Args) -> ExitCode {
         Err(Unhealthy::Settings(why)) => usage(&why),
         Err(Unhealthy::Output(why)) => refused(&why.to_string()),
         Err(Unhealthy::Status(status)) => refused(&explained(&status, &address)),
+        Err(Unhealthy::Fleet(why)) => refused(&why),
         Err(Unhealthy::NotServing(what)) => refused(&format!("the coordinator at {address} {what}")),
     }
 }
@@ -66,6 +78,7 @@ enum Unhealthy {
     Settings(String),
     Status(Status),
     NotServing(&'static str),
+    Fleet(String),
     Output(Failure),
 }
 
@@ -79,6 +92,12 @@ async fn ask(args: &Args, settings: &Settings) -> Result<(), Unhealthy> {
     let wrong = |why: client::ConfigError| Unhealthy::Settings(why.to_string());
     let config = settings.config().map_err(wrong)?;
     config.check().map_err(wrong)?;
+    if args.fleet {
+        let asked = replicas::ask(&config, args.timeout).await;
+        let text = |asked: &Vec<_>| replicas::text(asked, table::terminal_width());
+        args.output.show_value(&asked, text).map_err(Unhealthy::Output)?;
+        return replicas::problem(&asked).map_or(Ok(()), |why| Err(Unhealthy::Fleet(why)));
+    }
     // The first replica that answers speaks for itself; one that does not answer is passed over.
     let (last, others) = config.address.each().split_last().expect("an address has a server");
     for address in others {

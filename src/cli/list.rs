@@ -5,16 +5,21 @@ mod pages;
 mod terminal;
 mod view;
 
-use super::{call, connection::Connection, format, output::Output, table};
+use super::{call, connection::Connection, format, output::Output, replicas, table};
 use crate::client::PauseState;
 use crate::escape::escaped;
 use pages::all_pages;
 use std::process::ExitCode;
+use std::time::Duration;
+
+/// How long each replica may take to say how it is.
+const ASK_WITHIN: Duration = Duration::from_secs(1);
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Text has one line for each open elicitation. On a terminal, long cells are cut to fit; in a file or a pipe they are complete.
-JSON is a single response that contains all pages.
+JSON is a single response that contains all pages. If the address names several replicas, the text ends with a line that says who leads and \
+how long ago each was sure of the latest state.
 
 --watch shows the table again when it changes, the longest pause first, until INT or TERM (exit code 0); on a terminal it is redrawn \
 in place, and `q` ends it. LEASE is the time until the coordinator closes the elicitation unless its holder renews it. WATCHERS are the \
@@ -41,8 +46,13 @@ pub(crate) fn run(args: Args) -> ExitCode {
             return live::follow(args.output, client, settings).await;
         }
         let response = all_pages(&client, args.all).await?;
+        let config = settings.config()?;
+        let replicas = match args.output.is_text() && config.address.each().len() > 1 {
+            true => replicas::line(&replicas::ask(&config, ASK_WITHIN).await),
+            false => String::new(),
+        };
         args.output.show("ListPauseStatesResponse", &response, |response| {
-            text(&response.pause_states, args.all, table::terminal_width())
+            text(&response.pause_states, args.all, table::terminal_width()) + &replicas
         })
     })
 }

@@ -43,6 +43,7 @@ mod option_value;
 mod output;
 mod quote;
 mod renew;
+mod replicas;
 pub(crate) mod run;
 mod run_child;
 mod screen;

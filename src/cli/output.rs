@@ -30,6 +30,11 @@ enum Form {
 }
 
 impl Output {
+    /// Whether text for people is meant.
+    pub(crate) fn is_text(self) -> bool {
+        self.output == Form::Text
+    }
+
     /// Prints the response, a `message_name` of our package, as JSON or as the result of `text`.
     pub(crate) fn show<M: Message>(
         self,

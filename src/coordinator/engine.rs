@@ -11,6 +11,7 @@ mod commit;
 mod default_lease;
 mod eviction;
 mod lease_extension;
+mod long_leases;
 mod staged;
 
 pub use eviction::IDLE_SPAN;
@@ -26,6 +27,7 @@ use crate::coordinator::store::{CommitError, Contents, OpenError, Store};
 use crate::core::types::{ElicitationId, ThreadId};
 use crate::core::{Answer, Command, DecideInputs, Effect, Record, Refusal, Timestamp, decide};
 use hashbrown::HashMap;
+use long_leases::LongLeases;
 use siphasher::sip128::{Hasher128, SipHasher13};
 use staged::{Staged, outlives};
 use std::hash::Hasher;
@@ -107,6 +109,8 @@ pub struct Engine {
     /// Threads that were forgotten; they are published when that is committed.
     forgotten: Vec<Committed>,
     staged: Vec<Staged>,
+    /// The stored ends of leases; `None`: the store keeps none.
+    long_leases: Option<LongLeases>,
     /// Threads that were named for the first time by what is staged.
     made: Vec<ThreadId>,
     /// Boot-time clock less the time awake: rises when the machine sleeps.
@@ -159,6 +163,7 @@ impl Engine {
             record.open.iter().for_each(|open| leases.set(&record.thread, open.elicitation.id, None, open.ends()));
         }
         let open = records.iter().map(|record| record.open.len()).sum();
+        let long_leases = store.keeps_ends().then(LongLeases::default);
         Ok(Engine {
             slept: slept(now.boot, &*clock),
             store,
@@ -175,6 +180,7 @@ impl Engine {
             forgotten_rows: Vec::new(),
             forgotten: Vec::new(),
             staged: Vec::new(),
+            long_leases,
             made: Vec::new(),
             fsync_began,
             store_failing: false,
@@ -187,6 +193,9 @@ impl Engine {
     /// machine makes it sooner.
     pub fn next_due(&self) -> i64 {
         if self.sleep_noticed(slept(self.clock.boot(), &*self.clock)) {
+            return i64::MIN;
+        }
+        if !self.store_failing && self.long_leases.as_ref().is_some_and(LongLeases::have_moved) {
             return i64::MIN;
         }
         let lease = self.leases.first_end().unwrap_or(i64::MAX);
@@ -232,7 +241,7 @@ impl Engine {
         match self.commit(!calls.is_empty()) {
             Ok(()) => {
                 committed.append(&mut self.forgotten);
-                self.settle(now, committed);
+                self.settle(now, true, committed);
                 if std::mem::take(&mut self.store_failing) {
                     self.metrics.store_failing.store(false, Relaxed);
                     tracing::info!("the store accepts changes again: every lease restarts");
@@ -251,7 +260,7 @@ impl Engine {
                 self.take_back();
                 outcomes.truncate(first);
                 outcomes.extend(calls.iter().map(|call| self.evaluate_call(call, now, false)));
-                self.settle(now, committed);
+                self.settle(now, false, committed);
                 Ok(())
             }
             Err(error) => Err(error.into()),

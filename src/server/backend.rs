@@ -7,7 +7,14 @@ use crate::coordinator::metrics::FleetState;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinHandle;
+use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
+
+/// How long a replica that stops takes to end its watches, so that their clients do not all come to the others at once: so long for
+/// each, and so long in all at most.
+const END_EACH: Duration = Duration::from_millis(1);
+const ENDS_WITHIN: Duration = Duration::from_secs(2);
+const PARTS: u32 = 40;
 
 pub(super) enum Backend {
     Alone(Arc<Coordinator>),
@@ -33,7 +40,18 @@ impl Beat {
 /// The work of a backend besides answering.
 pub(super) struct Running {
     task: Option<JoinHandle<()>>,
-    stop: CancellationToken,
+    stop: Stop,
+}
+
+/// The end of a backend, in two steps.
+#[derive(Clone, Default)]
+pub(super) struct Stop {
+    /// It gives up the leadership and goes on following, so that its watches stay up to date until they end.
+    pub(super) hand_over: CancellationToken,
+    /// It has.
+    pub(super) handed_over: CancellationToken,
+    /// It ends.
+    pub(super) end: CancellationToken,
 }
 
 impl Backend {
@@ -79,7 +97,7 @@ impl Backend {
 
     /// Begins to work. A single coordinator lives until the result is dropped. `broken`: what is stored cannot be used.
     pub(super) fn run(self, broken: impl Fn(&str) + Send + 'static) -> (Running, Option<Arc<Coordinator>>) {
-        let stop = CancellationToken::new();
+        let stop = Stop::default();
         match self {
             Backend::Alone(coordinator) => {
                 drop(broken);
@@ -89,6 +107,7 @@ impl Backend {
             Backend::Fleet(replica) => {
                 let stopped = stop.clone();
                 let task = tokio::spawn(async move {
+                    let _handed_over = stopped.handed_over.clone().drop_guard();
                     match tokio::spawn(async move { replica.run(stopped).await }).await {
                         Ok(Ok(())) => {}
                         Ok(Err(error)) => broken(&error.to_string()),
@@ -103,9 +122,26 @@ impl Backend {
 }
 
 impl Running {
-    /// Ends the work, so that another replica can go on with it.
-    pub(super) async fn stop(self) {
-        self.stop.cancel();
+    /// Gives up the leadership, so that another replica can go on with it.
+    pub(super) async fn hand_over(&self) {
+        self.stop.hand_over.cancel();
+        if self.task.is_some() {
+            self.stop.handed_over.cancelled().await;
+        }
+    }
+
+    /// Ends the watches of `hub` and the work. Clients of a fleet come to the other replicas one after the other.
+    pub(super) async fn stop(self, hub: Option<Arc<Hub>>) {
+        if let (Some(hub), Some(_)) = (&hub, &self.task) {
+            let count = u32::try_from(hub.streams()).unwrap_or(u32::MAX);
+            let part = ENDS_WITHIN.min(END_EACH.saturating_mul(count)) / PARTS;
+            for number in 0..PARTS {
+                hub.end(number as usize, PARTS as usize);
+                sleep(part).await;
+            }
+        }
+        hub.iter().for_each(|hub| hub.close());
+        self.stop.end.cancel();
         if let Some(task) = self.task {
             // Should it have panicked, there is nothing to hand over.
             let _ = task.await;

@@ -185,6 +185,13 @@ impl Server {
         for service in [SERVICE_NAME, fleet::LEADER] {
             health.set_service_status(service, ServingStatus::NotServing).await;
         }
+        let (described, known) = (leading.clone(), fleet.clone());
+        let leader = fleet.leader();
+        let describe = move || {
+            let term = leader.borrow().as_ref().map(|leader| leader.term);
+            described.figures(term, known.leader_clock())
+        };
+        let health_service = fleet::DescribedHealth::new(health_service, Arc::new(describe));
         let look = fleet::LookService::new(leading.clone(), fleet.replica(), fleet.peer_key());
         let services = services(elicitations, &base.guard).and(base.guard.before_health(health_service));
         let services = services.and(base.guard.before_health(look)).and(MemoryLimit(forward));
@@ -287,14 +294,14 @@ impl Server {
         let present = hub();
         tracing::info!(streams = present.as_ref().map_or(0, |hub| hub.streams()), "draining");
         // Another replica serves while this one drains.
-        running.stop().await;
+        running.hand_over().await;
         for service in [SERVICE_NAME, ""] {
             self.health.set_service_status(service, ServingStatus::NotServing).await;
         }
         stop_accepting.cancel();
-        present.iter().for_each(|hub| hub.close());
         self.drain.cancel();
         let finish = async {
+            running.stop(present).await;
             for task in accepting {
                 let _ = task.await;
             }

@@ -112,6 +112,26 @@ async fn a_call_or_watch_at_any_replica_sees_what_was_answered_before() {
     }
 }
 
+/// The first heartbeat of a replica comes right behind the first snapshot: it says how soon a client has to worry.
+#[tokio::test]
+async fn the_first_heartbeat_comes_with_the_first_snapshot() {
+    let Some(etcd) = Etcd::shared() else { return };
+    let replicas = fleet(etcd, "first-beat", 2).await;
+    for replica in &replicas {
+        let mut api = replica.api().await;
+        let mut watch = api.watch(&["a"]).await;
+        assert!(matches!(event(&mut watch).await, Event::PauseState(_)));
+        assert!(matches!(event(&mut watch).await, Event::SnapshotComplete(_)));
+        assert_eq!(event(&mut watch).await, Event::Heartbeat(v1::Heartbeat { interval: Some(second()) }));
+        let mut changing = Changing::open(&mut api).await;
+        let add = |thread: &str| v1::WatchRequest { add: vec![thread.into()], ..v1::WatchRequest::default() };
+        assert_eq!(changing.ask(add("a")).await.len(), 1);
+        let next = timed("a message", changing.responses.message()).await.expect("it goes on").expect("it goes on");
+        let beat = v1::watch_response::Event::Heartbeat(v1::Heartbeat { interval: Some(second()) });
+        assert_eq!(next.event, Some(beat));
+    }
+}
+
 /// A state of a watch, or how it ended.
 async fn next_state(watch: &mut Streaming<v1::WatchPauseStateResponse>) -> Result<v1::PauseState, Code> {
     loop {

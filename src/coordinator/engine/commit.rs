@@ -1,5 +1,6 @@
 //! Commits or reverts the decided changes.
 use super::Engine;
+use super::long_leases::{LongLeases, is_long};
 use super::staged::{Staged, outlives};
 use crate::coordinator::hub::{Committed, Event};
 use crate::coordinator::metrics::Metrics;
@@ -13,9 +14,11 @@ impl Engine {
     /// Stores what is staged, and what is to be forgotten. `answers`: somebody is answered, and so the store must still be ours
     /// even if there is nothing to store.
     pub(super) fn commit(&mut self, answers: bool) -> Result<(), CommitError> {
-        let changed = |staged: &Staged| outlives(&staged.change);
+        let leases = self.long_leases.as_ref();
+        let changed = |staged: &Staged| is_stored(leases, &staged.change);
+        let moved = leases.is_some_and(LongLeases::have_moved);
         let to_forget = self.forgotten.len() + self.forgotten_rows.len();
-        if !self.store.keeps() || !(self.store_failing || to_forget > 0 || self.staged.iter().any(changed)) {
+        if !self.store.keeps() || !(self.store_failing || moved || to_forget > 0 || self.staged.iter().any(changed)) {
             self.forgotten_rows.clear();
             return if answers { self.store.confirm() } else { Ok(()) };
         }
@@ -43,6 +46,11 @@ impl Engine {
                 writes.push(Write::PutThread(thread, &change.after));
             }
         }
+        if moved {
+            let open = self.records.values().flat_map(|record| record.open.iter().map(|open| (&record.thread, open)));
+            let long = open.filter(|(_, open)| is_long(open.lease));
+            writes.extend(long.map(|(thread, open)| Write::PutElicitation(thread, open)));
+        }
         writes.extend(self.forgotten_rows.iter().map(|&row| Write::DeleteMemory(row)));
         if !self.forgotten.is_empty() {
             writes.push(Write::PutFloor(self.floor));
@@ -58,14 +66,18 @@ impl Engine {
         }
         self.metrics.batch.observe(self.staged.len() as u64);
         self.forgotten_rows.clear();
+        self.long_leases.iter_mut().filter(|_| moved).for_each(LongLeases::stored_all);
         Ok(())
     }
 
-    /// Follows up the staged changes, which are durable now or need not be, and hands them out to be published.
-    pub(super) fn settle(&mut self, now: Timestamp, committed: &mut Vec<Committed>) {
+    /// Follows up the staged changes, which are durable now or need not be, and hands them out to be published. `stored`: those that
+    /// are to be stored were.
+    pub(super) fn settle(&mut self, now: Timestamp, stored: bool, committed: &mut Vec<Committed>) {
         self.made.clear();
         for Staged { thread, change, by } in self.staged.drain(..) {
             count(&self.metrics, &change, now);
+            let stored = stored && is_stored(self.long_leases.as_ref(), &change);
+            self.long_leases.iter_mut().for_each(|leases| leases.settle(&change.effect, stored));
             if let Some(witness) = &mut self.settings.witness {
                 witness.changed(&Changed { now, thread: &thread, change: &change, by: by.as_deref() });
             }
@@ -110,6 +122,11 @@ impl Engine {
             self.records.remove(&thread);
         }
     }
+}
+
+/// Whether a change is written when it is committed.
+fn is_stored(leases: Option<&LongLeases>, change: &Change) -> bool {
+    outlives(change) || leases.is_some_and(|leases| leases.is_due(&change.effect))
 }
 
 /// Counts a change that is committed.

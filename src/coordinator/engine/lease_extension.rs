@@ -1,5 +1,6 @@
 //! Restarts (E3) or extends (E4) leases after a time in which holders could not renew them.
 use super::Engine;
+use super::long_leases::LongLeases;
 use crate::clock::slept;
 use crate::coordinator::expiry_queue::ExpiryQueue;
 use crate::coordinator::hub::{Committed, Event};
@@ -12,6 +13,7 @@ const SLEEP_NOTICED: Duration = Duration::from_millis(500);
 impl Engine {
     /// Restarts every lease.
     pub(super) fn renew_all(&mut self, now: Timestamp, committed: &mut Vec<Committed>) {
+        self.long_leases.iter_mut().for_each(LongLeases::move_all);
         self.set_all(|length, _| now.after(length), committed);
     }
 
@@ -23,6 +25,7 @@ impl Engine {
             return;
         }
         tracing::warn!(seconds = time.as_secs_f64(), "the server stalled: leases end later by the same time");
+        self.long_leases.iter_mut().for_each(|leases| leases.move_by(time));
         self.set_all(|_, ends| ends.after(time), committed);
     }
 

@@ -134,6 +134,18 @@ impl Hub {
         wakers.into_iter().for_each(Waker::wake);
     }
 
+    /// Ends every `of`-th part `part` of the watches. Called for each part in turn, it ends all that were there, one after the other.
+    pub fn end(&self, part: usize, of: usize) {
+        let mut wakers = Vec::new();
+        let mut state = self.lock();
+        for (_, watcher) in state.watchers.iter_mut().filter(|(key, _)| key % of == part) {
+            watcher.is_over = true;
+            wakers.extend(watcher.waker.take());
+        }
+        drop(state);
+        wakers.into_iter().for_each(Waker::wake);
+    }
+
     /// After [`Hub::close`]: watches are possible again.
     pub fn reopen(&self) {
         self.lock().closed = false;

@@ -71,11 +71,11 @@ impl Subscription {
         &self.hub
     }
 
-    /// Gives the sink what is due, until it is full. `Ready(true)`: something was given; `Ready(false)`: the hub was
-    /// closed, and the watch is over; `Pending`: nothing is due, and the waker is kept.
+    /// Gives the sink what is due, until it is full. `Ready(true)`: something was given; `Ready(false)`: the
+    /// watch is over; `Pending`: nothing is due, and the waker is kept.
     pub fn poll_next(&mut self, cx: &mut Context<'_>, sink: &mut impl Sink) -> Poll<bool> {
         let mut state = self.hub.lock();
-        if state.closed {
+        if state.closed || state.watchers[self.key as usize].is_over {
             return Poll::Ready(false);
         }
         let mut given = false;

@@ -172,6 +172,27 @@ fn check(hub: &Hub) {
 // H1: rising revisions, and the last one.
 
 /// G6: who does not look for a thousand changes is given one state, the last.
+/// A drain ends watches part by part: those of the other parts go on until it is their turn.
+#[test]
+fn watches_end_part_by_part() {
+    let hub = Arc::<Hub>::default();
+    let mut watching: Vec<_> = (0..6).map(|_| watch_some(&hub, &["t"])).collect();
+    watching.iter_mut().for_each(|watching| _ = watching.take());
+    for part in 0..3 {
+        hub.end(part, 3);
+        hub.publish([opened("t", part as u64 + 1)]);
+        let is_over = |i: &usize| i % 3 <= part;
+        for (i, watching) in watching.iter_mut().enumerate() {
+            assert!(watching.wakes() > 0 || !is_over(&i), "part {part}, watch {i}");
+            match is_over(&i) {
+                true => assert_eq!(watching.poll(usize::MAX), Poll::Ready(Vec::new()), "part {part}, watch {i}"),
+                false => assert_eq!(watching.take(), [state("t", part as u64 + 1, part + 1)], "part {part}, watch {i}"),
+            }
+        }
+    }
+    watch_some(&hub, &["t"]).take();
+}
+
 #[test]
 fn h3_a_watch_of_every_thread_needs_no_memory_per_thread() {
     let hub = Arc::<Hub>::default();

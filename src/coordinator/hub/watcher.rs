@@ -57,6 +57,8 @@ pub(super) struct Watcher {
     pub(super) quiet: bool,
     /// It shows pauses to people, and does not count among the watchers of a thread.
     pub(super) observes: bool,
+    /// It is given nothing more.
+    pub(super) is_over: bool,
 }
 
 /// The threads of a watcher that have changed since it looked.
@@ -125,7 +127,15 @@ impl Watcher {
 
 impl Watcher {
     pub(super) fn new(changed: Changed) -> Self {
-        Watcher { waker: None, changed, mark: None, heartbeat_due: false, quiet: false, observes: false }
+        Watcher {
+            waker: None,
+            changed,
+            mark: None,
+            heartbeat_due: false,
+            quiet: false,
+            observes: false,
+            is_over: false,
+        }
     }
 
     /// Makes `snapshot_complete` due after all states that are due now. `last_change`: the number of the hub's last change.

@@ -21,6 +21,7 @@ pub(crate) use embedded::{Snapshots, Summary, copy_backup};
 #[cfg(unix)]
 pub(crate) use embedded::{inspect, look_at};
 pub use memory::Memory;
+pub(super) use rows::LONG_LEASE;
 
 use crate::core::types::ThreadId;
 use crate::core::{Header, Open, Record, RememberedClosing, RememberedRequest, Timestamp};
@@ -65,6 +66,11 @@ pub trait Store: Send + 'static {
     /// Whether the next commit may have to wait for more than its own write and fsync. Then it should not be made where
     /// others wait for their turn.
     fn may_wait(&self) -> bool {
+        false
+    }
+
+    /// Whether long leases go on in the next process instead of beginning anew, so that the engine stores their ends.
+    fn keeps_ends(&self) -> bool {
         false
     }
 

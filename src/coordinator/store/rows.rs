@@ -10,6 +10,10 @@ use prost::encoding::{WireType, encode_key, encode_varint};
 use std::sync::Arc;
 use std::time::Duration;
 
+/// Leases of at least this length have their end stored, so that they end however often the leader of a fleet changes. Shorter ones begin
+/// anew with each leader, and need no writes when they are renewed.
+pub(crate) const LONG_LEASE: Duration = Duration::from_secs(10 * 60);
+
 /// A moment, and the boot whose clock it was read from.
 #[derive(Clone, Copy, PartialEq, prost::Message)]
 pub(super) struct Stamp {
@@ -60,6 +64,9 @@ pub(super) struct ElicitationRow {
     lease_ns: Option<u64>,
     #[prost(bool, tag = "7")]
     anonymous: bool,
+    /// When the lease ends, if it is long: see [`LONG_LEASE`].
+    #[prost(message, optional, tag = "8")]
+    ends: Option<Stamp>,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
@@ -178,6 +185,17 @@ impl RowCodec {
         self.put_stamp(5, open.elicitation.created, out);
         open.lease.into_iter().for_each(|(length, _)| put_number(6, nanos(length), out));
         put_number(7, open.anonymous.into(), out);
+        open.lease
+            .into_iter()
+            .filter(|(length, _)| *length >= LONG_LEASE)
+            .for_each(|(_, ends)| self.put_stamp(8, ends, out));
+    }
+
+    /// When its lease ended when it was stored, if that is known and of this clock.
+    #[cfg_attr(not(feature = "etcd"), allow(dead_code, reason = "only a fleet keeps ends"))]
+    pub(super) fn stored_end(&self, stored: &ElicitationRow) -> Option<Timestamp> {
+        let Stamp { boot_id, boot, wall } = stored.ends?;
+        (boot_id == self.boot_id).then_some(Timestamp { boot, wall })
     }
 
     /// Its lease restarts now, because no holder could renew it while the server was down.
@@ -288,8 +306,23 @@ mod tests {
             codec().put_elicitation(&thread(), &open, &mut row);
             let stored = ElicitationRow::decode(&row[..]).unwrap();
             assert_eq!(stored.thread, "thread/ä");
+            assert_eq!(codec().stored_end(&stored), None, "it is short");
             let renewed = lease.map(|(length, _)| (length, NOW.after(length)));
             assert_eq!(codec().open(8, stored), Some(Open { lease: renewed, ..open }));
+        }
+    }
+
+    #[test]
+    fn the_end_of_a_long_lease_is_stored_for_the_same_clock() {
+        let elicitation = Elicitation { id: ElicitationId(3), reason: "".into(), holder: "".into(), created: NOW };
+        for (length, stored) in [(LONG_LEASE, true), (LONG_LEASE - Duration::from_millis(1), false)] {
+            let lease = Some((length, NOW.after(length)));
+            let open = Open { elicitation: Arc::new(elicitation_copy(&elicitation)), lease, anonymous: false, row: 8 };
+            let mut row = Vec::new();
+            codec().put_elicitation(&thread(), &open, &mut row);
+            let row = ElicitationRow::decode(&row[..]).unwrap();
+            assert_eq!(codec().stored_end(&row), stored.then_some(NOW.after(length)));
+            assert_eq!(RowCodec { boot_id: 8, ..codec() }.stored_end(&row), None, "of another clock");
         }
     }
 

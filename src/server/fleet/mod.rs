@@ -9,6 +9,7 @@
 //!   11).
 mod clock;
 mod forward;
+mod health;
 mod leading;
 mod look;
 mod peers;
@@ -17,12 +18,14 @@ mod service;
 
 pub(super) use clock::ReplicaClock;
 pub(super) use forward::{ForwardService, Forwarder};
+pub(super) use health::DescribedHealth;
 pub(super) use leading::Leading;
 pub(super) use look::LookService;
 pub(super) use peers::Peers;
 pub(super) use seal::Seal;
 pub(super) use service::ReplicaService;
 
+use super::backend::Stop;
 use super::grpc::MakeElicitations;
 use crate::coordinator::store::OpenError;
 use crate::coordinator::store::etcd::{Fleet, FleetConfig, Term};
@@ -31,6 +34,7 @@ use crate::core::Timestamp;
 use crate::proto::v1::elicitation_service_server::SERVICE_NAME;
 use leading::Serving;
 use std::path::PathBuf;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{sleep, timeout};
@@ -76,29 +80,42 @@ pub(super) struct Replica {
 }
 
 impl Replica {
-    /// Leads whenever it can, until `stop`.
+    /// Leads whenever it can until it is to hand over, and follows until it is to end.
     ///
     /// # Errors
     /// What the fleet has stored cannot be used by this replica.
-    pub(super) async fn run(&self, stop: CancellationToken) -> Result<(), OpenError> {
+    pub(super) async fn run(&self, stop: Stop) -> Result<(), OpenError> {
         self.fleet.progress().begin(i64::MIN);
-        let leading = async {
-            while !stop.is_cancelled() {
-                let term = tokio::select! {
-                    term = self.fleet.lead(&self.address) => term?,
-                    () = stop.cancelled() => return Ok(()),
-                };
-                self.lead(term, &stop).await?;
-            }
-            Ok(())
-        };
         let led = tokio::select! {
-            led = leading => led,
+            led = self.keep_leading(&stop) => led,
             () = self.peers.follow_leader() => Ok(()),
             () = self.keep_fresh() => Ok(()),
+            () = stop.end.cancelled() => Ok(()),
         };
         self.leading.stop();
         led
+    }
+
+    async fn keep_leading(&self, stop: &Stop) -> Result<(), OpenError> {
+        loop {
+            // Asked once for each term: what it has read is kept until then.
+            let mut winning = pin!(self.fleet.lead(&self.address));
+            let term = tokio::select! {
+                biased;
+                () = self.give_up(stop) => winning.await?,
+                term = &mut winning => term?,
+            };
+            // Won before it was given up, the term ends at once.
+            self.lead(term, &stop.hand_over).await?;
+        }
+    }
+
+    /// Once this replica is to hand over, it does not lead again, and holds no calls.
+    async fn give_up(&self, stop: &Stop) {
+        stop.hand_over.cancelled().await;
+        self.leading.stop();
+        self.fleet.abstain();
+        stop.handed_over.cancel();
     }
 
     /// Ends watches when this replica may not know the latest state, and says so to who looks after it.
@@ -107,7 +124,7 @@ impl Replica {
         let mut was_fresh = false;
         loop {
             let is_fresh = self.leading.is_fresh();
-            if is_fresh != was_fresh {
+            if is_fresh != was_fresh && !self.leading.is_stopping() {
                 was_fresh = is_fresh;
                 let status = if is_fresh { ServingStatus::Serving } else { ServingStatus::NotServing };
                 if is_fresh {

@@ -111,6 +111,14 @@ impl Batch {
         if self.more.is_empty() { self.first } else { self.more.freeze() }
     }
 
+    /// The first heartbeat of a replica, which says how soon the next one comes: until then, a client has to wait for as long as the
+    /// contract allows before it takes a silent replica for lost.
+    pub(super) fn say_interval(&mut self) {
+        if self.show.heartbeat.is_some() {
+            self.heartbeat();
+        }
+    }
+
     pub(super) fn push(&mut self, frame: Bytes) {
         if self.first.is_empty() {
             self.first = frame;
@@ -130,6 +138,7 @@ impl Sink for Batch {
 
     fn snapshot_complete(&mut self) {
         self.push(event(Event::SnapshotComplete(v1::SnapshotComplete::default())));
+        self.say_interval();
     }
 
     fn heartbeat(&mut self) {

@@ -20,6 +20,7 @@ use crate::coordinator::store::OpenError;
 use crate::core::Timestamp;
 use prost::Message;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 use tokio::sync::watch;
 
@@ -52,6 +53,8 @@ pub(super) struct Follower<K: Kv> {
     pub(super) fleet: FleetRecord,
     pub(super) leader_clock: Arc<LeaderClock>,
     pub(super) compact: bool,
+    /// It never challenges.
+    pub(super) abstains: Arc<AtomicBool>,
 }
 
 /// The record that was read last.
@@ -135,8 +138,9 @@ impl<K: Kv> Follower<K> {
             }
             if let (Some(seen), Some(reading_since)) = (&seen, reading_since)
                 && self.may_challenge(seen, reading_since, now())
-                && let Some(ready) = standby.take_if(|standby| standby.seq == seen.last())
+                && let Some(mut ready) = standby.take_if(|standby| standby.seq == seen.last())
             {
+                ready.led_until = seen.record.as_ref().map(|record| record.clock);
                 match self.challenge(seen).await? {
                     Some((chain, clock)) => {
                         progress.end();
@@ -174,6 +178,7 @@ impl<K: Kv> Follower<K> {
 
     fn may_challenge(&self, seen: &Seen, reading_since: i64, now: i64) -> bool {
         match &seen.record {
+            _ if self.abstains.load(SeqCst) => false,
             None => true,
             Some(record) if record.free => true,
             Some(_) => now.saturating_sub(seen.since) >= SILENCE && now.saturating_sub(reading_since) >= READS_SUCCEED,

@@ -8,6 +8,7 @@ use crate::coordinator::store::Contents;
 use crate::coordinator::store::OpenError;
 use crate::coordinator::store::contents::RecordBuilder;
 use crate::coordinator::store::ops::{self, FLOOR_KEY, Table};
+use crate::coordinator::store::rows::ElicitationRow;
 use prost::Message;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -203,7 +204,12 @@ impl Loaded {
         let floor = floor.map_or(Some(0), |floor| Some(u64::from_be_bytes(floor[..].try_into().ok()?)));
         let floor = floor.ok_or_else(|| damaged(keys, "the revision floor makes no sense"))?;
         let contents = Contents { records, floor, next_row: next_row.max(self.next_row), epoch };
-        Ok(Standby::new(contents, self.seq, self.begun))
+        let ends =
+            self.rows.iter().filter(|((table, _), _)| *table == Table::Elicitations).filter_map(|((_, row), value)| {
+                let end = codec(epoch).stored_end(&ElicitationRow::decode(&value[..]).ok()?)?;
+                Some((u64::from_be_bytes(row[..].try_into().ok()?), end))
+            });
+        Ok(Standby::new(contents, ends.collect(), self.seq, self.begun))
     }
 }
 

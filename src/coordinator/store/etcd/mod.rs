@@ -26,6 +26,8 @@ mod fake;
 #[cfg(test)]
 mod follow_tests;
 #[cfg(test)]
+mod lease_tests;
+#[cfg(test)]
 mod tests;
 
 pub use chain::Pulse;
@@ -47,6 +49,7 @@ use prost::Message;
 use record::{FORMAT, FleetRecord, Keys};
 use standby::Standby;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 use thread::Thread;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -82,6 +85,8 @@ pub struct Fleet {
     leader_clock: Arc<LeaderClock>,
     leader: watch::Sender<Option<Leader>>,
     progress: Arc<Progress>,
+    /// This replica does not want to lead any more.
+    abstains: Arc<AtomicBool>,
 }
 
 /// The time in which this replica leads.
@@ -125,6 +130,7 @@ impl Fleet {
             leader_clock: Arc::default(),
             leader: watch::Sender::new(None),
             progress: Arc::new(Progress::new(Arc::<Hub>::default())),
+            abstains: Arc::default(),
         })
     }
 
@@ -144,6 +150,7 @@ impl Fleet {
             fleet: self.record.clone(),
             leader_clock: self.leader_clock.clone(),
             compact: self.compact,
+            abstains: self.abstains.clone(),
         };
         let (leader, progress) = (self.leader.clone(), self.progress.clone());
         let winning = self.thread.spawn(async move { follower.until_leading(&leader, &progress).await });
@@ -162,6 +169,11 @@ impl Fleet {
         self.leader.send_replace(None);
         let store = Etcd { standby: Some(standby), requests, pulse: pulse.clone(), fleet_id: self.record.id };
         Ok(Term { store, clock, pulse, number, ended })
+    }
+
+    /// From now on this replica only follows.
+    pub(crate) fn abstain(&self) {
+        self.abstains.store(true, SeqCst);
     }
 
     /// Who leads, while this replica follows.
@@ -281,6 +293,10 @@ impl Store for Etcd {
 
     fn is_full(&self) -> bool {
         self.pulse.is_full()
+    }
+
+    fn keeps_ends(&self) -> bool {
+        true
     }
 
     /// etcd is never asked where others are served.

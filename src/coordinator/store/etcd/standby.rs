@@ -1,7 +1,9 @@
 //! The records of a fleet as the log entries so far leave them: what a follower has ready for a takeover, and shows to watchers.
 //!
 //! - B1: after entry `seq`, the records are those of the leader's engine when it had committed that, but for the ends of leases, which
-//!   only the leader knows: they are [`Timestamp::UNKNOWN`] until a takeover, which begins every lease anew.
+//!   only the leader knows: they are [`Timestamp::UNKNOWN`] until a takeover, which begins every lease anew, unless it is long.
+//! - B3: a long lease ends at most a third of its length after the end that is stored, plus the time in which nobody led; and no sooner
+//!   than it would have ended at the last leader, since the engine stores an end before it has moved by a third.
 //! - B2: an entry is applied once, in the order of the numbers, and a batch as a whole.
 use super::record::Entry;
 use crate::coordinator::hub::{Committed, Event};
@@ -12,6 +14,7 @@ use crate::core::types::ThreadId;
 use crate::core::{Record, Timestamp};
 use hashbrown::{HashMap, HashSet};
 use prost::Message;
+use std::time::Duration;
 
 /// How often request ids that no longer count are forgotten (nanoseconds).
 const SWEEP_EVERY: i64 = 60_000_000_000;
@@ -22,6 +25,10 @@ pub(crate) struct Standby {
     records: HashMap<ThreadId, Record>,
     /// The thread of each open elicitation, by the number of its row.
     rows: HashMap<u64, ThreadId>,
+    /// The stored ends of long leases, by the same numbers.
+    ends: HashMap<u64, Timestamp>,
+    /// The cluster clock when the last leader was heard of last.
+    pub(super) led_until: Option<i64>,
     pub(super) floor: u64,
     /// Above the number of every row that was ever seen.
     pub(super) next_row: u64,
@@ -35,12 +42,12 @@ pub(crate) struct Standby {
 
 impl Standby {
     /// What was loaded, after the entry `seq`. `begun`: the beginning of a batch at the end of the log.
-    pub(super) fn new(contents: Contents, seq: u64, begun: Option<Entry>) -> Self {
+    pub(super) fn new(contents: Contents, ends: HashMap<u64, Timestamp>, seq: u64, begun: Option<Entry>) -> Self {
         let Contents { records, floor, next_row, epoch } = contents;
         let open = records.iter().flat_map(|record| record.open.iter().map(|open| (open.row, record.thread.clone())));
         let rows = open.collect();
         let records = records.into_iter().map(|record| (record.thread.clone(), record)).collect();
-        Standby { records, rows, floor, next_row, epoch, seq, begun, next_sweep: 0 }
+        Standby { records, rows, ends, led_until: None, floor, next_row, epoch, seq, begun, next_sweep: 0 }
     }
 
     pub(super) fn records(&self) -> impl ExactSizeIterator<Item = &Record> {
@@ -121,6 +128,10 @@ impl Standby {
             (Table::Elicitations, Some(value)) => {
                 let (row, stored) = (self.number(key)?, ElicitationRow::decode(value).ok()?);
                 let thread = thread_id(&stored.thread)?;
+                match codec.stored_end(&stored) {
+                    Some(end) => _ = self.ends.insert(row, end),
+                    None => _ = self.ends.remove(&row),
+                }
                 let open = codec.open(row, stored)?;
                 let record = self.records.get_mut(&thread)?;
                 match record.open.iter_mut().find(|known| known.row == row) {
@@ -132,6 +143,7 @@ impl Standby {
             }
             (Table::Elicitations, None) => {
                 let row = self.number(key)?;
+                self.ends.remove(&row);
                 // Opened and closed in one batch, it never was.
                 if let Some(thread) = self.rows.remove(&row) {
                     let record = self.records.get_mut(&thread);
@@ -159,12 +171,17 @@ impl Standby {
         Some(number)
     }
 
-    /// For the engine of a new leader: every lease begins anew at `now`, of the cluster clock.
+    /// For the engine of a new leader: at `now`, of the cluster clock, every lease begins anew, and long ones go on.
     pub(super) fn contents(self, now: Timestamp) -> Contents {
-        let Standby { records, floor, next_row, epoch, .. } = self;
+        let Standby { records, ends, led_until, floor, next_row, epoch, .. } = self;
+        let gap = led_until.map_or(Duration::ZERO, |until| now.since(Timestamp { boot: until, wall: 0 }));
         let mut records: Vec<_> = records.into_values().collect();
         for open in records.iter_mut().flat_map(|record| &mut record.open) {
-            open.lease = open.lease.map(|(length, _)| (length, now.after(length)));
+            open.lease = open.lease.map(|(length, _)| {
+                let anew = now.after(length);
+                let stored = ends.get(&open.row).map(|end| end.after(length / 3).after(gap));
+                (length, stored.filter(|end| end.boot < anew.boot).unwrap_or(anew))
+            });
         }
         Contents { records, floor, next_row, epoch }
     }

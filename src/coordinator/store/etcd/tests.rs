@@ -35,6 +35,7 @@ pub(super) async fn follower(etcd: &FakeEtcd, id: u64) -> Follower<FakeEtcd> {
         fleet,
         leader_clock: Arc::<LeaderClock>::default(),
         compact: true,
+        abstains: Arc::default(),
     }
 }
 

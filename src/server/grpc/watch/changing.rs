@@ -226,6 +226,9 @@ impl Answer {
         }
         if self.is_sent() {
             batch.push(frame::answered(number));
+            if number == 1 {
+                batch.say_interval();
+            }
         }
         batch.finish()
     }

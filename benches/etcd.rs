@@ -1,0 +1,89 @@
+//! A cluster of etcd on loopback, and replicas over it.
+use crate::process::{Process, free_port};
+use crate::result::Result;
+use crate::settings::Settings;
+use crate::target::serve;
+use crate::{grpc, threads};
+use pausewatch::test_support::etcd::{Endpoints, FleetConfig};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+const PREFIX: &str = "/bench/";
+/// How long a replica may take until it answers.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// A running cluster. Its data is on the disk of the other stores, and gone when this is dropped.
+pub(crate) struct Cluster {
+    _members: Vec<Process>,
+    _data: TempDir,
+    urls: Vec<String>,
+}
+
+impl Cluster {
+    pub(crate) fn start(settings: &Settings, count: usize) -> Result<Self> {
+        let data = settings.data_dir()?;
+        let addresses = (0..count).map(|_| Ok((free_port()?, free_port()?))).collect::<Result<Vec<_>>>()?;
+        let named = addresses.iter().enumerate().map(|(i, (_, peer))| format!("m{i}=http://{peer}"));
+        let cluster = named.collect::<Vec<_>>().join(",");
+        // All at once: each waits for the others.
+        let spawned = addresses.iter().enumerate().map(|(i, (client, peer))| {
+            let (client_url, peer_url) = (format!("http://{client}"), format!("http://{peer}"));
+            let mut command = Command::new("etcd");
+            command.args(["--name", &format!("m{i}"), "--log-level", "error", "--data-dir"]);
+            command.arg(data.path().join(format!("m{i}")));
+            command.args(["--listen-client-urls", &client_url, "--advertise-client-urls", &client_url]);
+            command.args(["--listen-peer-urls", &peer_url, "--initial-advertise-peer-urls", &peer_url]);
+            command.args(["--initial-cluster", &cluster]).stderr(Stdio::null());
+            (command, *client)
+        });
+        let members = Process::connectable_all(spawned.collect())?;
+        let urls = addresses.iter().map(|(client, _)| format!("http://{client}")).collect();
+        Ok(Cluster { _members: members, _data: data, urls })
+    }
+
+    pub(crate) fn config(&self) -> FleetConfig {
+        let endpoints = Endpoints { urls: self.urls.clone(), ..Endpoints::default() };
+        FleetConfig { endpoints, prefix: PREFIX.to_owned(), compact: true }
+    }
+
+    /// A replica that listens; it need not know who leads yet.
+    pub(crate) fn replica(&self, settings: &Settings) -> Result<Process> {
+        let mut command = serve(&settings.program, &["--store", "etcd", "--etcd-prefix", PREFIX, "--etcd-endpoints"]);
+        command.arg(self.urls.join(","));
+        Process::listening(command)
+    }
+
+    /// So many replicas, the leader first.
+    pub(crate) fn replicas(&self, settings: &Settings, count: usize) -> Result<Vec<Process>> {
+        let mut replicas = vec![self.replica(settings)?];
+        // It leads when it answers.
+        answers(&replicas[0])?;
+        for _ in 1..count {
+            replicas.push(self.replica(settings)?);
+        }
+        replicas.iter().try_for_each(answers)?;
+        Ok(replicas)
+    }
+}
+
+/// Waits until a replica answers: it leads, or it knows the leader.
+pub(crate) fn answers(replica: &Process) -> Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let mut link = grpc::Link::connect(&replica.address, false).await?;
+        let begin = Instant::now();
+        loop {
+            // A replica that reads much refuses a call after 10 s.
+            match link.get(&threads::id(0)).await {
+                Err(error) if begin.elapsed() > PATIENCE => return Err(error),
+                Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
+                Ok(_) => return Ok(()),
+            }
+        }
+    })
+}
+
+pub(crate) fn is_installed() -> bool {
+    Command::new("etcd").arg("--version").output().is_ok_and(|output| output.status.success())
+}

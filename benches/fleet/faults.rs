@@ -1,0 +1,144 @@
+//! The leader is killed, or stands still, under callers and watchers.
+use crate::etcd::{Cluster, answers};
+use crate::result::Result;
+use crate::settings::Settings;
+use crate::table::Table;
+use crate::{grpc, threads};
+use pausewatch::client::{Address, Client, Event, IncrementElicitationRequest};
+use rustix::process::Signal;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::time::{Duration, Instant};
+use tokio::task::JoinHandle;
+use tokio::time::{sleep, timeout};
+
+/// Callers at a replica that follows, with nothing but a stub: no call may fail.
+const FOLLOWERS: usize = 4;
+/// Clients that know all replicas. Each uses one, chosen at random.
+const CLIENTS: usize = 9;
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Between the start of the callers and the fault.
+const BEFORE: Duration = Duration::from_secs(1);
+
+const AT_FOLLOWER: &str = "longest call at another replica, ms";
+const ANYWHERE: &str = "longest call of a client of all replicas, ms";
+const WATCHERS: &str = "a change right after it reaches all watchers, ms";
+const FAULTS: [(&str, Signal); 2] = [("kill -9 of the leader", Signal::KILL), ("SIGSTOP of the leader", Signal::STOP)];
+
+pub(super) fn measure(settings: &Settings, table: &mut Table, column: &str) -> Result<()> {
+    for (case, signal) in FAULTS {
+        let cluster = Cluster::start(settings, 3)?;
+        let replicas = cluster.replicas(settings, 3)?;
+        let addresses: Vec<_> = replicas.iter().map(|replica| replica.address.clone()).collect();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let fault = || replicas[0].signal(signal);
+        let [follower, anywhere, watchers] = runtime.block_on(suffer(&addresses, fault))?;
+        table.add((case, AT_FOLLOWER, column), follower * 1e3);
+        table.add((case, ANYWHERE, column), anywhere * 1e3);
+        table.add((case, WATCHERS, column), watchers * 1e3);
+        answers(&replicas[1])?;
+    }
+    Ok(())
+}
+
+pub(super) fn goals(table: &mut Table, column: &str) {
+    let [(kill, _), (stop, _)] = FAULTS;
+    table.goal_at_most("kill -9 of the leader, a call elsewhere", (kill, AT_FOLLOWER, column), 1_500.0, "ms");
+    table.goal_at_most("SIGSTOP of the leader, a call elsewhere", (stop, AT_FOLLOWER, column), 2_000.0, "ms");
+    table.goal_at_most("SIGSTOP of the leader, its own watchers", (stop, WATCHERS, column), 3_000.0, "ms");
+}
+
+/// Seconds: the longest call at a follower, and of a client of all; and until all watchers know of a change after the fault.
+async fn suffer(addresses: &[String], fault: impl FnOnce() -> Result<()>) -> Result<[f64; 3]> {
+    let stop = Arc::<AtomicBool>::default();
+    let mut at_follower = Vec::new();
+    for caller in 0..FOLLOWERS {
+        let link = grpc::Link::connect(&addresses[1 + caller % 2], false).await?;
+        at_follower.push(tokio::spawn(call(link, 1_000 + caller, stop.clone())));
+    }
+    let all: Address = addresses.join(",").parse().map_err(|error| format!("{error}"))?;
+    let (mut anywhere, mut watchers) = (Vec::new(), Vec::new());
+    let seen: Arc<Vec<AtomicU64>> = Arc::new((0..CLIENTS).map(|_| AtomicU64::new(0)).collect());
+    for number in 0..CLIENTS {
+        let client = Client::new(&all)?;
+        watchers.push(tokio::spawn(watch(client.clone(), number, seen.clone())));
+        anywhere.push(tokio::spawn(call_by(client, 2_000 + number, stop.clone())));
+    }
+    let mut caller = grpc::Link::connect(&addresses[1], false).await?;
+    caller.call(&threads::id(1), true).await?;
+    everybody_saw(&seen, 1).await?;
+    sleep(BEFORE).await;
+    let begin = Instant::now();
+    fault()?;
+    caller.call(&threads::id(1), true).await?;
+    everybody_saw(&seen, 2).await?;
+    let watched = begin.elapsed();
+    sleep(BEFORE).await;
+    stop.store(true, SeqCst);
+    let (follower, anywhere) = (longest(at_follower).await?, longest(anywhere).await?);
+    watchers.iter().for_each(JoinHandle::abort);
+    Ok([follower, anywhere, watched].map(|time| time.as_secs_f64()))
+}
+
+async fn everybody_saw(seen: &[AtomicU64], revision: u64) -> Result<()> {
+    let all = async {
+        while seen.iter().any(|seen| seen.load(SeqCst) < revision) {
+            sleep(Duration::from_millis(1)).await;
+        }
+    };
+    Ok(timeout(PATIENCE, all).await.map_err(|_| "watchers miss a change")?)
+}
+
+async fn longest(callers: Vec<JoinHandle<Result<Duration>>>) -> Result<Duration> {
+    let mut longest = Duration::ZERO;
+    for caller in callers {
+        longest = longest.max(timeout(PATIENCE, caller).await???);
+    }
+    Ok(longest)
+}
+
+/// Calls until `stop`; the longest call. None fails or counts twice.
+async fn call(mut link: grpc::Link, thread: usize, stop: Arc<AtomicBool>) -> Result<Duration> {
+    let (thread, mut longest, mut up) = (threads::id(thread), Duration::ZERO, true);
+    while !stop.load(SeqCst) {
+        let begin = Instant::now();
+        let count = link.call(&thread, up).await?;
+        if count != u64::from(up) {
+            return Err(format!("count {count}").into());
+        }
+        longest = longest.max(begin.elapsed());
+        up = !up;
+    }
+    Ok(longest)
+}
+
+async fn call_by(client: Client, thread: usize, stop: Arc<AtomicBool>) -> Result<Duration> {
+    let (thread_id, mut longest, mut count) = (threads::id(thread), Duration::ZERO, 0);
+    while !stop.load(SeqCst) {
+        let begin = Instant::now();
+        let request = IncrementElicitationRequest { thread_id: thread_id.clone(), ..Default::default() };
+        count += 1;
+        let answer = client.increment_elicitation(request).await?;
+        if answer.count != count {
+            return Err(format!("count {} instead of {count}", answer.count).into());
+        }
+        longest = longest.max(begin.elapsed());
+        // A thread has so many at most.
+        if count == 900 {
+            return Err("too many open elicitations: the calls are faster than this was made for".into());
+        }
+        sleep(Duration::from_millis(10)).await;
+    }
+    Ok(longest)
+}
+
+/// Notes the last revision that a watcher has seen.
+async fn watch(client: Client, number: usize, seen: Arc<Vec<AtomicU64>>) -> Result<()> {
+    let mut watch = client.watch();
+    watch.add(&threads::id(1))?;
+    loop {
+        if let Event::State(update) = watch.next().await {
+            seen[number].fetch_max(update.state.revision, SeqCst);
+        }
+    }
+}
