@@ -15,7 +15,7 @@ mod connection;
 mod content_type;
 mod control;
 #[cfg(feature = "etcd")]
-mod fleet;
+pub(crate) mod fleet;
 pub(crate) mod grpc;
 mod grpc_timeout;
 mod handshake;

@@ -11,14 +11,16 @@ mod clock;
 mod forward;
 mod leading;
 mod look;
+mod looking;
 mod peers;
 mod seal;
 mod service;
 
-pub(super) use clock::ReplicaClock;
+pub use clock::ReplicaClock;
 pub(super) use forward::{ForwardService, Forwarder};
-pub(super) use leading::Leading;
+pub use leading::{Leading, Leads, Vouched};
 pub(super) use look::LookService;
+pub use looking::{LeaderLink, Looking};
 pub(super) use peers::Peers;
 pub(super) use seal::Seal;
 pub(super) use service::ReplicaService;

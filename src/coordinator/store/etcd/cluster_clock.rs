@@ -40,7 +40,7 @@ impl Clock for ClusterClock {
 
 impl ClusterClock {
     /// The cluster clock when the machine's was `machine`.
-    pub(crate) fn at(&self, machine: i64) -> i64 {
+    pub fn at(&self, machine: i64) -> i64 {
         machine.saturating_add(self.offset)
     }
 }
@@ -94,13 +94,13 @@ impl LeaderClock {
     }
 
     /// The offset of the cluster clock from the machine's in `term`, if its leader was heard.
-    pub(crate) fn offset(&self, term: u64) -> Option<i64> {
+    pub fn offset(&self, term: u64) -> Option<i64> {
         let known = self.lock();
         (known.term == term).then(|| known.samples.iter().min().map(|(_, offset)| *offset)).flatten()
     }
 
     /// How far the offset may be wrong, in nanoseconds: half of the round trip that it is from.
-    pub(crate) fn error(&self) -> i64 {
+    pub fn error(&self) -> i64 {
         self.lock().samples.iter().min().map_or(0, |(round_trip, _)| round_trip / 2)
     }
 

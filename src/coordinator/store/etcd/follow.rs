@@ -38,9 +38,12 @@ const READS_SUCCEED: i64 = 400_000_000;
 /// Who leads, as far as a follower knows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Leader {
-    pub(crate) term: u64,
-    pub(crate) replica: u64,
-    pub(crate) address: String,
+    /// Its term.
+    pub term: u64,
+    /// Names its process.
+    pub replica: u64,
+    /// Where it is reached.
+    pub address: String,
 }
 
 /// A replica that does not lead.
@@ -90,19 +93,8 @@ impl<K: Kv> Follower<K> {
         loop {
             let now = || self.machine.boot();
             tokio::select! {
-                news = log.news.recv() => match news {
-                    Some(News::Loaded(loaded)) => {
-                        show(&loaded, self.machine.now(), progress);
-                        standby = Some(*loaded);
-                    }
-                    Some(News::Entries(entries)) => {
-                        if let Some(standby) = &mut standby {
-                            self.apply(entries, standby, progress)?;
-                        }
-                    }
-                    Some(News::Unusable(error)) => return Err(error),
-                    None => return Err(OpenError::Io("the task that follows the log has ended".into())),
-                },
+                // A read takes longer than this, so that news have their turn.
+                biased;
                 read = &mut reading => {
                     reading = Box::pin(self.read(progress));
                     match read {
@@ -132,6 +124,19 @@ impl<K: Kv> Follower<K> {
                         }
                     }
                 }
+                news = log.news.recv() => match news {
+                    Some(News::Loaded(loaded)) => {
+                        show(&loaded, self.machine.now(), progress);
+                        standby = Some(*loaded);
+                    }
+                    Some(News::Entries(entries)) => {
+                        if let Some(standby) = &mut standby {
+                            self.apply(entries, standby, progress)?;
+                        }
+                    }
+                    Some(News::Unusable(error)) => return Err(error),
+                    None => return Err(OpenError::Io("the task that follows the log has ended".into())),
+                },
             }
             if let (Some(seen), Some(reading_since)) = (&seen, reading_since)
                 && self.may_challenge(seen, reading_since, now())
