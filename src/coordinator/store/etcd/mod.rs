@@ -248,7 +248,9 @@ async fn try_to_join<K: Kv>(kv: &K, keys: &Keys) -> Result<Option<Result<FleetRe
         return Ok(Some(record.and_then(|record| check_format(record.format, prefix).map(|()| record))));
     }
     if !kv.range(RangeRequest { limit: 1, ..keys.all() }).await?.kvs.is_empty() {
-        return Ok(Some(Err(foreign())));
+        let founded = kv.range(RangeRequest { key: keys.fleet(), ..RangeRequest::default() }).await?;
+        // Another replica may have founded the fleet between the two reads.
+        return Ok(founded.kvs.is_empty().then(|| Err(foreign())));
     }
     let random = || -> std::io::Result<FleetRecord> {
         let mut peer_key = vec![0; 32];
