@@ -81,7 +81,7 @@ impl Looking {
         loop {
             let link = Self::linked(&mut links).await;
             progress.looks.begin(LOOK_EVERY, || self.machine.boot()).await;
-            let term = link.term();
+            let (term, asked) = (link.term(), self.machine.boot());
             let looked = timeout(LOOK_WITHIN, link.look(true));
             let looked = tokio::select! {
                 biased;
@@ -94,6 +94,10 @@ impl Looking {
             };
             match looked {
                 Ok(Ok(answer)) if answer.term == term => {
+                    // Nothing may be told by a clock that was never compared. The leader has asked etcd meanwhile, so later answers say more.
+                    if self.leader_clock.offset(term).is_none() {
+                        self.heard(term, asked, &answer);
+                    }
                     progress.holds(answer.seq, answer.horizon);
                     progress.looks.succeed(answer.seq);
                     continue;

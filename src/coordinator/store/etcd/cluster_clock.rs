@@ -8,6 +8,9 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+/// For how long (nanoseconds) the clock of an earlier term says more than the wall clocks: takeovers hardly move it, and in that time two
+/// machines' clocks part by some milliseconds.
+const RECENT: i64 = 600_000_000_000;
 /// So many samples are kept. The one with the shortest round trip is the best: its answer cannot be older than that.
 const SAMPLES: usize = 8;
 
@@ -72,6 +75,8 @@ struct Samples {
     term: u64,
     /// The length of the round trip and the offset, in nanoseconds.
     samples: VecDeque<(i64, i64)>,
+    /// When the last one came, on the clock of the machine.
+    last: i64,
 }
 
 impl LeaderClock {
@@ -79,11 +84,12 @@ impl LeaderClock {
     pub(crate) fn sample(&self, term: u64, asked: i64, cluster: i64, answered: i64) {
         let mut known = self.lock();
         if known.term != term {
-            *known = Samples { term, samples: VecDeque::new() };
+            *known = Samples { term, ..Samples::default() };
         }
         if known.samples.len() == SAMPLES {
             known.samples.pop_front();
         }
+        known.last = answered;
         let round_trip = answered.saturating_sub(asked);
         known.samples.push_back((round_trip, cluster.saturating_sub(asked.saturating_add(round_trip / 2))));
     }
@@ -97,6 +103,14 @@ impl LeaderClock {
     pub fn offset(&self, term: u64) -> Option<i64> {
         let known = self.lock();
         (known.term == term).then(|| known.samples.iter().min().map(|(_, offset)| *offset)).flatten()
+    }
+
+    /// The offset with which a takeover from `term` goes on: that of the term, or of one shortly before `now`, which is of the machine's
+    /// clock.
+    pub(super) fn offset_to_take_over(&self, term: u64, now: i64) -> Option<i64> {
+        let known = self.lock();
+        let counts = known.term == term || now.saturating_sub(known.last) < RECENT;
+        counts.then(|| known.samples.iter().min().map(|(_, offset)| *offset)).flatten()
     }
 
     /// How far the offset may be wrong, in nanoseconds: half of the round trip that it is from.

@@ -189,8 +189,9 @@ impl<K: Kv> Follower<K> {
     async fn challenge(&self, seen: &Seen) -> Result<Option<(Chain<K>, Arc<ClusterClock>)>, OpenError> {
         let (last, machine) = (seen.record.as_ref(), &self.machine);
         let (term, seq) = last.map_or((1, 0), |last| (last.term + 1, last.seq));
-        let looked = last.and_then(|last| self.leader_clock.offset(last.term));
-        let offset = offset(last, machine.now(), machine.boot_id(), looked);
+        let now = machine.now();
+        let looked = last.and_then(|last| self.leader_clock.offset_to_take_over(last.term, now.boot));
+        let offset = offset(last, now, machine.boot_id(), looked);
         let clock = Arc::new(ClusterClock { machine: machine.clone(), offset, fleet_id: self.fleet.id });
         let mine = record(&self.me, term, seq, false, &*clock, &**machine).encode_to_vec();
         let keys = &self.keys;
@@ -221,6 +222,8 @@ impl<K: Kv> Follower<K> {
                 return Ok(None);
             }
         };
+        // Should this replica lead again after one that it has not heard.
+        self.leader_clock.sample(term, now.boot, clock.at(now.boot), now.boot);
         tracing::info!(term, after = last.map(|last| &*last.address), "this replica leads the fleet");
         let (kv, me) = (self.kv.clone(), self.me.clone());
         let at = (term, seq, revision);
