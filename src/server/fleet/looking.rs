@@ -111,3 +111,49 @@ impl Looking {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::Manual;
+    use crate::coordinator::hub::Hub;
+    use crate::core::Timestamp;
+
+    /// A leader whose clock is an hour ahead.
+    #[derive(Clone)]
+    struct Ahead(Arc<Manual>);
+
+    const HOUR: i64 = 3_600_000_000_000;
+
+    impl LeaderLink for Ahead {
+        fn term(&self) -> u64 {
+            1
+        }
+
+        async fn look(self, _: bool) -> Result<Vouched, String> {
+            let clock = self.0.boot() + HOUR;
+            Ok(Vouched { term: 1, clock, horizon: clock, seq: 0 })
+        }
+    }
+
+    /// Who waits for a look tells durations by the leader's clock afterwards, whenever the clocks are compared.
+    #[tokio::test(start_paused = true)]
+    async fn a_first_look_sets_the_clock() {
+        let machine = Arc::new(Manual::new(Timestamp { boot: 1_000, wall: 0 }, 1));
+        let (progress, clock) = (Arc::new(Progress::new(Arc::<Hub>::default())), ReplicaClock::new(machine.clone(), 7));
+        progress.begin(i64::MIN);
+        let (clock, link) = (Arc::new(clock), watch::Sender::new(Some(Ahead(machine.clone()))));
+        let looking = Looking {
+            progress: progress.clone(),
+            leader_clock: Arc::default(),
+            machine: machine.clone(),
+            clock: clock.clone(),
+        };
+        let links = link.subscribe();
+        let task = tokio::spawn(async move { looking.look(links).await });
+        // Its first look is over by then.
+        sleep(2 * LOOK_EVERY).await;
+        assert_eq!(clock.boot(), 1_000 + HOUR);
+        task.abort();
+    }
+}

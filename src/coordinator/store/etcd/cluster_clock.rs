@@ -163,4 +163,14 @@ mod tests {
         clock.sample(4, 0, 20, 10);
         assert_eq!((clock.offset(3), clock.offset(4)), (None, Some(15)));
     }
+
+    #[test]
+    fn the_clock_of_an_earlier_term_counts_for_ten_minutes() {
+        let clock = LeaderClock::default();
+        assert_eq!(clock.offset_to_take_over(3, 0), None);
+        clock.sample(3, 1_000, 1_150, 1_100);
+        assert_eq!(clock.offset_to_take_over(3, i64::MAX), Some(100));
+        assert_eq!(clock.offset_to_take_over(5, 1_099 + RECENT), Some(100));
+        assert_eq!(clock.offset_to_take_over(5, 1_100 + RECENT), None);
+    }
 }
