@@ -219,7 +219,7 @@ async fn stream_to(
                 }
                 sent[i] = Some((told.revision, Instant::now()));
                 let who = format!("a stream of replica {}", replica.number);
-                oracle.told(&who, thread.as_str(), told, asked[i], replica.unreached_since());
+                oracle.told(&who, thread.as_str(), told, asked[i], replica.reached());
                 asked[i] = Asked { revision: told.revision, at: None };
                 net.carry(Node::Replica(replica.number), Node::Client(client)).await;
                 if to.send((thread.to_string(), told)).await.is_err() {

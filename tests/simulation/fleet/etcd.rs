@@ -30,8 +30,7 @@ const PINGED: Duration = Duration::from_secs(4);
 type Versions = Vec<(i64, Option<Vec<u8>>)>;
 
 struct State {
-    /// For what each replica asks each member, and for the watches.
-    random: BTreeMap<(usize, usize, bool), Rng>,
+    compares: bool,
     revision: i64,
     compacted: i64,
     keys: BTreeMap<Vec<u8>, Versions>,
@@ -42,12 +41,15 @@ struct State {
     stalled: [Option<Instant>; MEMBERS],
     /// Until when there is no leader.
     down: Option<Instant>,
+    /// When the last call of each replica began that was answered.
+    reached: BTreeMap<usize, Instant>,
     /// Calls whose answer the client did not get.
     in_doubt: u64,
 }
 
 /// The cluster.
 pub(super) struct Cluster {
+    start: Instant,
     seed: u64,
     /// Something is written, or watches break. Wakes in the order in which they wait.
     news: Notify,
@@ -57,9 +59,9 @@ pub(super) struct Cluster {
 }
 
 impl Cluster {
-    pub(super) fn new(mut random: Rng, net: Arc<Net>, oracle: Oracle) -> Self {
+    pub(super) fn new(mut random: Rng, net: Arc<Net>, oracle: Oracle, compares: bool) -> Self {
         let state = State {
-            random: BTreeMap::new(),
+            compares,
             revision: 1,
             compacted: 0,
             keys: BTreeMap::new(),
@@ -67,9 +69,17 @@ impl Cluster {
             breaks: [0; MEMBERS],
             stalled: [None; MEMBERS],
             down: None,
+            reached: BTreeMap::new(),
             in_doubt: 0,
         };
-        Cluster { seed: random.u64(..), news: Notify::new(), state: Mutex::new(state), net, oracle }
+        Cluster {
+            start: Instant::now(),
+            seed: random.u64(..),
+            news: Notify::new(),
+            state: Mutex::new(state),
+            net,
+            oracle,
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -87,6 +97,11 @@ impl Cluster {
     pub(super) fn break_watches(&self, member: usize) {
         self.lock().breaks[member] += 1;
         self.news.notify_waiters();
+    }
+
+    /// When the last call of this replica began that was answered.
+    pub(super) fn reached(&self, replica: usize) -> Option<Instant> {
+        self.lock().reached.get(&replica).copied()
     }
 
     pub(super) fn in_doubt(&self) -> u64 {
@@ -107,13 +122,8 @@ impl Cluster {
         (state.stalled, state.down) = ([None; MEMBERS], None);
     }
 
-    fn draw<T>(&self, replica: usize, member: usize, watches: bool, draw: impl FnOnce(&mut Rng) -> T) -> T {
-        let (mut state, key) = (self.lock(), (replica, member, watches));
-        let random = state
-            .random
-            .entry(key)
-            .or_insert_with(|| random_of(self.seed ^ u64::from(watches), Node::Replica(replica), Node::Etcd(member)));
-        draw(random)
+    fn random(&self, replica: usize, member: usize) -> Rng {
+        random_of(self.seed, Node::Etcd(member), Node::Replica(replica), self.start)
     }
 
     /// Waits until `member` serves.
@@ -166,7 +176,8 @@ impl State {
     }
 
     fn make(&mut self, txn: &TxnRequest, oracle: &Oracle) -> TxnResponse {
-        let succeeded = txn.compare.iter().all(|compare| self.holds(&compare.key, compare.expected.as_ref()));
+        let holds = txn.compare.iter().all(|compare| self.holds(&compare.key, compare.expected.as_ref()));
+        let succeeded = holds || !self.compares;
         let operations = if succeeded { &txn.success } else { &txn.failure };
         assert!(operations.len() <= 128, "etcd refuses so many operations");
         let writes = operations.iter().any(|op| !matches!(op.operation, Some(Operation::Range(_))));
@@ -240,14 +251,14 @@ impl SimKv {
         if self.dead.load(Relaxed) {
             pending::<()>().await;
         }
-        let current = self.current.load(Relaxed);
+        let (current, began) = (self.current.load(Relaxed), Instant::now());
         let (member, me) = (Node::Etcd(current % MEMBERS), Node::Replica(self.replica));
         let (answer, answered) = oneshot::channel();
         let (cluster, replica) = (self.cluster.clone(), self.replica);
         tokio::spawn(async move {
             cluster.net.carry(me, member).await;
             cluster.served(current % MEMBERS).await;
-            let chance = cluster.draw(replica, current % MEMBERS, false, |random| random.u16(..));
+            let chance = cluster.random(replica, current % MEMBERS).u16(..);
             let (done, has_written) = {
                 let mut state = cluster.lock();
                 let before = state.revision;
@@ -272,6 +283,9 @@ impl SimKv {
             Ok(Ok(called)) => called,
             _ => Err(KvError::Unknown("no answer".into())),
         };
+        if called.is_ok() {
+            self.cluster.lock().reached.insert(self.replica, began);
+        }
         if let Err(KvError::Unknown(_)) = called {
             self.cluster.lock().in_doubt += 1;
             let _ = self.current.compare_exchange(current, current.wrapping_add(1), Relaxed, Relaxed);
@@ -338,7 +352,7 @@ impl Tail for SimTail {
             if timeout(PINGED, cluster.served(self.member)).await.is_err() {
                 return Err(KvError::Unknown("the member does not answer".into()));
             }
-            let lag = cluster.draw(self.at.replica, self.member, true, |random| random.u64(..8));
+            let lag = cluster.random(self.at.replica, self.member).u64(..8);
             sleep(Duration::from_millis(lag)).await;
             let (written, revision) = {
                 let state = cluster.lock();

@@ -13,7 +13,6 @@ pub(super) async fn storm(world: Arc<World>, mut random: Rng, calm: Duration, en
     let mut back: Vec<(Instant, Back)> = Vec::new();
     while Instant::now() < end && !world.oracle.has_violation() {
         sleep(Duration::from_millis(50)).await;
-        world.look();
         let now = Instant::now();
         let (over, left): (Vec<_>, Vec<_>) = back.into_iter().partition(|(at, _)| *at <= now);
         back = left;
@@ -28,7 +27,6 @@ pub(super) async fn storm(world: Arc<World>, mut random: Rng, calm: Duration, en
     back.into_iter().for_each(|(_, what)| what.end(&world));
     world.net.heal();
     world.cluster.heal();
-    world.look();
     world.oracle.line("all is well from here on");
 }
 

@@ -18,9 +18,8 @@ pub(super) enum Node {
 pub(super) struct Net(Mutex<Links>);
 
 struct Links {
+    start: Instant,
     seed: u64,
-    /// Of each link: so no order in which tasks are woken matters, which tokio does not promise.
-    random: BTreeMap<(Node, Node), Rng>,
     slowest: u64,
     /// Until when.
     cut: BTreeMap<(Node, Node), Instant>,
@@ -28,21 +27,24 @@ struct Links {
     lost: u64,
 }
 
-/// Random numbers of a link.
-pub(super) fn random_of(seed: u64, from: Node, to: Node) -> Rng {
+/// Random numbers of a link at this moment: so the order in which tasks are woken does not matter, which tokio draws.
+pub(super) fn random_of(seed: u64, from: Node, to: Node, start: Instant) -> Rng {
     let number = |node| match node {
-        Node::Replica(number) => 3 * number,
-        Node::Etcd(number) => 3 * number + 1,
-        Node::Client(number) => 3 * number + 2,
+        Node::Replica(number) => 3 * number as u64,
+        Node::Etcd(number) => 3 * number as u64 + 1,
+        Node::Client(number) => 3 * number as u64 + 2,
     };
-    Rng::with_seed(seed ^ ((number(from) as u64) << 20) ^ ((number(to) as u64) << 40))
+    let since = u64::try_from(start.elapsed().as_millis()).expect("a run is short");
+    let mut random = Rng::with_seed(seed ^ (number(from) << 48) ^ (number(to) << 56) ^ since);
+    // Seeds that differ little begin alike.
+    random.fork()
 }
 
 impl Net {
     pub(super) fn new(mut random: Rng) -> Self {
         let slowest = random.u64(2..15);
-        let (seed, random) = (random.u64(..), BTreeMap::new());
-        Net(Mutex::new(Links { seed, random, slowest, cut: BTreeMap::new(), late: 0, lost: 0 }))
+        let seed = random.u64(..);
+        Net(Mutex::new(Links { start: Instant::now(), seed, slowest, cut: BTreeMap::new(), late: 0, lost: 0 }))
     }
 
     fn links(&self) -> std::sync::MutexGuard<'_, Links> {
@@ -74,8 +76,8 @@ impl Net {
     fn way(&self, from: Node, to: Node) -> Option<Duration> {
         let cut = self.cut_until(from, to);
         let mut links = self.links();
-        let (slowest, seed) = (links.slowest, links.seed);
-        let random = links.random.entry((from, to)).or_insert_with(|| random_of(seed, from, to));
+        let slowest = links.slowest;
+        let mut random = random_of(links.seed, from, to, links.start);
         let latency = Duration::from_millis(random.u64(1..=slowest));
         let (goes_late, slow) = (random.bool(), (random.u8(..) == 0).then(|| random.u64(100..1_500)));
         match cut {

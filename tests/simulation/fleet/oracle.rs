@@ -16,9 +16,8 @@ use tokio::time::Instant;
 const GRAIN: i64 = 10_000;
 /// A leader that cannot commit for so long ends its term.
 const COMMITTED_WITHIN: i64 = 4_000_000_000;
-/// A replica whose ways to etcd are all cut for so long shows nothing: 3 s, after the last answer that was on its way when a cut of up to
-/// 12 s began.
-const STALE: Duration = Duration::from_millis(15_500);
+/// A replica that has reached nothing for so long shows nothing: 3 s, and how often it looks whether that is so.
+const STALE: Duration = Duration::from_millis(3_100);
 
 /// The fields of the leader record and of a log entry that are looked at here.
 #[derive(Clone, PartialEq, Message)]
@@ -233,6 +232,9 @@ impl Oracle {
     /// etcd has applied a transaction.
     pub(super) fn written(&self, written: &[(Vec<u8>, Vec<u8>)]) {
         let mut state = self.state();
+        if state.violation.is_some() {
+            return;
+        }
         let record = written.iter().find(|(key, _)| key.ends_with(b"/leader"));
         let entry = written.iter().find(|(key, _)| key.windows(5).any(|part| part == b"/log/"));
         let Some((_, record)) = record else { return };
@@ -291,15 +293,15 @@ impl Oracle {
         self.state().opened.get(&id).is_some_and(|open| !open.closed)
     }
 
-    /// A replica has sent a state. `asked`: when it was asked for, and the revision that was acknowledged by then. `unreached_since`: since
-    /// when it has reached no etcd.
-    pub(super) fn told(&self, who: &str, thread: &str, told: Told, asked: Asked, unreached_since: Option<Instant>) {
+    /// A replica has sent a state. `asked`: when it was asked for, and the revision that was acknowledged by then. `reached`: when its
+    /// last call to etcd began that was answered.
+    pub(super) fn told(&self, who: &str, thread: &str, told: Told, asked: Asked, reached: Option<Instant>) {
         let mut state = self.state();
         let at_least = asked.revision;
-        if unreached_since.is_some_and(|since| since.elapsed() > STALE) {
+        if reached.is_some_and(|since| since.elapsed() > STALE) {
             state.violation(format!(
                 "I11: {who} shows {thread}, and has not reached etcd for {:?}",
-                unreached_since.map(|at| at.elapsed())
+                reached.map(|at| at.elapsed())
             ));
         }
         if told.revision < at_least {

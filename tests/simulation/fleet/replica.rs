@@ -6,7 +6,7 @@ use super::etcd::SimKv;
 use super::machine::{Gate, Machine, begin};
 use super::net::Node;
 use super::oracle::Told;
-use super::world::World;
+use super::world::{Broken, World};
 use pausewatch::test_support::clock::Clock;
 use pausewatch::test_support::coordinator::{Call, Engine, Outcome, Settings};
 use pausewatch::test_support::core::types::ThreadId;
@@ -310,6 +310,7 @@ impl Replica {
             };
             let done = match batch {
                 Some(batch) => store.commit_encoded(batch).await,
+                None if self.world.broken == Broken::Confirmation => Ok(()),
                 None if confirms || !reads.is_empty() => store.confirm_later().await,
                 None => Ok(()),
             };
@@ -403,15 +404,18 @@ impl Replica {
     /// What the hub shows.
     pub(super) fn show(&self, thread: &ThreadId) -> Told {
         let hub = self.fleet.progress().hub();
-        let now = hub.safe_time().limit(self.clock.now());
+        let now = match self.world.broken {
+            Broken::Horizon => self.clock.now(),
+            _ => hub.safe_time().limit(self.clock.now()),
+        };
         let view = hub.get(thread);
         let (pause, revision) = view.header.map_or_else(Default::default, |header| (header.pause, header.revision));
         let total = super::machine::nanos(pause.total(now));
         Told { revision, count: view.open.len(), paused: pause.since.is_some(), total }
     }
 
-    /// Since when it has reached no member of etcd, by the network.
-    pub(super) fn unreached_since(&self) -> Option<Instant> {
-        self.world.unreached_since(self.number)
+    /// When the last call of it to etcd began that was answered.
+    pub(super) fn reached(&self) -> Option<Instant> {
+        self.world.cluster.reached(self.number)
     }
 }

@@ -1,5 +1,5 @@
 //! One fleet: three replicas on three machines, three members of etcd, and the network between them and clients.
-use super::etcd::{Cluster, MEMBERS};
+use super::etcd::Cluster;
 use super::machine::{Gate, Machine, begin};
 use super::net::{Net, Node};
 use super::oracle::Oracle;
@@ -15,7 +15,20 @@ pub(super) const REPLICAS: usize = 3;
 /// How soon a process that ended is started again.
 const STARTS_WITHIN: Duration = Duration::from_millis(500);
 
+/// What is broken on purpose, to see that the oracle notices it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Broken {
+    Nothing,
+    /// Transactions are made whatever they compare.
+    Fence,
+    /// Leaders do not ask etcd whether they still lead.
+    Confirmation,
+    /// Durations are told up to now, whatever the leader has vouched for.
+    Horizon,
+}
+
 pub(super) struct World {
+    pub(super) broken: Broken,
     pub(super) oracle: Oracle,
     pub(super) net: Arc<Net>,
     pub(super) cluster: Arc<Cluster>,
@@ -33,27 +46,25 @@ struct Place {
     dead: Arc<AtomicBool>,
     /// Once it has joined.
     replica: Option<Arc<Replica>>,
-    /// Since when all its ways to etcd are cut.
-    unreached: Option<Instant>,
 }
 
 impl World {
-    pub(super) fn new(random: &mut Rng) -> Arc<Self> {
+    pub(super) fn new(random: &mut Rng, broken: Broken) -> Arc<Self> {
         let start = Instant::now();
         let oracle = Oracle::new(start);
         let net = Arc::new(Net::new(random.fork()));
-        let cluster = Arc::new(Cluster::new(random.fork(), net.clone(), oracle.clone()));
+        let cluster = Arc::new(Cluster::new(random.fork(), net.clone(), oracle.clone(), broken != Broken::Fence));
         let place = |number: usize| {
             let mut random = random.fork();
             let wall = Arc::new(AtomicI64::new(random.i64(-5_000_000_000..5_000_000_000)));
             let (boots, base, drift) = (1_000 * (number as u64 + 1), random.i64(0..1 << 50), random.i64(-50..=50));
             let machine = Arc::new(Machine::new(start, boots, base, drift, wall.clone()));
             oracle.machine(boots, machine.clone());
-            let (gate, dead, replica, unreached) = Default::default();
-            Place { random, boots, machine, wall, gate, dead, replica, unreached }
+            let (gate, dead, replica) = Default::default();
+            Place { random, boots, machine, wall, gate, dead, replica }
         };
         let places = Mutex::new((0..REPLICAS).map(place).collect());
-        Arc::new(World { oracle, net, cluster, start, places })
+        Arc::new(World { broken, oracle, net, cluster, start, places })
     }
 
     fn places(&self) -> std::sync::MutexGuard<'_, Vec<Place>> {
@@ -113,24 +124,6 @@ impl World {
 
     pub(super) fn replicas(&self) -> Vec<Arc<Replica>> {
         self.places().iter().filter_map(|place| place.replica.clone()).collect()
-    }
-
-    /// To be called often: notes who cannot reach etcd.
-    pub(super) fn look(&self) {
-        for (number, place) in self.places().iter_mut().enumerate() {
-            let is_cut = |member| {
-                let (me, member) = (Node::Replica(number), Node::Etcd(member));
-                self.net.cut_until(me, member).or(self.net.cut_until(member, me)).is_some()
-            };
-            match (0..MEMBERS).all(is_cut) {
-                true => _ = place.unreached.get_or_insert_with(Instant::now),
-                false => place.unreached = None,
-            }
-        }
-    }
-
-    pub(super) fn unreached_since(&self, number: usize) -> Option<Instant> {
-        self.places()[number].unreached
     }
 
     /// Has `work` done at the replica that is at this address when the question comes, and carries the answer back. `None`: nobody is
