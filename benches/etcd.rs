@@ -71,7 +71,7 @@ impl Cluster {
 pub(crate) fn answers(replica: &Process) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
-        let mut link = grpc::Link::connect(&replica.address, false).await?;
+        let mut link = grpc::Link::connect(&replica.address, false, None).await?;
         let begin = Instant::now();
         loop {
             // A replica that reads much refuses a call after 10 s.

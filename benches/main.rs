@@ -47,7 +47,7 @@ use result::Result;
 use settings::Settings;
 use std::process::ExitCode;
 
-const NAMES: [&str; 16] = [
+const NAMES: [&str; 17] = [
     "calls",
     "hostile",
     "propagation",

@@ -45,7 +45,7 @@ pub(crate) enum Target {
 pub(crate) const CERTIFIED_NAME: &str = "localhost";
 
 impl Target {
-    pub(crate) const ALL: [Target; 11] = [
+    pub(crate) const ALL: [Target; 13] = [
         Target::Limit,
         Target::LimitRaw,
         Target::Memory,

@@ -53,7 +53,7 @@ async fn suffer(addresses: &[String], fault: impl FnOnce() -> Result<()>) -> Res
     let stop = Arc::<AtomicBool>::default();
     let mut at_follower = Vec::new();
     for caller in 0..FOLLOWERS {
-        let link = grpc::Link::connect(&addresses[1 + caller % 2], false).await?;
+        let link = grpc::Link::connect(&addresses[1 + caller % 2], false, None).await?;
         at_follower.push(tokio::spawn(call(link, 1_000 + caller, stop.clone())));
     }
     let all: Address = addresses.join(",").parse().map_err(|error| format!("{error}"))?;
@@ -64,7 +64,7 @@ async fn suffer(addresses: &[String], fault: impl FnOnce() -> Result<()>) -> Res
         watchers.push(tokio::spawn(watch(client.clone(), number, seen.clone())));
         anywhere.push(tokio::spawn(call_by(client, 2_000 + number, stop.clone())));
     }
-    let mut caller = grpc::Link::connect(&addresses[1], false).await?;
+    let mut caller = grpc::Link::connect(&addresses[1], false, None).await?;
     caller.call(&threads::id(1), true).await?;
     everybody_saw(&seen, 1).await?;
     sleep(BEFORE).await;

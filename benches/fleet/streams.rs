@@ -81,7 +81,7 @@ impl Change {
 async fn open(addresses: &[String], told: &Arc<Told>) -> Result<Vec<grpc::Link>> {
     let (mut links, mut opening) = (Vec::new(), JoinSet::new());
     for first in (0..told.0.len()).step_by(SHARED) {
-        let link = grpc::Link::connect(&addresses[links.len() % addresses.len()], false).await?;
+        let link = grpc::Link::connect(&addresses[links.len() % addresses.len()], false, None).await?;
         links.push(link.clone());
         let told = told.clone();
         opening.spawn(async move {
@@ -110,7 +110,7 @@ async fn open(addresses: &[String], told: &Arc<Told>) -> Result<Vec<grpc::Link>>
 async fn change(addresses: &[String], told: &Arc<Told>) -> Result<f64> {
     let (begin, next, mut callers) = (Instant::now(), Arc::<AtomicUsize>::default(), JoinSet::new());
     for caller in 0..CALLERS {
-        let mut link = grpc::Link::connect(&addresses[caller % addresses.len()], false).await?;
+        let mut link = grpc::Link::connect(&addresses[caller % addresses.len()], false, None).await?;
         let (next, told) = (next.clone(), told.clone());
         callers.spawn(async move {
             loop {

@@ -18,7 +18,7 @@ mod content_type;
 mod control;
 mod fatal;
 #[cfg(feature = "etcd")]
-mod fleet;
+pub(crate) mod fleet;
 pub(crate) mod grpc;
 mod grpc_timeout;
 mod handshake;

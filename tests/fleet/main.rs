@@ -1,13 +1,28 @@
-//! Replicas over a real etcd: the store's contract, takeovers under faults, the clock across them, and what a start refuses.
+//! Replicas over a real etcd: the store's contract, takeovers under faults, histories through partitions, the clock across replicas, and
+//! what a start refuses.
 //!
 //! `cargo test --test fleet`. Needs the program `etcd`, of Debian's package etcd-server; without it, each test is skipped and says
 //! so. The rules of the chain, checkpoints and takeovers have unit tests with an etcd in memory (`src/coordinator/store/etcd/`).
 mod caller;
+// The clients of histories, and the search for an order that explains what they saw.
+#[allow(dead_code)]
+#[path = "../model/clients.rs"]
+mod clients;
 mod clocks;
 mod contract;
 mod etcd;
 mod followers;
+mod histories;
+#[allow(dead_code)]
+#[path = "../model/history.rs"]
+mod history;
+#[path = "../model/linear.rs"]
+mod linear;
+mod proxy;
 mod rights;
+#[allow(dead_code)]
+#[path = "../model/service.rs"]
+mod service;
 mod start;
 // It has more than is needed here.
 #[allow(dead_code, unused_imports, clippy::unwrap_used)]

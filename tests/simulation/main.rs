@@ -20,6 +20,7 @@
 mod disk;
 mod exec;
 mod faults;
+mod fleet;
 mod holder;
 mod machine;
 mod net;

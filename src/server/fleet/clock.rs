@@ -10,7 +10,7 @@ use std::sync::{Arc, RwLock};
 use std::time::Duration;
 
 /// The machine's clock and an offset: that of the own term, or what the leader's answers say.
-pub(crate) struct ReplicaClock {
+pub struct ReplicaClock {
     machine: Arc<dyn Clock>,
     offset: AtomicI64,
     /// Of the term that this replica leads.
@@ -19,16 +19,18 @@ pub(crate) struct ReplicaClock {
 }
 
 impl ReplicaClock {
-    pub(crate) fn new(machine: Arc<dyn Clock>, fleet: u64) -> Self {
+    /// Of a replica of `fleet` that follows.
+    pub fn new(machine: Arc<dyn Clock>, fleet: u64) -> Self {
         ReplicaClock { machine, offset: AtomicI64::new(0), pulse: RwLock::default(), fleet }
     }
 
-    pub(super) fn set(&self, offset: i64) {
+    /// The offset from the machine's clock.
+    pub fn set(&self, offset: i64) {
         self.offset.store(offset, Relaxed);
     }
 
     /// This replica leads from now on, or does no longer.
-    pub(super) fn beat(&self, pulse: Option<Arc<Pulse>>) {
+    pub fn beat(&self, pulse: Option<Arc<Pulse>>) {
         *self.pulse.write().expect("nothing panics while it holds the pulse") = pulse;
     }
 

@@ -3,10 +3,12 @@ use super::super::grpc::Elicitations;
 use super::super::status;
 use crate::clock::Clock;
 use crate::coordinator::Coordinator;
+use crate::coordinator::hub::Hub;
 use crate::coordinator::metrics::FleetState;
 use crate::coordinator::store::etcd::{ClusterClock, FRESH_FOR, LeaderClock, Progress, Pulse};
 use crate::core::Refusal;
 use std::convert::Infallible;
+use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
@@ -17,9 +19,23 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 use tonic::body::Body;
 use tonic::codegen::{Service, http};
 
+/// A term in which a replica leads: what [`Leading`] needs of it. A seam for simulations.
+pub trait Leads: Clone + Send + Sync + 'static {
+    /// Waits until etcd has said that the term has not ended, and what the hub shows is the latest.
+    fn confirm(&self) -> impl Future<Output = Result<(), Refusal>> + Send;
+    /// What the engine has decided.
+    fn hub(&self) -> &Hub;
+    /// When etcd was reached last.
+    fn pulse(&self) -> &Pulse;
+    /// The cluster clock.
+    fn clock(&self) -> &ClusterClock;
+    /// The number of the term.
+    fn number(&self) -> u64;
+}
+
 /// What a term serves.
 #[derive(Clone)]
-pub(super) struct Serving {
+pub struct Serving {
     pub(super) elicitations: Elicitations,
     pub(super) coordinator: Arc<Coordinator>,
     /// Calls that are being answered.
@@ -27,6 +43,28 @@ pub(super) struct Serving {
     pub(super) pulse: Arc<Pulse>,
     pub(super) clock: Arc<ClusterClock>,
     pub(super) number: u64,
+}
+
+impl Leads for Serving {
+    async fn confirm(&self) -> Result<(), Refusal> {
+        self.coordinator.confirm().await
+    }
+
+    fn hub(&self) -> &Hub {
+        self.coordinator.hub()
+    }
+
+    fn pulse(&self) -> &Pulse {
+        &self.pulse
+    }
+
+    fn clock(&self) -> &ClusterClock {
+        &self.clock
+    }
+
+    fn number(&self) -> u64 {
+        self.number
+    }
 }
 
 /// A call that is being answered. The fields are dropped in this order: the term ends when its last call does.
@@ -56,10 +94,10 @@ fn commits(path: &str) -> bool {
 
 /// The present of a replica. Clones are of the same one.
 #[derive(Clone)]
-pub(crate) struct Leading(Arc<Present>);
+pub struct Leading<T = Serving>(Arc<Present<T>>);
 
-struct Present {
-    term: watch::Sender<Option<Serving>>,
+struct Present<T> {
+    term: watch::Sender<Option<T>>,
     progress: Arc<Progress>,
     machine: Arc<dyn Clock>,
     /// When the last term was sure of itself for the last time, on the clock of the machine.
@@ -71,18 +109,20 @@ struct Present {
 }
 
 /// What a leader vouches for.
-pub(super) struct Vouched {
-    pub(super) term: u64,
+pub struct Vouched {
+    /// Its term.
+    pub term: u64,
     /// The cluster clock.
-    pub(super) clock: i64,
+    pub clock: i64,
     /// All that was decided before this moment of the cluster clock...
-    pub(super) horizon: i64,
+    pub horizon: i64,
     /// ...is in the log up to this entry.
-    pub(super) seq: u64,
+    pub seq: u64,
 }
 
-impl Leading {
-    pub(crate) fn new(progress: Arc<Progress>, machine: Arc<dyn Clock>) -> Self {
+impl<T: Leads> Leading<T> {
+    /// Of a replica that follows as `progress` says.
+    pub fn new(progress: Arc<Progress>, machine: Arc<dyn Clock>) -> Self {
         Leading(Arc::new(Present {
             term: watch::Sender::new(None),
             progress,
@@ -94,40 +134,43 @@ impl Leading {
         }))
     }
 
-    pub(super) fn begin(&self, serving: Serving) {
+    /// The replica leads from now on.
+    pub fn begin(&self, serving: T) {
         self.0.terms_led.fetch_add(1, SeqCst);
         self.0.term.send_replace(Some(serving));
     }
 
-    pub(super) fn end(&self) {
+    /// It does no longer.
+    pub fn end(&self) {
         if let Some(serving) = self.0.term.send_replace(None) {
-            self.0.last_pulse.store(serving.pulse.last(), SeqCst);
-            self.0.in_doubt.fetch_add(serving.pulse.in_doubt(), SeqCst);
+            self.0.last_pulse.store(serving.pulse().last(), SeqCst);
+            self.0.in_doubt.fetch_add(serving.pulse().in_doubt(), SeqCst);
         }
     }
 
     /// From now on nothing is held for a leader to come.
-    pub(super) fn stop(&self) {
+    pub(crate) fn stop(&self) {
         self.0.is_stopping.store(true, SeqCst);
         // Wakes those who wait.
         self.0.term.send_modify(|_| ());
     }
 
-    pub(super) fn is_stopping(&self) -> bool {
+    pub(crate) fn is_stopping(&self) -> bool {
         self.0.is_stopping.load(SeqCst)
     }
 
-    pub(super) fn serving(&self) -> Option<Serving> {
+    /// The term in which it leads now.
+    pub fn serving(&self) -> Option<T> {
         self.0.term.borrow().clone()
     }
 
     /// Changes when a term begins or ends.
-    pub(super) fn terms(&self) -> watch::Receiver<Option<Serving>> {
+    pub fn terms(&self) -> watch::Receiver<Option<T>> {
         self.0.term.subscribe()
     }
 
     /// Whether this replica was sure of the latest state a moment ago.
-    pub(crate) fn is_fresh(&self) -> bool {
+    pub fn is_fresh(&self) -> bool {
         self.age() < FRESH_FOR
     }
 
@@ -135,7 +178,7 @@ impl Leading {
     fn age(&self) -> i64 {
         let Present { progress, machine, last_pulse, .. } = &*self.0;
         let sure = match &*self.0.term.borrow() {
-            Some(serving) => serving.pulse.last(),
+            Some(serving) => serving.pulse().last(),
             None => progress.good_since().max(last_pulse.load(SeqCst)),
         };
         machine.boot().saturating_sub(sure)
@@ -151,7 +194,8 @@ impl Leading {
             ..FleetState::default()
         };
         match self.serving() {
-            Some(Serving { pulse, number: term, .. }) => {
+            Some(serving) => {
+                let (pulse, term) = (serving.pulse(), serving.number());
                 let in_doubt = of_term.in_doubt + pulse.in_doubt();
                 FleetState { leads: true, term, in_doubt, log_bytes: pulse.log_bytes(), ..of_term }
             }
@@ -168,14 +212,14 @@ impl Leading {
     ///
     /// # Errors
     /// This replica cannot find out.
-    pub(crate) async fn confirm(&self) -> Result<(), Refusal> {
+    pub async fn confirm(&self) -> Result<(), Refusal> {
         let mut terms = self.terms();
         let confirmed = async {
             while !self.is_stopping() {
                 let serving = terms.borrow_and_update().clone();
                 let confirm = async {
                     match &serving {
-                        Some(serving) => serving.coordinator.confirm().await,
+                        Some(serving) => serving.confirm().await,
                         None => match self.0.progress.confirm().await {
                             true => Ok(()),
                             false => Err(Refusal::NotLeading { leader: None }),
@@ -183,6 +227,7 @@ impl Leading {
                     }
                 };
                 tokio::select! {
+                    biased;
                     confirmed = confirm => match confirmed {
                         // The term is over; what follows it can be asked.
                         Err(Refusal::NotLeading { .. }) => _ = terms.changed().await,
@@ -198,12 +243,13 @@ impl Leading {
     }
 
     /// What this replica vouches for while it leads; `None`: it does not. `anew`: for all up to now, after it has asked etcd.
-    pub(super) async fn vouch(&self, anew: bool) -> Option<Vouched> {
-        let Serving { coordinator, pulse, clock, number: term, .. } = self.serving()?;
+    pub async fn vouch(&self, anew: bool) -> Option<Vouched> {
+        let serving = self.serving()?;
+        let (pulse, clock, term) = (serving.pulse(), serving.clock(), serving.number());
         // The horizon before the entry: what is decided later may be in a later one.
-        let limit = coordinator.hub().safe_time().limit(clock.now()).boot;
+        let limit = serving.hub().safe_time().limit(clock.now()).boot;
         let horizon = match anew {
-            true => coordinator.confirm().await.ok().map(|()| limit)?,
+            true => serving.confirm().await.ok().map(|()| limit)?,
             // Another replica may decide since.
             false => limit.min(clock.at(pulse.last())),
         };

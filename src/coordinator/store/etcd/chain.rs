@@ -72,7 +72,7 @@ impl Pulse {
     }
 
     /// When the last attempt began that reached etcd, on the clock of the machine.
-    pub(crate) fn last(&self) -> i64 {
+    pub fn last(&self) -> i64 {
         self.last.load(SeqCst)
     }
 

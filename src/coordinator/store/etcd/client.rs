@@ -54,7 +54,7 @@ const NO_DELETIONS: i32 = 1;
 
 /// A client of one cluster. Clones share their channels.
 #[derive(Clone)]
-pub(crate) struct Client {
+pub struct Client {
     members: Arc<[Member]>,
     /// The member that is asked.
     current: Arc<AtomicUsize>,
@@ -259,7 +259,7 @@ fn tls(endpoints: &Endpoints) -> Result<ClientTlsConfig, String> {
 }
 
 /// A watch at one member.
-pub(crate) struct WatchTail {
+pub struct WatchTail {
     member: String,
     responses: Streaming<WatchResponse>,
 }

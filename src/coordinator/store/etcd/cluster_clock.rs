@@ -8,6 +8,9 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+/// For how long (nanoseconds) the clock of an earlier term says more than the wall clocks: takeovers hardly move it, and in that time two
+/// machines' clocks part by some milliseconds.
+const RECENT: i64 = 600_000_000_000;
 /// So many samples are kept. The one with the shortest round trip is the best: its answer cannot be older than that.
 const SAMPLES: usize = 8;
 
@@ -40,7 +43,7 @@ impl Clock for ClusterClock {
 
 impl ClusterClock {
     /// The cluster clock when the machine's was `machine`.
-    pub(crate) fn at(&self, machine: i64) -> i64 {
+    pub fn at(&self, machine: i64) -> i64 {
         machine.saturating_add(self.offset)
     }
 }
@@ -72,6 +75,8 @@ struct Samples {
     term: u64,
     /// The length of the round trip and the offset, in nanoseconds.
     samples: VecDeque<(i64, i64)>,
+    /// When the last one came, on the clock of the machine.
+    last: i64,
 }
 
 impl LeaderClock {
@@ -79,11 +84,12 @@ impl LeaderClock {
     pub(crate) fn sample(&self, term: u64, asked: i64, cluster: i64, answered: i64) {
         let mut known = self.lock();
         if known.term != term {
-            *known = Samples { term, samples: VecDeque::new() };
+            *known = Samples { term, ..Samples::default() };
         }
         if known.samples.len() == SAMPLES {
             known.samples.pop_front();
         }
+        known.last = answered;
         let round_trip = answered.saturating_sub(asked);
         known.samples.push_back((round_trip, cluster.saturating_sub(asked.saturating_add(round_trip / 2))));
     }
@@ -94,13 +100,21 @@ impl LeaderClock {
     }
 
     /// The offset of the cluster clock from the machine's in `term`, if its leader was heard.
-    pub(crate) fn offset(&self, term: u64) -> Option<i64> {
+    pub fn offset(&self, term: u64) -> Option<i64> {
         let known = self.lock();
         (known.term == term).then(|| known.samples.iter().min().map(|(_, offset)| *offset)).flatten()
     }
 
+    /// The offset with which a takeover from `term` goes on: that of the term, or of one shortly before `now`, which is of the machine's
+    /// clock.
+    pub(super) fn offset_to_take_over(&self, term: u64, now: i64) -> Option<i64> {
+        let known = self.lock();
+        let counts = known.term == term || now.saturating_sub(known.last) < RECENT;
+        counts.then(|| known.samples.iter().min().map(|(_, offset)| *offset)).flatten()
+    }
+
     /// How far the offset may be wrong, in nanoseconds: half of the round trip that it is from.
-    pub(crate) fn error(&self) -> i64 {
+    pub fn error(&self) -> i64 {
         self.lock().samples.iter().min().map_or(0, |(round_trip, _)| round_trip / 2)
     }
 
@@ -148,5 +162,15 @@ mod tests {
         assert_eq!((clock.offset(3), clock.offset(4)), (Some(1_045), None));
         clock.sample(4, 0, 20, 10);
         assert_eq!((clock.offset(3), clock.offset(4)), (None, Some(15)));
+    }
+
+    #[test]
+    fn the_clock_of_an_earlier_term_counts_for_ten_minutes() {
+        let clock = LeaderClock::default();
+        assert_eq!(clock.offset_to_take_over(3, 0), None);
+        clock.sample(3, 1_000, 1_150, 1_100);
+        assert_eq!(clock.offset_to_take_over(3, i64::MAX), Some(100));
+        assert_eq!(clock.offset_to_take_over(5, 1_099 + RECENT), Some(100));
+        assert_eq!(clock.offset_to_take_over(5, 1_100 + RECENT), None);
     }
 }

@@ -39,9 +39,12 @@ const READS_SUCCEED: i64 = 400_000_000;
 /// Who leads, as far as a follower knows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Leader {
-    pub(crate) term: u64,
-    pub(crate) replica: u64,
-    pub(crate) address: String,
+    /// Its term.
+    pub term: u64,
+    /// Names its process.
+    pub replica: u64,
+    /// Where it is reached.
+    pub address: String,
 }
 
 /// A replica that does not lead.
@@ -93,19 +96,8 @@ impl<K: Kv> Follower<K> {
         loop {
             let now = || self.machine.boot();
             tokio::select! {
-                news = log.news.recv() => match news {
-                    Some(News::Loaded(loaded)) => {
-                        show(&loaded, self.machine.now(), progress);
-                        standby = Some(*loaded);
-                    }
-                    Some(News::Entries(entries)) => {
-                        if let Some(standby) = &mut standby {
-                            self.apply(entries, standby, progress)?;
-                        }
-                    }
-                    Some(News::Unusable(error)) => return Err(error),
-                    None => return Err(OpenError::Io("the task that follows the log has ended".into())),
-                },
+                // A read takes longer than this, so that news have their turn.
+                biased;
                 read = &mut reading => {
                     reading = Box::pin(self.read(progress));
                     match read {
@@ -135,6 +127,19 @@ impl<K: Kv> Follower<K> {
                         }
                     }
                 }
+                news = log.news.recv() => match news {
+                    Some(News::Loaded(loaded)) => {
+                        show(&loaded, self.machine.now(), progress);
+                        standby = Some(*loaded);
+                    }
+                    Some(News::Entries(entries)) => {
+                        if let Some(standby) = &mut standby {
+                            self.apply(entries, standby, progress)?;
+                        }
+                    }
+                    Some(News::Unusable(error)) => return Err(error),
+                    None => return Err(OpenError::Io("the task that follows the log has ended".into())),
+                },
             }
             if let (Some(seen), Some(reading_since)) = (&seen, reading_since)
                 && self.may_challenge(seen, reading_since, now())
@@ -189,8 +194,9 @@ impl<K: Kv> Follower<K> {
     async fn challenge(&self, seen: &Seen) -> Result<Option<(Chain<K>, Arc<ClusterClock>)>, OpenError> {
         let (last, machine) = (seen.record.as_ref(), &self.machine);
         let (term, seq) = last.map_or((1, 0), |last| (last.term + 1, last.seq));
-        let looked = last.and_then(|last| self.leader_clock.offset(last.term));
-        let offset = offset(last, machine.now(), machine.boot_id(), looked);
+        let now = machine.now();
+        let looked = last.and_then(|last| self.leader_clock.offset_to_take_over(last.term, now.boot));
+        let offset = offset(last, now, machine.boot_id(), looked);
         let clock = Arc::new(ClusterClock { machine: machine.clone(), offset, fleet_id: self.fleet.id });
         let mine = record(&self.me, term, seq, false, &*clock, &**machine).encode_to_vec();
         let keys = &self.keys;
@@ -221,6 +227,8 @@ impl<K: Kv> Follower<K> {
                 return Ok(None);
             }
         };
+        // Should this replica lead again after one that it has not heard.
+        self.leader_clock.sample(term, now.boot, clock.at(now.boot), now.boot);
         tracing::info!(term, after = last.map(|last| &*last.address), "this replica leads the fleet");
         let (kv, me) = (self.kv.clone(), self.me.clone());
         let at = (term, seq, revision);

@@ -3,7 +3,7 @@ use super::wire::{KeyValue, RangeRequest, RangeResponse, TxnRequest, TxnResponse
 use std::future::Future;
 
 /// One etcd cluster. Each call is one attempt, bounded in time; after one that failed, the next may go to another member.
-pub(crate) trait Kv: Clone + Send + Sync + 'static {
+pub trait Kv: Clone + Send + Sync + 'static {
     /// What is written, as it is written.
     type Tail: Tail;
 
@@ -24,7 +24,7 @@ pub(crate) trait Kv: Clone + Send + Sync + 'static {
 }
 
 /// Writes in their order.
-pub(crate) trait Tail: Send + 'static {
+pub trait Tail: Send + 'static {
     /// The next ones. After an error there are none.
     ///
     /// # Errors
@@ -37,23 +37,25 @@ pub(crate) trait Tail: Send + 'static {
 
 /// The room of an etcd cluster, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Room {
-    pub(crate) used: i64,
-    pub(crate) quota: i64,
+pub struct Room {
+    /// Bytes that are used.
+    pub used: i64,
+    /// Bytes that may be.
+    pub quota: i64,
     /// Writes are refused.
-    pub(crate) alarm: bool,
+    pub alarm: bool,
 }
 
 impl Room {
     /// Whether so much is used that elicitations should no longer be opened: closing them takes room too.
-    pub(crate) fn is_full(self) -> bool {
+    pub fn is_full(self) -> bool {
         self.alarm || self.used / 4 >= self.quota / 5
     }
 }
 
 /// Why a call to etcd has no result.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum KvError {
+pub enum KvError {
     /// etcd has refused it: nothing was changed by this attempt.
     #[error("{0}")]
     Refused(String),

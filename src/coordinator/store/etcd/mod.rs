@@ -19,7 +19,7 @@ mod standby;
 mod tail;
 mod thread;
 mod version;
-mod wire;
+pub mod wire;
 
 #[cfg(test)]
 mod fake;
@@ -35,7 +35,10 @@ pub use client::Endpoints;
 pub use cluster_clock::{ClusterClock, LeaderClock};
 pub use follow::Leader;
 pub(crate) use follow::SURE_FOR;
-pub(crate) use progress::{FRESH_FOR, Progress};
+pub use kv::{Kv, KvError, Room, Tail};
+pub(crate) use progress::FRESH_FOR;
+pub use progress::Progress;
+pub use thread::Work;
 
 use super::{CommitError, Contents, OpenError, Store, Write, new_epoch, ops};
 use crate::clock::Clock;
@@ -44,7 +47,6 @@ use crate::core::Timestamp;
 use chain::{Replica, Reply, Request};
 use client::Client;
 use follow::{Follower, Won, check_format};
-use kv::{Kv, KvError};
 use prost::Message;
 use record::{FORMAT, FleetRecord, Keys};
 use standby::Standby;
@@ -53,6 +55,7 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 use thread::Thread;
 use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::JoinHandle;
 use tokio::time::sleep;
 use wire::{Compare, RangeRequest, RequestOp, TxnRequest};
 
@@ -74,9 +77,9 @@ pub struct FleetConfig {
 }
 
 /// This process as a member of a fleet.
-pub struct Fleet {
+pub struct Fleet<K: Kv = Client> {
     thread: Arc<Thread>,
-    client: Client,
+    client: K,
     keys: Arc<Keys>,
     record: FleetRecord,
     machine: Arc<dyn Clock>,
@@ -118,6 +121,34 @@ impl Fleet {
             Ok::<_, OpenError>((client, record))
         });
         let (client, record) = joining.await??;
+        Self::joined(thread, client, keys, record, machine, config.compact)
+    }
+}
+
+impl<K: Kv> Fleet<K> {
+    /// As [`Fleet::join`], over `kv`, with all work where `spawn` runs it.
+    ///
+    /// # Errors
+    /// As [`Fleet::join`].
+    pub async fn join_over(
+        kv: K,
+        prefix: &str,
+        machine: Arc<dyn Clock>,
+        spawn: impl Fn(Work) -> JoinHandle<()> + Send + Sync + 'static,
+    ) -> Result<Self, OpenError> {
+        let keys = Arc::new(Keys::under(prefix));
+        let record = join(&kv, &keys).await?;
+        Self::joined(Arc::new(Thread::none(spawn)), kv, keys, record, machine, true)
+    }
+
+    fn joined(
+        thread: Arc<Thread>,
+        client: K,
+        keys: Arc<Keys>,
+        record: FleetRecord,
+        machine: Arc<dyn Clock>,
+        compact: bool,
+    ) -> Result<Self, OpenError> {
         let id = getrandom::u64().map_err(|error| OpenError::Io(format!("get random numbers: {error}")))?;
         Ok(Fleet {
             thread,
@@ -126,7 +157,7 @@ impl Fleet {
             record,
             machine,
             id,
-            compact: config.compact,
+            compact,
             leader_clock: Arc::default(),
             leader: watch::Sender::new(None),
             progress: Arc::new(Progress::new(Arc::<Hub>::default())),
@@ -177,22 +208,22 @@ impl Fleet {
     }
 
     /// Who leads, while this replica follows.
-    pub(crate) fn leader(&self) -> watch::Receiver<Option<Leader>> {
+    pub fn leader(&self) -> watch::Receiver<Option<Leader>> {
         self.leader.subscribe()
     }
 
     /// How far this replica is while it follows.
-    pub(crate) fn progress(&self) -> &Arc<Progress> {
+    pub fn progress(&self) -> &Arc<Progress> {
         &self.progress
     }
 
     /// What all replicas share as the boot id of their clock.
-    pub(crate) fn id(&self) -> u64 {
+    pub fn id(&self) -> u64 {
         self.record.id
     }
 
     /// What this replica knows of the leader's clock.
-    pub(crate) fn leader_clock(&self) -> &Arc<LeaderClock> {
+    pub fn leader_clock(&self) -> &Arc<LeaderClock> {
         &self.leader_clock
     }
 
@@ -202,7 +233,7 @@ impl Fleet {
     }
 
     /// Names this process among the replicas.
-    pub(crate) fn replica(&self) -> u64 {
+    pub fn replica(&self) -> u64 {
         self.id
     }
 }
@@ -238,7 +269,9 @@ async fn try_to_join<K: Kv>(kv: &K, keys: &Keys) -> Result<Option<Result<FleetRe
         return Ok(Some(record.and_then(|record| check_format(record.format, prefix).map(|()| record))));
     }
     if !kv.range(RangeRequest { limit: 1, ..keys.all() }).await?.kvs.is_empty() {
-        return Ok(Some(Err(foreign())));
+        let founded = kv.range(RangeRequest { key: keys.fleet(), ..RangeRequest::default() }).await?;
+        // Another replica may have founded the fleet between the two reads.
+        return Ok(founded.kvs.is_empty().then(|| Err(foreign())));
     }
     let random = || -> std::io::Result<FleetRecord> {
         let mut peer_key = vec![0; 32];
@@ -257,6 +290,10 @@ async fn try_to_join<K: Kv>(kv: &K, keys: &Keys) -> Result<Option<Result<FleetRe
     Ok(kv.txn(txn).await?.succeeded.then_some(Ok(record)))
 }
 
+fn ended() -> CommitError {
+    CommitError::Deposed("this replica no longer leads the fleet".into())
+}
+
 /// The store of a term.
 pub struct Etcd {
     /// Until it is loaded.
@@ -267,9 +304,37 @@ pub struct Etcd {
 }
 
 impl Etcd {
+    /// A batch as [`Etcd::commit_encoded`] takes it.
+    pub fn encode(&self, batch: &[Write<'_>]) -> Vec<u8> {
+        let mut encoded = Vec::new();
+        ops::encode(batch, self.fleet_id, &mut encoded);
+        encoded
+    }
+
+    /// As [`Store::commit`], for those who must not block.
+    ///
+    /// # Errors
+    /// As [`Store::commit`].
+    pub async fn commit_encoded(&self, batch: Vec<u8>) -> Result<(), CommitError> {
+        self.ask(|reply| Request::Commit(batch, reply)).await
+    }
+
+    /// As [`Store::confirm`], for those who must not block.
+    ///
+    /// # Errors
+    /// As [`Store::confirm`].
+    pub async fn confirm_later(&self) -> Result<(), CommitError> {
+        self.ask(Request::Confirm).await
+    }
+
+    async fn ask(&self, request: impl FnOnce(Reply) -> Request) -> Result<(), CommitError> {
+        let (reply, answer) = oneshot::channel();
+        self.requests.send(request(reply)).await.map_err(|_| ended())?;
+        answer.await.unwrap_or_else(|_| Err(ended()))
+    }
+
     /// Waits for the answer of the chain.
-    fn ask(&self, request: impl FnOnce(Reply) -> Request) -> Result<(), CommitError> {
-        let ended = || CommitError::Deposed("this replica no longer leads the fleet".into());
+    fn ask_and_block(&self, request: impl FnOnce(Reply) -> Request) -> Result<(), CommitError> {
         let (reply, answer) = oneshot::channel();
         self.requests.blocking_send(request(reply)).map_err(|_| ended())?;
         answer.blocking_recv().unwrap_or_else(|_| Err(ended()))
@@ -282,13 +347,12 @@ impl Store for Etcd {
     }
 
     fn commit(&mut self, batch: &[Write<'_>]) -> Result<(), CommitError> {
-        let mut payload = Vec::new();
-        ops::encode(batch, self.fleet_id, &mut payload);
-        self.ask(|reply| Request::Commit(payload, reply))
+        let batch = self.encode(batch);
+        self.ask_and_block(|reply| Request::Commit(batch, reply))
     }
 
     fn confirm(&mut self) -> Result<(), CommitError> {
-        self.ask(Request::Confirm)
+        self.ask_and_block(Request::Confirm)
     }
 
     fn is_full(&self) -> bool {

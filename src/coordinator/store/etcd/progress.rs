@@ -17,7 +17,7 @@ const MAX_WAITING: usize = 64;
 
 /// How far a follower is. Those who wait for it and those who move it are on several threads.
 #[derive(Debug)]
-pub(crate) struct Progress {
+pub struct Progress {
     hub: Arc<Hub>,
     state: Mutex<State>,
     applied: watch::Sender<u64>,
@@ -42,7 +42,7 @@ impl Progress {
         Progress { hub, state: Mutex::new(state), applied, reads, looks }
     }
 
-    pub(crate) fn hub(&self) -> &Arc<Hub> {
+    pub fn hub(&self) -> &Arc<Hub> {
         &self.hub
     }
 
@@ -51,7 +51,7 @@ impl Progress {
     }
 
     /// The replica follows from now on. `shown`: all that was decided before this moment is shown already.
-    pub(crate) fn begin(&self, shown: i64) {
+    pub fn begin(&self, shown: i64) {
         let mut state = self.state();
         *state = State { follows: true, told: shown, waiting: VecDeque::new() };
         self.hub.safe_time().follow(shown);
@@ -61,12 +61,12 @@ impl Progress {
     }
 
     /// The replica leads from now on.
-    pub(crate) fn end(&self) {
+    pub fn end(&self) {
         self.state().follows = false;
     }
 
     /// Whether the replica follows.
-    pub(crate) fn follows(&self) -> bool {
+    pub fn follows(&self) -> bool {
         self.state().follows
     }
 

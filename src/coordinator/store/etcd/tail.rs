@@ -83,8 +83,9 @@ async fn tail<K: Kv>(
     let mut tail = kv.tail(keys.entries(), *next).await?;
     loop {
         let written = tokio::select! {
-            written = tail.next() => written?,
+            biased;
             () = stalled.notified() => return Err(KvError::Unknown("entries are missing".into())),
+            written = tail.next() => written?,
         };
         let mut entries = Vec::with_capacity(written.len());
         for written in written {

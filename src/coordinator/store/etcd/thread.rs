@@ -1,14 +1,25 @@
-//! The thread that talks to etcd: a runtime of its own.
+//! Where what talks to etcd runs: on a thread with a runtime of its own, or where a simulation says.
 use crate::coordinator::store::OpenError;
 use std::future::Future;
+use std::pin::Pin;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
 use tokio_util::task::AbortOnDropHandle;
 
+/// Work that runs beside others.
+pub type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
+
 /// Ends when it is dropped.
-pub(super) struct Thread {
-    handle: Handle,
-    _stop: oneshot::Sender<()>,
+pub(super) struct Thread(Place);
+
+enum Place {
+    Own {
+        handle: Handle,
+        _stop: oneshot::Sender<()>,
+    },
+    /// On a runtime that others use too.
+    Shared(Box<dyn Fn(Work) -> JoinHandle<()> + Send + Sync>),
 }
 
 impl Thread {
@@ -20,7 +31,19 @@ impl Thread {
             let _ = runtime.block_on(stopped);
         };
         std::thread::Builder::new().name("etcd".into()).spawn(run).map_err(failed)?;
-        Ok(Thread { handle, _stop: stop })
+        Ok(Thread(Place::Own { handle, _stop: stop }))
+    }
+
+    /// None: `spawn` says where work runs.
+    pub(super) fn none(spawn: impl Fn(Work) -> JoinHandle<()> + Send + Sync + 'static) -> Self {
+        Thread(Place::Shared(Box::new(spawn)))
+    }
+
+    fn begin(&self, work: impl Future<Output = ()> + Send + 'static) -> JoinHandle<()> {
+        match &self.0 {
+            Place::Own { handle, .. } => handle.spawn(work),
+            Place::Shared(spawn) => spawn(Box::pin(work)),
+        }
     }
 
     /// Runs `work` there, until the result is dropped.
@@ -32,12 +55,17 @@ impl Thread {
         T: Send + 'static,
         W: Future<Output = T> + Send + 'static,
     {
-        let task = AbortOnDropHandle::new(self.handle.spawn(work));
-        async { task.await.map_err(|error| OpenError::Io(format!("talk to etcd: {error}"))) }
+        let (done, result) = oneshot::channel();
+        let task = AbortOnDropHandle::new(self.begin(async move { _ = done.send(work.await) }));
+        async {
+            let result = result.await.map_err(|_| OpenError::Io("talk to etcd: its task has panicked".into()));
+            drop(task);
+            result
+        }
     }
 
     /// Runs `work` there to its end.
     pub(super) fn detach(&self, work: impl Future<Output = ()> + Send + 'static) {
-        self.handle.spawn(work);
+        self.begin(work);
     }
 }

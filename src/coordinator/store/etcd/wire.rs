@@ -2,72 +2,73 @@
 //!
 //! They are written out here because etcd's own definitions come with the machinery of a Go project, and a client library brings
 //! leases, locks, watches and authentication, none of which is used.
+#![allow(missing_docs, reason = "the fields are etcd's; only simulations of an etcd see them")]
 
 /// A key with its value.
 #[derive(Clone, PartialEq, prost::Message)]
-pub(crate) struct KeyValue {
+pub struct KeyValue {
     #[prost(bytes = "vec", tag = "1")]
-    pub(crate) key: Vec<u8>,
+    pub key: Vec<u8>,
     #[prost(int64, tag = "3")]
-    pub(crate) mod_revision: i64,
+    pub mod_revision: i64,
     #[prost(bytes = "vec", tag = "5")]
-    pub(crate) value: Vec<u8>,
+    pub value: Vec<u8>,
 }
 
 #[derive(Clone, Copy, PartialEq, prost::Message)]
-pub(crate) struct ResponseHeader {
+pub struct ResponseHeader {
     #[prost(int64, tag = "3")]
-    pub(crate) revision: i64,
+    pub revision: i64,
 }
 
 /// Reads keys from `key` up to `range_end`, or `key` alone if that is empty. Linearizable.
 #[derive(Clone, PartialEq, prost::Message)]
-pub(crate) struct RangeRequest {
+pub struct RangeRequest {
     #[prost(bytes = "vec", tag = "1")]
-    pub(crate) key: Vec<u8>,
+    pub key: Vec<u8>,
     #[prost(bytes = "vec", tag = "2")]
-    pub(crate) range_end: Vec<u8>,
+    pub range_end: Vec<u8>,
     #[prost(int64, tag = "3")]
-    pub(crate) limit: i64,
+    pub limit: i64,
     /// As they were at this revision; 0: as they are.
     #[prost(int64, tag = "4")]
-    pub(crate) revision: i64,
+    pub revision: i64,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
-pub(crate) struct RangeResponse {
+pub struct RangeResponse {
     #[prost(message, optional, tag = "1")]
-    pub(crate) header: Option<ResponseHeader>,
+    pub header: Option<ResponseHeader>,
     #[prost(message, repeated, tag = "2")]
-    pub(crate) kvs: Vec<KeyValue>,
+    pub kvs: Vec<KeyValue>,
     #[prost(bool, tag = "3")]
-    pub(crate) more: bool,
+    pub more: bool,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
-pub(crate) struct PutRequest {
+pub struct PutRequest {
     #[prost(bytes = "vec", tag = "1")]
-    pub(crate) key: Vec<u8>,
+    pub key: Vec<u8>,
     #[prost(bytes = "vec", tag = "2")]
-    pub(crate) value: Vec<u8>,
+    pub value: Vec<u8>,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
-pub(crate) struct DeleteRangeRequest {
+pub struct DeleteRangeRequest {
     #[prost(bytes = "vec", tag = "1")]
-    pub(crate) key: Vec<u8>,
+    pub key: Vec<u8>,
     #[prost(bytes = "vec", tag = "2")]
-    pub(crate) range_end: Vec<u8>,
+    pub range_end: Vec<u8>,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
-pub(crate) struct RequestOp {
+pub struct RequestOp {
     #[prost(oneof = "Operation", tags = "1, 2, 3")]
-    pub(crate) operation: Option<Operation>,
+    pub operation: Option<Operation>,
 }
 
 #[derive(Clone, PartialEq, prost::Oneof)]
-pub(crate) enum Operation {
+pub enum Operation {
     #[prost(message, tag = "1")]
     Range(RangeRequest),
     #[prost(message, tag = "2")]
@@ -77,33 +78,33 @@ pub(crate) enum Operation {
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
-pub(crate) struct ResponseOp {
+pub struct ResponseOp {
     #[prost(oneof = "Outcome", tags = "1")]
-    pub(crate) outcome: Option<Outcome>,
+    pub outcome: Option<Outcome>,
 }
 
 #[derive(Clone, PartialEq, prost::Oneof)]
-pub(crate) enum Outcome {
+pub enum Outcome {
     #[prost(message, tag = "1")]
     Range(RangeResponse),
 }
 
 /// That a key was last written at a revision, or has a value.
 #[derive(Clone, PartialEq, prost::Message)]
-pub(crate) struct Compare {
+pub struct Compare {
     /// 0: equal.
     #[prost(int32, tag = "1")]
     result: i32,
     #[prost(int32, tag = "2")]
     target: i32,
     #[prost(bytes = "vec", tag = "3")]
-    pub(crate) key: Vec<u8>,
+    pub key: Vec<u8>,
     #[prost(oneof = "Expected", tags = "6, 7")]
-    pub(crate) expected: Option<Expected>,
+    pub expected: Option<Expected>,
 }
 
 #[derive(Clone, PartialEq, prost::Oneof)]
-pub(crate) enum Expected {
+pub enum Expected {
     #[prost(int64, tag = "6")]
     ModRevision(i64),
     #[prost(bytes, tag = "7")]
@@ -111,136 +112,136 @@ pub(crate) enum Expected {
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
-pub(crate) struct TxnRequest {
+pub struct TxnRequest {
     #[prost(message, repeated, tag = "1")]
-    pub(crate) compare: Vec<Compare>,
+    pub compare: Vec<Compare>,
     #[prost(message, repeated, tag = "2")]
-    pub(crate) success: Vec<RequestOp>,
+    pub success: Vec<RequestOp>,
     #[prost(message, repeated, tag = "3")]
-    pub(crate) failure: Vec<RequestOp>,
+    pub failure: Vec<RequestOp>,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
-pub(crate) struct TxnResponse {
+pub struct TxnResponse {
     #[prost(message, optional, tag = "1")]
-    pub(crate) header: Option<ResponseHeader>,
+    pub header: Option<ResponseHeader>,
     #[prost(bool, tag = "2")]
-    pub(crate) succeeded: bool,
+    pub succeeded: bool,
     #[prost(message, repeated, tag = "3")]
-    pub(crate) responses: Vec<ResponseOp>,
+    pub responses: Vec<ResponseOp>,
 }
 
 #[derive(Clone, Copy, PartialEq, prost::Message)]
-pub(crate) struct CompactionRequest {
+pub struct CompactionRequest {
     #[prost(int64, tag = "1")]
-    pub(crate) revision: i64,
+    pub revision: i64,
 }
 
 /// Opens a watch.
 #[derive(Clone, PartialEq, prost::Message)]
-pub(crate) struct WatchRequest {
+pub struct WatchRequest {
     #[prost(message, optional, tag = "1")]
-    pub(crate) create: Option<WatchCreateRequest>,
+    pub create: Option<WatchCreateRequest>,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
-pub(crate) struct WatchCreateRequest {
+pub struct WatchCreateRequest {
     #[prost(bytes = "vec", tag = "1")]
-    pub(crate) key: Vec<u8>,
+    pub key: Vec<u8>,
     #[prost(bytes = "vec", tag = "2")]
-    pub(crate) range_end: Vec<u8>,
+    pub range_end: Vec<u8>,
     /// The first revision whose changes are wanted.
     #[prost(int64, tag = "3")]
-    pub(crate) start_revision: i64,
+    pub start_revision: i64,
     /// 1: no deletions.
     #[prost(int32, repeated, tag = "5")]
-    pub(crate) filters: Vec<i32>,
+    pub filters: Vec<i32>,
     /// Split what is too large for one message: clients take 4 MiB unless they say more.
     #[prost(bool, tag = "8")]
-    pub(crate) fragment: bool,
+    pub fragment: bool,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
-pub(crate) struct WatchResponse {
+pub struct WatchResponse {
     #[prost(bool, tag = "4")]
-    pub(crate) canceled: bool,
+    pub canceled: bool,
     /// Not 0: what was wanted is forgotten.
     #[prost(int64, tag = "5")]
-    pub(crate) compact_revision: i64,
+    pub compact_revision: i64,
     #[prost(string, tag = "6")]
-    pub(crate) cancel_reason: String,
+    pub cancel_reason: String,
     #[prost(message, repeated, tag = "11")]
-    pub(crate) events: Vec<Event>,
+    pub events: Vec<Event>,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
-pub(crate) struct Event {
+pub struct Event {
     #[prost(message, optional, tag = "2")]
-    pub(crate) kv: Option<KeyValue>,
+    pub kv: Option<KeyValue>,
 }
 
 /// An answer that is not looked at.
 #[derive(Clone, Copy, PartialEq, prost::Message)]
-pub(crate) struct Nothing {}
+pub struct Nothing {}
 
 #[derive(Clone, PartialEq, prost::Message)]
-pub(crate) struct StatusResponse {
+pub struct StatusResponse {
     #[prost(string, tag = "2")]
-    pub(crate) version: String,
+    pub version: String,
     #[prost(int64, tag = "3")]
-    pub(crate) db_size: i64,
+    pub db_size: i64,
     #[prost(string, repeated, tag = "8")]
-    pub(crate) errors: Vec<String>,
+    pub errors: Vec<String>,
     /// Without free pages.
     #[prost(int64, tag = "9")]
-    pub(crate) db_size_in_use: i64,
+    pub db_size_in_use: i64,
     /// Since etcd 3.6; 0: unknown.
     #[prost(int64, tag = "12")]
-    pub(crate) db_size_quota: i64,
+    pub db_size_quota: i64,
 }
 
 impl Compare {
     /// `key` was last written at `revision`; 0: it does not exist.
-    pub(crate) fn mod_revision(key: Vec<u8>, revision: i64) -> Self {
+    pub fn mod_revision(key: Vec<u8>, revision: i64) -> Self {
         Compare { result: 0, target: 2, key, expected: Some(Expected::ModRevision(revision)) }
     }
 
-    pub(crate) fn value(key: Vec<u8>, value: Vec<u8>) -> Self {
+    pub fn value(key: Vec<u8>, value: Vec<u8>) -> Self {
         Compare { result: 0, target: 3, key, expected: Some(Expected::Value(value)) }
     }
 }
 
 impl RangeResponse {
-    pub(crate) fn revision(&self) -> i64 {
+    pub fn revision(&self) -> i64 {
         self.header.map_or(0, |header| header.revision)
     }
 }
 
 impl RequestOp {
-    pub(crate) fn get(key: Vec<u8>) -> Self {
+    pub fn get(key: Vec<u8>) -> Self {
         RequestOp { operation: Some(Operation::Range(RangeRequest { key, ..RangeRequest::default() })) }
     }
 
-    pub(crate) fn put(key: Vec<u8>, value: Vec<u8>) -> Self {
+    pub fn put(key: Vec<u8>, value: Vec<u8>) -> Self {
         RequestOp { operation: Some(Operation::Put(PutRequest { key, value })) }
     }
 
     /// Deletes `key`, or all keys from it up to `range_end`.
-    pub(crate) fn delete(key: Vec<u8>, range_end: Vec<u8>) -> Self {
+    pub fn delete(key: Vec<u8>, range_end: Vec<u8>) -> Self {
         RequestOp { operation: Some(Operation::Delete(DeleteRangeRequest { key, range_end })) }
     }
 }
 
 impl TxnResponse {
     /// The key-values that the `index`th operation has read.
-    pub(crate) fn read(self, index: usize) -> Vec<KeyValue> {
+    pub fn read(self, index: usize) -> Vec<KeyValue> {
         match self.responses.into_iter().nth(index).and_then(|response| response.outcome) {
             Some(Outcome::Range(range)) => range.kvs,
             None => Vec::new(),
         }
     }
 
-    pub(crate) fn revision(&self) -> i64 {
+    pub fn revision(&self) -> i64 {
         self.header.map_or(0, |header| header.revision)
     }
 }

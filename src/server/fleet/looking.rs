@@ -1,0 +1,159 @@
+//! What a follower asks its leader all the time: its clock, and how far durations may be told.
+use super::clock::ReplicaClock;
+use super::leading::Vouched;
+use crate::clock::Clock;
+use crate::coordinator::store::etcd::{LeaderClock, Progress};
+use std::future::{Future, pending};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::time::{sleep, timeout};
+
+/// How often the leader's clock is compared.
+const COMPARE_EVERY: Duration = Duration::from_millis(200);
+/// An answer that takes longer says too little of the clock.
+const COMPARE_WITHIN: Duration = Duration::from_millis(200);
+/// How often the leader is asked how far it vouches, at least.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// A leader may have to wait for etcd. Three tries fit into the time in which a follower is fresh.
+const LOOK_WITHIN: Duration = Duration::from_millis(900);
+const AGAIN_AFTER: Duration = Duration::from_millis(50);
+
+/// A way to a leader. A seam for simulations.
+pub trait LeaderLink: Clone + Send + Sync + 'static {
+    /// The term of the leader.
+    fn term(&self) -> u64;
+    /// Asks it what it vouches for. `anew`: after it has asked etcd.
+    fn look(self, anew: bool) -> impl Future<Output = Result<Vouched, String>> + Send;
+}
+
+/// What is learned by looking at a leader.
+pub struct Looking {
+    /// How far the follower is.
+    pub progress: Arc<Progress>,
+    /// The leader's clock.
+    pub leader_clock: Arc<LeaderClock>,
+    /// The clock of the machine.
+    pub machine: Arc<dyn Clock>,
+    /// The clock of the follower.
+    pub clock: Arc<ReplicaClock>,
+}
+
+impl Looking {
+    /// The leader that is known, as soon as one is.
+    async fn linked<L: LeaderLink>(links: &mut watch::Receiver<Option<L>>) -> L {
+        match links.wait_for(Option::is_some).await.ok().and_then(|link| link.clone()) {
+            Some(link) => link,
+            None => pending().await,
+        }
+    }
+
+    /// The leader of `term` has answered what it was asked at `asked`, on the clock of the machine.
+    fn heard(&self, term: u64, asked: i64, answer: &Vouched) {
+        self.leader_clock.sample(term, asked, answer.clock, self.machine.boot());
+        let offset = self.leader_clock.offset(term).filter(|_| self.progress.follows());
+        offset.into_iter().for_each(|offset| self.clock.set(offset));
+    }
+
+    /// Compares the clocks, for ever.
+    pub async fn compare_clocks<L: LeaderLink>(&self, mut links: watch::Receiver<Option<L>>) {
+        loop {
+            let link = Self::linked(&mut links).await;
+            let asked = self.machine.boot();
+            let term = link.term();
+            let looked = timeout(COMPARE_WITHIN, link.look(false)).await;
+            match looked {
+                Ok(Ok(answer)) if answer.term == term => {
+                    self.heard(term, asked, &answer);
+                    self.progress.holds(answer.seq, answer.horizon);
+                }
+                Ok(Ok(_)) => {}
+                Ok(Err(why)) => tracing::debug!(why, "compare the leader's clock"),
+                Err(_) => tracing::debug!("the leader's clock does not answer"),
+            }
+            sleep(COMPARE_EVERY).await;
+        }
+    }
+
+    /// Asks how far the leader vouches, for ever.
+    pub async fn look<L: LeaderLink>(&self, mut links: watch::Receiver<Option<L>>) {
+        let progress = &self.progress;
+        loop {
+            let link = Self::linked(&mut links).await;
+            progress.looks.begin(LOOK_EVERY, || self.machine.boot()).await;
+            let (term, asked) = (link.term(), self.machine.boot());
+            let looked = timeout(LOOK_WITHIN, link.look(true));
+            let looked = tokio::select! {
+                biased;
+                looked = looked => looked,
+                // Whatever this one says is of no use.
+                _ = links.changed() => {
+                    progress.looks.want();
+                    continue;
+                }
+            };
+            match looked {
+                Ok(Ok(answer)) if answer.term == term => {
+                    // Nothing may be told by a clock that was never compared. The leader has asked etcd meanwhile, so later answers say more.
+                    if self.leader_clock.offset(term).is_none() {
+                        self.heard(term, asked, &answer);
+                    }
+                    progress.holds(answer.seq, answer.horizon);
+                    progress.looks.succeed(answer.seq);
+                    continue;
+                }
+                Ok(Ok(_)) => {}
+                Ok(Err(why)) => tracing::debug!(why, "look at the leader"),
+                Err(_) => tracing::debug!("the leader does not answer"),
+            }
+            progress.looks.want();
+            sleep(AGAIN_AFTER).await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::Manual;
+    use crate::coordinator::hub::Hub;
+    use crate::core::Timestamp;
+
+    /// A leader whose clock is an hour ahead.
+    #[derive(Clone)]
+    struct Ahead(Arc<Manual>);
+
+    const HOUR: i64 = 3_600_000_000_000;
+
+    impl LeaderLink for Ahead {
+        fn term(&self) -> u64 {
+            1
+        }
+
+        async fn look(self, _: bool) -> Result<Vouched, String> {
+            let clock = self.0.boot() + HOUR;
+            Ok(Vouched { term: 1, clock, horizon: clock, seq: 0 })
+        }
+    }
+
+    /// Who waits for a look tells durations by the leader's clock afterwards, whenever the clocks are compared.
+    #[tokio::test(start_paused = true)]
+    async fn a_first_look_sets_the_clock() {
+        let machine = Arc::new(Manual::new(Timestamp { boot: 1_000, wall: 0 }, 1));
+        let (progress, clock) = (Arc::new(Progress::new(Arc::<Hub>::default())), ReplicaClock::new(machine.clone(), 7));
+        progress.begin(i64::MIN);
+        let (clock, link) = (Arc::new(clock), watch::Sender::new(Some(Ahead(machine.clone()))));
+        let looking = Looking {
+            progress: progress.clone(),
+            leader_clock: Arc::default(),
+            machine: machine.clone(),
+            clock: clock.clone(),
+        };
+        let links = link.subscribe();
+        let task = tokio::spawn(async move { looking.look(links).await });
+        // Its first look is over by then.
+        sleep(2 * LOOK_EVERY).await;
+        assert_eq!(clock.boot(), 1_000 + HOUR);
+        task.abort();
+    }
+}
