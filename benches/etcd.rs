@@ -1,8 +1,7 @@
 //! A cluster of etcd on loopback, and replicas over it.
-use crate::process::{Process, free_port};
+use crate::process::{Process, free_port, serve};
 use crate::result::Result;
 use crate::settings::Settings;
-use crate::target::serve;
 use crate::{grpc, threads};
 use pausewatch::test_support::etcd::{Endpoints, FleetConfig};
 use std::process::{Command, Stdio};

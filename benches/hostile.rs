@@ -5,11 +5,10 @@
 //! time, from 127.0.0.1; the honest one calls 500 times a second over one connection, from 127.0.0.2. On a network they would
 //! have their own processors: here the hostile one takes only what the others leave (`nice` 19).
 use crate::measure::{Latencies, cpu_seconds, resident};
-use crate::process::Process;
+use crate::process::{Process, serve};
 use crate::result::Result;
 use crate::settings::Settings;
 use crate::table::Table;
-use crate::target;
 use pausewatch::proto::v1::elicitation_service_client::ElicitationServiceClient;
 use pausewatch::proto::v1::{
     DecrementElicitationRequest, GetPauseStateRequest, IncrementElicitationRequest, WatchPauseStateRequest,
@@ -54,7 +53,7 @@ pub(crate) fn run(settings: &Settings) -> Result<Table> {
 
 fn measure(column: &str, settings: &Settings, table: &mut Table) -> Result<()> {
     let data = settings.data_dir()?;
-    let mut command = target::serve(&settings.program, &["--max-calls-per-second-per-caller", LIMIT, "--data-dir"]);
+    let mut command = serve(&settings.program, &["--max-calls-per-second-per-caller", LIMIT, "--data-dir"]);
     command.arg(data.path());
     let server = Process::listening(command)?;
     let (served, refused) = (Arc::<AtomicU64>::default(), Arc::<AtomicU64>::default());
@@ -88,7 +87,7 @@ fn measure(column: &str, settings: &Settings, table: &mut Table) -> Result<()> {
 
 /// Memory of a watch of all threads whose client takes no data, in bytes.
 fn unread_watches(settings: &Settings, threads: usize) -> Result<f64> {
-    let server = Process::listening(target::serve(&settings.program, &["--store", "memory"]))?;
+    let server = Process::listening(serve(&settings.program, &["--store", "memory"]))?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let mut honest = connect(&server.address, [127, 0, 0, 2]).await?;

@@ -2,6 +2,7 @@
 use crate::result::Result;
 use std::io::{BufRead, BufReader};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -105,4 +106,18 @@ pub(crate) fn raise_open_files() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
+}
+
+/// `pausewatch serve` on a free port of loopback.
+pub(crate) fn serve(program: &Path, args: &[&str]) -> Command {
+    let mut command = serve_at(program, "127.0.0.1:0");
+    command.args(args);
+    command
+}
+
+pub(crate) fn serve_at(program: &Path, address: &str) -> Command {
+    let mut command = Command::new(program);
+    // Logged as by default, and not to this terminal.
+    command.args(["serve", "--listen", address]).stderr(Stdio::null());
+    command
 }

@@ -1,10 +1,9 @@
 //! `start`: what it costs to put `hold` or `run` before a command, and how soon a server with many threads listens.
 use crate::measure::Latencies;
-use crate::process::Process;
+use crate::process::{Process, serve};
 use crate::result::Result;
 use crate::settings::Settings;
 use crate::table::{Cell, Table};
-use crate::target::serve;
 use crate::{grpc, threads};
 use pausewatch::test_support::clock::{Clock, System};
 use pausewatch::test_support::core::types::ThreadId;

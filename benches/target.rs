@@ -1,8 +1,9 @@
 //! What is measured: our server in its forms, and what it is compared with.
 use crate::etcd::Cluster;
+use crate::grpc::CERTIFIED_NAME;
 use crate::link::Link;
 use crate::measure;
-use crate::process::{Process, free_port};
+use crate::process::{Process, free_port, serve_at};
 use crate::result::Result;
 use crate::settings::Settings;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -40,9 +41,6 @@ pub(crate) enum Target {
     /// Redis that syncs each write, as we do.
     Redis,
 }
-
-/// The name in the certificate of a server with TLS.
-pub(crate) const CERTIFIED_NAME: &str = "localhost";
 
 impl Target {
     pub(crate) const ALL: [Target; 13] = [
@@ -178,20 +176,6 @@ fn certificate(directory: &Path) -> Result<String> {
     std::fs::write(directory.join(CERTIFICATE), certified.cert.pem())?;
     std::fs::write(directory.join(KEY), certified.signing_key.serialize_pem())?;
     Ok(certified.cert.pem())
-}
-
-/// `pausewatch serve` on a free port of loopback.
-pub(crate) fn serve(program: &Path, args: &[&str]) -> Command {
-    let mut command = serve_at(program, "127.0.0.1:0");
-    command.args(args);
-    command
-}
-
-fn serve_at(program: &Path, address: &str) -> Command {
-    let mut command = Command::new(program);
-    // Logged as by default, and not to this terminal.
-    command.args(["serve", "--listen", address]).stderr(std::process::Stdio::null());
-    command
 }
 
 fn has_redis() -> bool {

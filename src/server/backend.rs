@@ -1,6 +1,7 @@
 //! What a server serves: the one coordinator of its store, or, as a replica of a fleet, the one of the term in which it leads.
 #[cfg(feature = "etcd")]
 use super::fleet::{HEARTBEAT, Replica};
+use super::stop::Stop;
 use crate::coordinator::Coordinator;
 use crate::coordinator::hub::Hub;
 use crate::coordinator::metrics::FleetState;
@@ -8,7 +9,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
-use tokio_util::sync::CancellationToken;
 
 /// How long a replica that stops takes to end its watches, so that their clients do not all come to the others at once: so long for
 /// each, and so long in all at most.
@@ -41,17 +41,6 @@ impl Beat {
 pub(super) struct Running {
     task: Option<JoinHandle<()>>,
     stop: Stop,
-}
-
-/// The end of a backend, in two steps.
-#[derive(Clone, Default)]
-pub(super) struct Stop {
-    /// It gives up the leadership and goes on following, so that its watches stay up to date until they end.
-    pub(super) hand_over: CancellationToken,
-    /// It has.
-    pub(super) handed_over: CancellationToken,
-    /// It ends.
-    pub(super) end: CancellationToken,
 }
 
 impl Backend {

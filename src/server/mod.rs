@@ -32,6 +32,7 @@ mod reload;
 mod routes;
 mod services;
 mod status;
+mod stop;
 mod tls;
 mod worker;
 

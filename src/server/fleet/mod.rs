@@ -27,8 +27,8 @@ pub(super) use peers::Peers;
 pub(super) use seal::Seal;
 pub(super) use service::ReplicaService;
 
-use super::backend::Stop;
 use super::grpc::MakeElicitations;
+use super::stop::Stop;
 use crate::coordinator::store::OpenError;
 use crate::coordinator::store::etcd::{Fleet, FleetConfig, Term};
 use crate::coordinator::{Coordinator, Fatal, Settings};
