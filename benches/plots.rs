@@ -127,7 +127,10 @@ pub(crate) fn check() -> Result<()> {
 fn drawn() -> Result<Vec<(PathBuf, String)>> {
     let mut all = Vec::new();
     for plot in &PLOTS {
-        let points = Points::kept(plot.name)?;
+        let Some(points) = Points::kept(plot.name)? else {
+            eprintln!("{}: not drawn, because no values are kept; KEEP=1 benches/run measures them", plot.name);
+            continue;
+        };
         for theme in &THEMES {
             let mut svg = String::new();
             plot.draw(&points, theme, &mut svg)?;

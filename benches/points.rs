@@ -60,10 +60,13 @@ impl Points {
         Ok(std::fs::write(directory().join(self.name).with_extension("csv"), text)?)
     }
 
-    /// Those that were kept last.
-    pub(crate) fn kept(name: &'static str) -> Result<Self> {
+    /// Those that were kept last; `None`: none were.
+    pub(crate) fn kept(name: &'static str) -> Result<Option<Self>> {
         let path = directory().join(name).with_extension("csv");
         let wrong = |what: &str| format!("{}: {what}; KEEP=1 benches/run writes it", path.display());
+        if !path.exists() {
+            return Ok(None);
+        }
         let text = std::fs::read_to_string(&path).map_err(|error| wrong(&error.to_string()))?;
         let mut lines = text.lines();
         let origin = lines.next().and_then(|line| line.strip_prefix("# ")).ok_or_else(|| wrong("it has no origin"))?;
@@ -77,7 +80,7 @@ impl Points {
             let (series, x, y) = value().ok_or_else(|| wrong(&format!("{line:?} is no value")))?;
             points.add(series, x, y);
         }
-        Ok(points)
+        Ok(Some(points))
     }
 }
 
