@@ -1,4 +1,4 @@
-//! What each replica of a fleet says of itself, for `health --fleet` and `list`.
+//! The role and the freshness of each replica of a fleet, for `health --fleet` and `list`.
 use super::{duration, failure, table};
 use crate::client::{self, Address, Config};
 use crate::escape::escaped;
@@ -145,7 +145,7 @@ pub(crate) fn line(replicas: &[Replica]) -> String {
     format!("Replicas: {}.\n", each.collect::<Vec<_>>().join("; "))
 }
 
-/// What is wrong with the fleet as a whole.
+/// The problem of the fleet as a whole.
 pub(crate) fn problem(replicas: &[Replica]) -> Option<String> {
     let latest = replicas.iter().filter(|replica| replica.leads()).map(|replica| replica.term).max();
     let leaders = replicas.iter().filter(|replica| replica.leads() && Some(replica.term) == latest).count();

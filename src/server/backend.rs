@@ -1,4 +1,4 @@
-//! What a server serves: the one coordinator of its store, or, as a replica of a fleet, the one of the term in which it leads.
+//! The backend of a server: the one coordinator of its store, or, as a replica of a fleet, the one of the term in which it leads.
 #[cfg(feature = "etcd")]
 use super::fleet::{HEARTBEAT, Replica};
 use super::stop::Stop;
@@ -58,7 +58,7 @@ impl Backend {
         }
     }
 
-    /// What the metrics say of a replica.
+    /// The metrics of a replica.
     pub(super) fn figures(&self) -> Arc<dyn Fn() -> Option<FleetState> + Send + Sync> {
         match self {
             Backend::Alone(_) => Arc::new(|| None),

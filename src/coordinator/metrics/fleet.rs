@@ -1,4 +1,4 @@
-//! What a replica of a fleet exports beyond a single server (`docs/fleet.md`).
+//! The metrics that a replica of a fleet exports beyond a single server (`docs/fleet.md`).
 use super::text::{Kind, Text};
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What the file of a program is: its name behind links, and the interpreter that the first line of a script names.
+//! The file of a program: its name behind links, and the interpreter that the first line of a script names.
 //!
 //! Most commands execute the same few files many times, so what was read of a file is kept while its metadata are the same, unless
 //! 1. it has more than one name (hard links), because the same file then is another program by another path, or
@@ -58,7 +58,7 @@ impl Executable {
     }
 }
 
-/// What is the same as long as a file with one name is: device, inode, size, and the times of its last changes in nanoseconds.
+/// Stays the same as long as a name refers to the same unchanged file: device, inode, size, and the times of its last changes in nanoseconds.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Identity {
     file: (u64, u64, u64),

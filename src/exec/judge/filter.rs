@@ -86,7 +86,7 @@ fn give(result: u32) -> sock_filter {
 mod tests {
     use super::*;
 
-    /// What the kernel would do.
+    /// The kernel's decision.
     fn judge(interfaces: &[Interface], architecture: u32, number: u32) -> u32 {
         let (program, mut at, mut value) = (program_for(interfaces), 0, 0);
         loop {

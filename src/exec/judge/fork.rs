@@ -19,8 +19,8 @@ pub(super) fn fork() -> io::Result<Forked> {
     if fs::read_dir("/proc/self/task")?.count() != 1 {
         return Err(io::Error::other("a process with several threads cannot be duplicated"));
     }
-    // SAFETY: the child is a copy of this thread. No other thread exists, which could hold a lock at this moment, or could start one until then, so
-    // the child may do whatever this process may.
+    // SAFETY: the child is a copy of this thread. No other thread exists that could hold a lock now or start one before the fork, so the child
+    // may do whatever this process may.
     match unsafe { nix::unistd::fork() }? {
         ForkResult::Child => Ok(Forked::Child),
         ForkResult::Parent { child } => Ok(Forked::Parent { child }),

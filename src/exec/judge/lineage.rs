@@ -30,7 +30,7 @@ impl Lineages {
         }
     }
 
-    /// Whose program a process executes next.
+    /// The lineage of the program that a process executes next.
     pub(super) fn of_next(&self, process: i32) -> Lineage {
         let (mut at, mut depth) = (process, 0_u32);
         for _ in 0..MAX_PARENTS {
@@ -81,7 +81,7 @@ impl Lineages {
     }
 }
 
-/// What `/proc/PID/stat` says.
+/// The fields of `/proc/PID/stat` that are needed.
 struct Process {
     parent: i32,
     has_executed: bool,

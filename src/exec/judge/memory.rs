@@ -5,7 +5,7 @@ use std::{ffi::OsStr, process::Command};
 /// that executes.
 const NO_HUGE_PAGES: &str = "MIMALLOC_ALLOW_THP";
 
-/// Has a process of this program use no huge pages. It must call [`restore_huge_pages`] for the command if it has the option `--restore-huge-pages`.
+/// Makes a process of this program use no huge pages. It must call [`restore_huge_pages`] for the command if it has the option `--restore-huge-pages`.
 pub(crate) fn save_memory(starter: &mut Command) {
     #[cfg(target_os = "linux")]
     if std::env::var_os(NO_HUGE_PAGES).is_none() && rustix::thread::transparent_huge_pages_are_disabled() == Ok(false) {

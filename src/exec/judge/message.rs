@@ -1,4 +1,4 @@
-//! What a supervisor and its exec server say to each other.
+//! The messages between a supervisor and its exec server.
 use crate::exec::policy::{Action, Exec};
 use serde::{Deserialize, Serialize};
 

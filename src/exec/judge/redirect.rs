@@ -148,7 +148,7 @@ fn prepare(
     Ok(())
 }
 
-/// What the registers of x86_64 do is seen when programs are redirected: tests/it/exec_server/nested.
+/// The effect of the registers of x86_64 is tested when programs are redirected: tests/it/exec_server/nested.
 #[cfg(all(test, target_arch = "aarch64"))]
 mod tests {
     use super::*;

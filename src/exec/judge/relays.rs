@@ -29,7 +29,7 @@ pub(super) struct Relays {
     starting: Vec<Starting>,
 }
 
-/// What a message of a relay has led to.
+/// The result of a message of a relay.
 pub(super) enum Outcome {
     Nothing,
     /// An approved program is being started in the place of a process.

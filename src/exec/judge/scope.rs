@@ -15,7 +15,7 @@ use std::{
 const MAX_QUESTION_ARGUMENTS: usize = 16 << 10;
 const MAX_CHANGED_ENV: usize = 64;
 
-/// What the supervisor knows of the rules and of the command.
+/// The part of the rules and of the command that the supervisor needs.
 pub(super) struct Scope {
     /// The file names of restricted programs.
     pub(super) names: HashSet<String>,
@@ -40,7 +40,7 @@ impl Scope {
         waiting.name.as_ref().and_then(|name| name.to_str()).is_some_and(|name| self.allowed.contains(name))
     }
 
-    /// What the question about a program tells.
+    /// The facts about a program that a question names.
     pub(super) fn exec(&self, waiting: &Waiting, details: &Details, lineage: Lineage, place: Place) -> Exec {
         let text = |text: &OsString| text.to_string_lossy().into_owned();
         let path = |path: &Path| path.to_string_lossy().into_owned();

@@ -81,7 +81,7 @@ pub(super) struct Supervisor {
     program: File,
 }
 
-/// What is ready.
+/// The descriptors that are ready.
 enum Ready {
     Signals,
     Server,

@@ -1,4 +1,4 @@
-//! What a thread that waits in `execve` is about to execute: read from its memory and from `/proc`.
+//! The program that a thread that waits in `execve` is about to execute: read from its memory and from `/proc`.
 //!
 //! The thread may belong to a hostile process, which can change its memory meanwhile. So all of it is bounded, and the
 //! caller asks the listener afterwards whether the call still waits.

@@ -13,13 +13,13 @@ use std::time::Duration;
 pub struct ReplicaClock {
     machine: Arc<dyn Clock>,
     offset: AtomicI64,
-    /// Of the term that this replica leads.
+    /// The clock of the term that this replica leads.
     pulse: RwLock<Option<Arc<Pulse>>>,
     fleet: u64,
 }
 
 impl ReplicaClock {
-    /// Of a replica of `fleet` that follows.
+    /// The clock of a replica of `fleet` that follows.
     pub fn new(machine: Arc<dyn Clock>, fleet: u64) -> Self {
         ReplicaClock { machine, offset: AtomicI64::new(0), pulse: RwLock::default(), fleet }
     }

@@ -99,7 +99,7 @@ struct DecrementId {
 /// The message with a request id, if it is of a call that may have one and has none.
 fn with_request_id(path: &str, message: Bytes) -> Result<Bytes, Status> {
     use prost::Message;
-    // What is no message is refused by the leader.
+    // The leader refuses a body that is no message.
     let Some(content) = message.get(PREFIX..).filter(|_| message[0] == 0) else { return Ok(message) };
     let new = || -> Result<String, Status> {
         let random = || getrandom::u64().map_err(|error| Status::internal(format!("get random numbers: {error}")));
@@ -140,7 +140,7 @@ impl Forwarder {
         Forwarder { links, seal, clock }
     }
 
-    /// Has the call answered by whoever leads, this replica included, until its time is over.
+    /// Sends the call to the present leader, which may be this replica, until its time is over.
     pub(super) async fn answer(mut self, held: Held, leading: Leading) -> Result<http::Response<Body>, Infallible> {
         let limit = grpc_timeout::of(&held.head.headers).unwrap_or(HOLD).min(HOLD);
         let over = held.began + limit;

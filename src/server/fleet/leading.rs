@@ -1,4 +1,4 @@
-//! What this replica is at the moment: the term in which it leads, or how far it follows.
+//! The present role of this replica: the term in which it leads, or how far it follows.
 use super::super::grpc::Elicitations;
 use super::super::status;
 use crate::clock::Clock;
@@ -33,7 +33,7 @@ pub trait Leads: Clone + Send + Sync + 'static {
     fn number(&self) -> u64;
 }
 
-/// What a term serves.
+/// The services of a term.
 #[derive(Clone)]
 pub struct Serving {
     pub(super) elicitations: Elicitations,
@@ -103,12 +103,12 @@ struct Present<T> {
     /// When the last term was sure of itself for the last time, on the clock of the machine.
     last_pulse: AtomicI64,
     terms_led: AtomicU64,
-    /// Of earlier terms.
+    /// Those of earlier terms.
     in_doubt: AtomicU64,
     is_stopping: AtomicBool,
 }
 
-/// What a leader vouches for.
+/// The state that a leader vouches for.
 pub struct Vouched {
     /// Its term.
     pub term: u64,
@@ -121,7 +121,7 @@ pub struct Vouched {
 }
 
 impl<T: Leads> Leading<T> {
-    /// Of a replica that follows as `progress` says.
+    /// The role of a replica that follows as `progress` says.
     pub fn new(progress: Arc<Progress>, machine: Arc<dyn Clock>) -> Self {
         Leading(Arc::new(Present {
             term: watch::Sender::new(None),

@@ -1,4 +1,4 @@
-//! What the leader says of itself to followers: its clock, with which a takeover goes on, and how far they may tell durations.
+//! The leader's answers to looks of followers: its clock, with which a takeover goes on, and how far they may show durations.
 //!
 //! Both sides prove with the key of the fleet, which is in etcd, that they are replicas; an answer is of its question alone. So
 //! nobody else learns or sets the clock, whatever the connection.

@@ -1,4 +1,4 @@
-//! What a follower asks its leader all the time: its clock, and how far durations may be told.
+//! The requests that a follower sends its leader all the time: for its clock, and for how far durations may be shown.
 use super::clock::ReplicaClock;
 use super::leading::Vouched;
 use crate::clock::Clock;
@@ -27,7 +27,7 @@ pub trait LeaderLink: Clone + Send + Sync + 'static {
     fn look(self, anew: bool) -> impl Future<Output = Result<Vouched, String>> + Send;
 }
 
-/// What is learned by looking at a leader.
+/// The result of a look at a leader.
 pub struct Looking {
     /// How far the follower is.
     pub progress: Arc<Progress>,

@@ -85,7 +85,7 @@ impl Replica {
     /// Leads whenever it can until it is to hand over, and follows until it is to end.
     ///
     /// # Errors
-    /// What the fleet has stored cannot be used by this replica.
+    /// This replica cannot use the stored data of the fleet.
     pub(super) async fn run(&self, stop: Stop) -> Result<(), OpenError> {
         self.fleet.progress().begin(i64::MIN);
         let led = tokio::select! {

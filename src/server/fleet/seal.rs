@@ -16,7 +16,7 @@ const VALID_FOR: i64 = 60_000_000_000;
 const PROOF: usize = 32;
 const LENGTH: usize = 4;
 
-/// Who calls. A tag, once used, keeps its meaning.
+/// The caller. A tag, once used, keeps its meaning.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct Origin {
     #[prost(oneof = "Key", tags = "1, 2, 3, 4")]

@@ -96,7 +96,7 @@ impl Pulse {
     }
 }
 
-/// What a leader asks of its chain.
+/// A request of a leader to its chain.
 #[derive(Debug)]
 pub(super) enum Request {
     /// Makes a batch durable; an empty one asks whether a batch would be taken.

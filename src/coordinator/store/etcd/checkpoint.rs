@@ -26,7 +26,7 @@ const MAX_OPERATIONS: usize = 126;
 /// Bytes of rows in one transaction; etcd refuses 1.5 MiB.
 const MAX_BYTES: usize = 512 << 10;
 
-/// What is in the log and not in the rows.
+/// The changes that are in the log and not in the rows.
 #[derive(Debug, Default)]
 pub(super) struct Checkpoint {
     pending: Changes,

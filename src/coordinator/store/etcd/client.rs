@@ -131,7 +131,7 @@ impl Client {
         let current = self.current.load(Relaxed);
         let called = self.members[current % self.members.len()].call(method, request, within).await;
         if let Err(KvError::Unknown(_)) = called {
-            // Of several calls that fail at once, one moves on.
+            // If several calls fail at once, only one of them moves on.
             let _ = self.current.compare_exchange(current, current.wrapping_add(1), Relaxed, Relaxed);
         }
         called

@@ -12,7 +12,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-/// What becomes of the next transaction.
+/// The outcome of the next transaction.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Fault {
     /// It does not arrive.
@@ -34,7 +34,7 @@ struct State {
     keys: BTreeMap<Vec<u8>, (i64, Vec<u8>)>,
     /// Every write: its revision, key and value; `None`: a deletion.
     past: Vec<(i64, Vec<u8>, Option<Vec<u8>>)>,
-    /// What was before this is forgotten.
+    /// Earlier revisions are compacted.
     compacted: i64,
     /// Its present revision, for those who follow.
     now: watch::Sender<i64>,
@@ -163,7 +163,7 @@ impl State {
     }
 }
 
-/// What is written from a revision on.
+/// The writes from a revision on.
 pub(super) struct FakeTail {
     etcd: FakeEtcd,
     range: RangeRequest,

@@ -36,7 +36,7 @@ pub(crate) const SURE_FOR: i64 = SILENCE - 100_000_000;
 /// Reads must have succeeded for this long before.
 const READS_SUCCEED: i64 = 400_000_000;
 
-/// Who leads, as far as a follower knows.
+/// The leader, as far as a follower knows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Leader {
     /// Its term.

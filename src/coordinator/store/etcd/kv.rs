@@ -1,10 +1,10 @@
-//! What a fleet needs of etcd: linearizable reads, transactions, watches, compaction, and its room. A seam for tests and simulations.
+//! The operations of etcd that a fleet needs: linearizable reads, transactions, watches, compaction, and its room. A seam for tests and simulations.
 use super::wire::{KeyValue, RangeRequest, RangeResponse, TxnRequest, TxnResponse};
 use std::future::Future;
 
 /// One etcd cluster. Each call is one attempt, bounded in time; after one that failed, the next may go to another member.
 pub trait Kv: Clone + Send + Sync + 'static {
-    /// What is written, as it is written.
+    /// The writes, as they happen.
     type Tail: Tail;
 
     /// Reads keys. Linearizable: what was written before it began is seen.
@@ -62,7 +62,7 @@ pub enum KvError {
     /// It may have been done, may be done later, or never.
     #[error("{0}")]
     Unknown(String),
-    /// What was to be read is forgotten: read what there is now.
+    /// The requested revisions are compacted: read the present state.
     #[error("etcd no longer has that revision")]
     Compacted,
 }

@@ -31,7 +31,7 @@ pub(crate) struct Loaded {
     seq: u64,
     /// The beginning of a batch at the end of the log.
     begun: Option<Entry>,
-    /// Of etcd, at which this was so.
+    /// The revision of etcd at which this was so.
     pub(super) revision: i64,
 }
 
@@ -52,7 +52,7 @@ impl From<OpenError> for LoadError {
 /// Reads everything as it is at one revision, whoever writes meanwhile.
 ///
 /// # Errors
-/// What is stored contradicts itself, or was forgotten. While etcd does not answer, it is asked again.
+/// The stored data contradicts itself, or was compacted. While etcd does not answer, it is asked again.
 pub(super) async fn load<K: Kv>(kv: &K, keys: &Keys) -> Result<Loaded, LoadError> {
     let damaged = |why: &str| damaged(keys, why);
     let one = |key| RangeRequest { key, ..RangeRequest::default() };

@@ -168,7 +168,7 @@ impl<K: Kv> Fleet<K> {
     /// Follows until this replica leads. `address`: where clients and other replicas reach it.
     ///
     /// # Errors
-    /// What is stored is damaged, of a later version, or no longer the fleet that this replica has joined.
+    /// The stored data is damaged, of a later version, or no longer the fleet that this replica has joined.
     ///
     /// # Cancel safety
     /// Dropped, this replica does not lead; others may have to wait for its silence.
@@ -207,7 +207,7 @@ impl<K: Kv> Fleet<K> {
         self.abstains.store(true, SeqCst);
     }
 
-    /// Who leads, while this replica follows.
+    /// The leader, while this replica follows.
     pub fn leader(&self) -> watch::Receiver<Option<Leader>> {
         self.leader.subscribe()
     }
@@ -217,7 +217,7 @@ impl<K: Kv> Fleet<K> {
         &self.progress
     }
 
-    /// What all replicas share as the boot id of their clock.
+    /// The boot id of the clock that all replicas share.
     pub fn id(&self) -> u64 {
         self.record.id
     }

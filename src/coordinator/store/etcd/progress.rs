@@ -185,7 +185,7 @@ impl Rounds {
         self.done.send_replace(Done { number, seq });
     }
 
-    /// What succeeded before does not count any more.
+    /// Earlier successes no longer count.
     fn forget(&self) {
         let mut begun = self.lock();
         begun.good.clear();

@@ -14,13 +14,13 @@ use tokio::time::sleep;
 const QUEUE: usize = 16;
 const AGAIN_AFTER: Duration = Duration::from_millis(50);
 
-/// What a follower is told, in this order.
+/// The news for a follower, in this order.
 pub(super) enum News {
     /// Everything, anew.
     Loaded(Box<Standby>),
     /// The next entries, with their numbers.
     Entries(Vec<(u64, Entry)>),
-    /// What is stored cannot be used.
+    /// The stored data cannot be used.
     Unusable(OpenError),
 }
 

@@ -33,7 +33,7 @@ impl Line {
         let evaluates = |word: &Word| word.text().is_some_and(|text| text.contains(['$', '`']));
         let script = match &words[..] {
             [_, Word::Text(option), Word::Text(script), ..] if SHELLS.contains(&name) && is_script_option(option) => {
-                // What looks like one may be another option.
+                // A word that looks like one may be another option.
                 Some(script.clone()).filter(|script| depth < MAX_DEPTH && !script.starts_with(['-', '+']))
             }
             _ => None,
@@ -81,7 +81,7 @@ fn is_script_option(option: &str) -> bool {
     option.strip_prefix('-').is_some_and(|flags| flags.ends_with('c') && flags.chars().all(|c| "ceilux".contains(c)))
 }
 
-/// What a program like `sudo` may run, whose programs are not judged: any of its words may be the first one of a command.
+/// The command that a program like `sudo` may run, which is not judged: any of its words may be the first one of a command.
 pub(super) fn run_with_privileges(words: &[Word]) -> Vec<Vec<Word>> {
     let is_privileged = words.first().and_then(Word::text).is_some_and(|head| PRIVILEGED.contains(&file_name(head)));
     let mut inner = Vec::new();

@@ -240,7 +240,7 @@ impl Scanner<'_> {
         Some(parts)
     }
 
-    /// What stands behind `"`.
+    /// Reads the text after `"`.
     fn string(&mut self, parts: &mut Parts) -> Option<()> {
         // An empty word is a word.
         parts.shape.push(QUOTED);
@@ -259,7 +259,7 @@ impl Scanner<'_> {
         }
     }
 
-    /// What stands behind `$`: only the values of variables are followed.
+    /// Reads the text after `$`: only the values of variables are followed.
     fn expansion(&mut self, parts: &mut Parts, is_quoted: bool) -> Option<()> {
         let is_name = |c: &char| c.is_ascii_alphanumeric() || *c == '_';
         let mut name = String::new();
