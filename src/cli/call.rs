@@ -2,6 +2,7 @@
 use super::connection::{self, Connection, Thread};
 use super::failure::{Failure, exit_code};
 use super::output::{Output, check_open};
+use super::unanswered;
 use crate::client::{Address, Client, Error, Settings};
 use prost::Message;
 use std::process::ExitCode;
@@ -46,7 +47,14 @@ pub(crate) fn run(
     };
     let address = settings.address.clone().unwrap_or_default();
     // Before a call whose answer nobody gets.
-    let result = check_open().and_then(|()| block_on(async { body(connection::client(&settings)?, &settings).await }));
+    let result = check_open().and_then(|()| {
+        block_on(async {
+            match body(connection::client(&settings)?, &settings).await {
+                Err(Failure::Call(error)) => Err(unanswered::look_into(error, &settings).await),
+                other => other,
+            }
+        })
+    });
     exit_code(command, &address, result)
 }
 

@@ -34,8 +34,9 @@ pub(crate) fn find(serve: &Command, key: &str, config: Option<&Path>) -> Result<
     Ok(set.into_iter().rfind(|option| option.key == key).and_then(|option| option.values.into_iter().next()))
 }
 
-/// In the order of precedence, the lowest first. A variable that is empty counts as not set.
-fn environment_and_file(serve: &Command, config: Option<&Path>) -> Result<Vec<OptionValue>, Vec<String>> {
+/// What the environment and the config file set for `serve`, in the order of precedence, the lowest first. A variable that is empty
+/// counts as not set.
+pub(crate) fn environment_and_file(serve: &Command, config: Option<&Path>) -> Result<Vec<OptionValue>, Vec<String>> {
     let file = ConfigFile::find(config).map_err(|error| vec![error.to_string()])?;
     let mut set = file.map_or(Ok(Vec::new()), |file| file.serve_options(serve))?;
     let mut problems = Vec::new();

@@ -17,6 +17,16 @@ pub(crate) struct DataDir {
 }
 
 impl DataDir {
+    /// Whether the command line names it.
+    pub(crate) fn is_given(&self) -> bool {
+        self.data_dir.is_some()
+    }
+
+    /// The config file that the command line names.
+    pub(crate) fn config(&self) -> Option<&Path> {
+        self.config.as_deref()
+    }
+
     /// The directory. `serve`: the definition of that command, whose options the config file sets.
     ///
     /// # Errors

@@ -15,16 +15,24 @@ pub(crate) enum Failure {
     /// The coordinator refused the call, or did not respond.
     #[error(transparent)]
     Call(#[from] Error),
+    /// The coordinator did not respond, and what else is known.
+    #[error("{0}; {1}")]
+    Unanswered(Error, String),
     /// The system refused an action.
     #[error("{0}: {1}")]
     System(String, io::Error),
 }
+
+/// The next step if no coordinator listens at the address.
+pub(crate) const START_ONE: &str =
+    "start one with `pausewatch serve`, or set its address with --address or PAUSEWATCH_ADDRESS";
 
 /// The exit code of a command. A failure is reported on standard error.
 pub(crate) fn exit_code(command: &str, address: &Address, result: Result<(), Failure>) -> ExitCode {
     let (message, code) = match result {
         Ok(()) => return ExitCode::SUCCESS,
         Err(Failure::Call(error)) => (call_error(&error, address), exit::FAILED),
+        Err(Failure::Unanswered(error, known)) => (unanswered(&error, address, &known), exit::FAILED),
         Err(failure @ Failure::System(..)) => (failure.to_string(), exit::FAILED),
         Err(failure) => (failure.to_string(), exit::USAGE),
     };
@@ -46,14 +54,28 @@ pub(crate) fn cannot_run(caller: &str, program: &OsStr, error: &SpawnError) -> E
 
 /// The message for a failed call of the coordinator at `address`, with the code and the reason that scripts look for.
 pub(crate) fn call_error(error: &Error, address: &Address) -> String {
-    let message = match error {
-        Error::Unavailable(_) | Error::DeadlineExceeded(_) => format!(
-            "no response from a coordinator at {address}: {}; start one with `pausewatch serve`, or set its address with \
-             --address or PAUSEWATCH_ADDRESS",
-            cause(error)
-        ),
-        _ => error.status().message().to_owned(),
-    };
+    match error {
+        Error::Unavailable(_) | Error::DeadlineExceeded(_) => unanswered(error, address, advice(error, address)),
+        _ => with_code(error.status().message(), error),
+    }
+}
+
+/// The next step of a caller who knows only the error. A broken or refused connection has a cause; what was not answered in time, or
+/// refused by a replica that follows nobody, has none.
+fn advice(error: &Error, address: &Address) -> &'static str {
+    match std::error::Error::source(error.status()) {
+        Some(_) => START_ONE,
+        None if address.each().len() > 1 => "`pausewatch health --fleet` shows which replicas can be used",
+        None => "`pausewatch health` shows whether it serves",
+    }
+}
+
+/// The message for a call that was not answered, with what is `known`.
+fn unanswered(error: &Error, address: &Address, known: &str) -> String {
+    with_code(&format!("no response from a coordinator at {address}: {}; {known}", cause(error)), error)
+}
+
+fn with_code(message: &str, error: &Error) -> String {
     let code = CODES[error.code() as usize];
     match error.reason() {
         Some(reason) => format!("{message} ({code} {reason})"),

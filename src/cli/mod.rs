@@ -53,6 +53,7 @@ mod store;
 mod table;
 mod token;
 mod traces;
+mod unanswered;
 mod usage;
 mod watch;
 

@@ -36,6 +36,20 @@ pub(crate) struct Replica {
     pub(crate) serving: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) problem: Option<String>,
+    /// How far the question came.
+    #[serde(skip)]
+    pub(crate) reached: Reached,
+}
+
+/// How far a question came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reached {
+    /// There is no connection, or it broke.
+    Nobody,
+    /// Nothing came back in time.
+    Silence,
+    /// It was answered.
+    Server,
 }
 
 /// Asks every replica of `config` at the same time.
@@ -52,7 +66,8 @@ pub(crate) async fn ask(config: &Config, within: Duration) -> Vec<Replica> {
 }
 
 async fn ask_one(address: &Address, config: &Config, within: Duration) -> Replica {
-    let unknown = |problem: String| Replica {
+    let unknown = |problem: String, reached| Replica {
+        reached,
         address: address.to_string(),
         role: None,
         term: None,
@@ -63,19 +78,23 @@ async fn ask_one(address: &Address, config: &Config, within: Duration) -> Replic
     };
     let mut health = match client::channel(address, config) {
         Ok(channel) => HealthClient::new(channel),
-        Err(error) => return unknown(error.to_string()),
+        Err(error) => return unknown(error.to_string(), Reached::Nobody),
     };
     let question = Request::new(HealthCheckRequest { service: SERVICE.to_owned() });
     let answer = match tokio::time::timeout(within, health.check(question)).await {
         Ok(Ok(answer)) => answer,
-        Ok(Err(status)) => return unknown(explained(&status)),
-        Err(_) => return unknown(format!("no answer within {}", duration::show(within))),
+        Ok(Err(status)) if std::error::Error::source(&status).is_some() => {
+            return unknown(explained(&status), Reached::Nobody);
+        }
+        Ok(Err(status)) => return unknown(explained(&status), Reached::Server),
+        Err(_) => return unknown(format!("no answer within {}", duration::show(within)), Reached::Silence),
     };
     let text = |name| answer.metadata().get(name).and_then(|value| value.to_str().ok()).map(escaped);
     let number = |name| number(answer.metadata(), name);
     let Some(role) = text(ROLE) else {
         return unknown(
             "not a replica of a fleet, or one of an earlier version: `serve --store etcd` starts one".into(),
+            Reached::Server,
         );
     };
     let serving = answer.get_ref().status() == ServingStatus::Serving;
@@ -88,7 +107,7 @@ async fn ask_one(address: &Address, config: &Config, within: Duration) -> Replic
         lag_entries: number(LAG),
         serving,
         problem,
-        ..unknown(String::new())
+        ..unknown(String::new(), Reached::Server)
     }
 }
 
@@ -106,7 +125,7 @@ fn explained(status: &Status) -> String {
 }
 
 impl Replica {
-    fn leads(&self) -> bool {
+    pub(crate) fn leads(&self) -> bool {
         self.role.as_deref() == Some("leader")
     }
 
@@ -176,13 +195,14 @@ mod tests {
             lag_entries: Some(0),
             serving: true,
             problem: None,
+            reached: Reached::Server,
         }
     }
 
     fn lost(address: &str) -> Replica {
         let problem = Some("Connection refused".to_owned());
         let none = Replica { role: None, term: None, state_age_ms: None, lag_entries: None, ..replica(address, "", 0) };
-        Replica { serving: false, problem, ..none }
+        Replica { serving: false, problem, reached: Reached::Nobody, ..none }
     }
 
     #[test]

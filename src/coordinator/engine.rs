@@ -301,9 +301,9 @@ impl Engine {
         let Some(change) = decision.change else { return Ok(decision.answer) };
         match change.effect {
             _ if !outlives(&change) => {}
-            _ if !writable => return Err(Refusal::StoreUnavailable { why: "its disk cannot be written" }),
+            _ if !writable => return Err(Refusal::StoreUnavailable { why: self.store.why_refused() }),
             Effect::Opened(_) if self.store.is_full() => {
-                return Err(Refusal::StoreUnavailable { why: "its disk is full" });
+                return Err(Refusal::StoreUnavailable { why: self.store.why_full() });
             }
             Effect::Opened(_) if self.settings.witness.as_ref().is_some_and(|witness| witness.is_full()) => {
                 return Err(Refusal::StoreUnavailable { why: "the audit trail cannot be written" });

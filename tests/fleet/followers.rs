@@ -30,7 +30,7 @@ pub(crate) async fn serves(address: &str) {
 }
 
 /// So many replicas that serve, the leader first.
-async fn fleet(etcd: &Etcd, prefix: &str, count: usize) -> Vec<Process> {
+pub(crate) async fn fleet(etcd: &Etcd, prefix: &str, count: usize) -> Vec<Process> {
     let mut replicas = vec![replica(etcd, prefix, "127.0.0.1:0")];
     leader(&replicas).await;
     for _ in 1..count {

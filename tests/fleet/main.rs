@@ -1,8 +1,9 @@
-//! Replicas over a real etcd: the store's contract, takeovers under faults, histories through partitions, the clock across replicas, and
-//! what a start refuses.
+//! Replicas over a real etcd: the store's contract, takeovers under faults, histories through partitions, the clock across replicas,
+//! backup and restore, what the health of a fleet shows, and what a start refuses.
 //!
 //! `cargo test --test fleet`. Needs the program `etcd`, of Debian's package etcd-server; without it, each test is skipped and says
 //! so. The rules of the chain, checkpoints and takeovers have unit tests with an etcd in memory (`src/coordinator/store/etcd/`).
+mod backups;
 mod caller;
 // The clients of histories, and the search for an order that explains what they saw.
 #[allow(dead_code)]
@@ -12,12 +13,16 @@ mod clocks;
 mod contract;
 mod etcd;
 mod followers;
+mod health;
 mod histories;
 #[allow(dead_code)]
 #[path = "../model/history.rs"]
 mod history;
 #[path = "../model/linear.rs"]
 mod linear;
+#[allow(dead_code, clippy::unwrap_used)]
+#[path = "../it/program.rs"]
+mod program;
 mod proxy;
 mod rights;
 #[allow(dead_code)]

@@ -12,7 +12,7 @@ fn serve(options: &[&str]) -> Command {
 }
 
 /// What a server says that does not start.
-fn refusal(options: &[&str], code: i32) -> String {
+pub(crate) fn refusal(options: &[&str], code: i32) -> String {
     let Output { status, stderr, stdout } = serve(options).output().expect("the program starts");
     let said = String::from_utf8_lossy(&stderr).into_owned();
     assert_eq!((status.code(), stdout.len()), (Some(code), 0), "{said}");
@@ -61,9 +61,15 @@ fn an_etcd_with_the_wrong_certificate_is_not_trusted_and_one_with_the_right_one_
     assert!(said.contains(&etcd.url) && said.contains("certificate") && said.contains("--etcd-ca"), "{said}");
 }
 
-#[test]
-fn a_full_etcd_is_refused_with_what_to_do() {
-    let Some(etcd) = Etcd::own(&["--quota-backend-bytes", "300000"]) else { return };
+/// An etcd that refuses all writes. `None`: skipped.
+pub(crate) fn full() -> Option<Etcd> {
+    let etcd = Etcd::own(&["--quota-backend-bytes", "300000"])?;
+    fill(&etcd);
+    Some(etcd)
+}
+
+/// Writes until etcd has no space.
+pub(crate) fn fill(etcd: &Etcd) {
     let value = "QUFB".repeat(10_000);
     let put = |number: usize| {
         // etcd's own gateway for JSON; the key is base64 too.
@@ -76,6 +82,11 @@ fn a_full_etcd_is_refused_with_what_to_do() {
     };
     let refused = (0..200).map(put).find(|answer| answer.contains("space exceeded"));
     assert!(refused.is_some(), "etcd is never full");
+}
+
+#[test]
+fn a_full_etcd_is_refused_with_what_to_do() {
+    let Some(etcd) = full() else { return };
     let said = refusal(&["--etcd-endpoints", &etcd.url], 1);
     for part in [&*etcd.url, "no space left", "defragment", "alarm disarm"] {
         assert!(said.contains(part), "{said:?} does not say {part:?}");

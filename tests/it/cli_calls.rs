@@ -117,6 +117,19 @@ fn unreachable_coordinator_exits_with_1_and_names_address_and_remedy() {
     }
 }
 
+/// Somebody listens there: another server would not help.
+#[test]
+fn a_server_that_does_not_answer_is_not_to_be_started() {
+    let hanging = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = hanging.local_addr().unwrap().to_string();
+    let ended = ended(program().args(["get", "--thread-id", "t", "--address", &address]));
+    assert_eq!((ended.code, ended.out.as_str()), (Some(1), ""));
+    for part in ["no answer within 5s", &address, "accepts connections, but does not answer", "(DEADLINE_EXCEEDED)\n"] {
+        assert!(ended.err.contains(part), "{part}: {ended:?}");
+    }
+    assert!(!ended.err.contains("pausewatch serve"), "{ended:?}");
+}
+
 #[test]
 fn commands_on_one_thread_require_a_thread() {
     let coordinator = Coordinator::start();

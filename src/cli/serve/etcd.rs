@@ -62,7 +62,11 @@ impl EtcdArgs {
     }
 }
 
-fn prefix(text: &str) -> Result<String, String> {
+/// The beginning of keys.
+///
+/// # Errors
+/// It is empty or too long, or has control characters.
+pub(crate) fn prefix(text: &str) -> Result<String, String> {
     match text.trim_matches('/').is_empty() || text.len() > 256 || text.contains(char::is_control) {
         true => Err("expected 1 to 256 bytes besides slashes, without control characters, such as /pausewatch/".into()),
         false => Ok(text.to_owned()),

@@ -1,14 +1,15 @@
-//! `pausewatch backup`: a copy of the store in one file, while the server runs or while it is down.
+//! `pausewatch backup`: a copy of the store in one file, while the server or the replicas of a fleet run, or while none does.
 //!
 //! 1. What is under the name that was asked for is a whole backup: it is written beside it, read to its end, made durable,
 //!    and then given its name.
 //! 2. What is beside it is this process's own, under a name that nobody could expect: several may write to one name, and the
 //!    last that ends has it.
-use super::{count, directory, failed, moment};
-use crate::cli::data_dir::DataDir;
+use super::place::{Fleet, Place, StoreArgs};
+use super::{block_on, count, failed, misused, moment};
 use crate::cli::failure;
 use crate::cli::output::{check_open, finish};
 use crate::clock::{Clock, System};
+use crate::coordinator::store::etcd::FleetSnapshot;
 use crate::coordinator::store::{OpenError, Summary, copy_backup, look_at};
 use crate::server::ask_for_backup;
 use std::fs::{File, Permissions};
@@ -16,33 +17,35 @@ use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 /// The arguments of `backup`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 The backup is a consistent snapshot with every change that was acknowledged before. The server keeps running. Run this as the \
-user of the server, on its machine. `pausewatch restore` creates a store from the backup.")]
+user of the server, on its machine; with --store etcd, on any machine that reaches etcd, whether replicas run or not. `pausewatch \
+restore` creates a store of either kind from the backup.")]
 pub struct Args {
     /// The file to write, readable by its owner only; `-`: standard output. An existing file is replaced.
     #[arg(value_name = "FILE")]
     out: PathBuf,
     #[command(flatten)]
-    data_dir: DataDir,
+    store: StoreArgs,
 }
 
 /// Runs the command.
 pub(crate) fn run(args: Args, serve: &clap::Command) -> ExitCode {
-    let directory = match directory(args.data_dir, serve, "backup") {
-        Ok(directory) => directory,
-        Err(code) => return code,
+    let place = match args.store.find(serve) {
+        Ok(place) => place,
+        Err(problems) => return misused("backup", &problems),
     };
     let to_stdout = args.out == Path::new("-");
     if to_stdout && let Err(why) = check_open() {
         return failed("backup", &why.to_string());
     }
     let made = match to_stdout {
-        true => copy(&directory, &mut io::stdout().lock()),
-        false => into_file(&directory, &args.out),
+        true => copy(&place, &mut io::stdout().lock()),
+        false => into_file(&place, &args.out),
     };
     match made {
         Ok(summary) => {
@@ -64,8 +67,24 @@ pub(crate) fn run(args: Args, serve: &clap::Command) -> ExitCode {
     }
 }
 
-/// Copies the store to `out`, from the server that has it open, or if none has, from its files.
-fn copy(directory: &Path, out: &mut dyn Write) -> Result<Summary, String> {
+/// Copies the store to `out`.
+fn copy(place: &Place, out: &mut dyn Write) -> Result<Summary, String> {
+    match place {
+        Place::Directory(directory) => copy_directory(directory, out),
+        Place::Fleet(fleet) => copy_fleet(fleet, out),
+    }
+}
+
+/// What etcd has, whether replicas run or not.
+fn copy_fleet(fleet: &Fleet, out: &mut dyn Write) -> Result<Summary, String> {
+    let clock = Arc::new(System::new());
+    let taken = clock.now().wall;
+    let snapshot = block_on(FleetSnapshot::take(&fleet.endpoints, &fleet.prefix, clock))?;
+    snapshot.write(taken, out).map_err(|error| error.to_string())
+}
+
+/// From the server that has it open, or if none has, from its files.
+fn copy_directory(directory: &Path, out: &mut dyn Write) -> Result<Summary, String> {
     let clock = System::new();
     let closed = match look_at(directory, clock.boot_id()) {
         Ok(store) => store,
@@ -85,7 +104,7 @@ fn copy(directory: &Path, out: &mut dyn Write) -> Result<Summary, String> {
     snapshot.write(taken, out).map_err(|error| error.to_string())
 }
 
-fn into_file(directory: &Path, path: &Path) -> Result<Summary, String> {
+fn into_file(place: &Place, path: &Path) -> Result<Summary, String> {
     let named = |error: io::Error| format!("{}: {error}", path.display());
     let mut name = path.file_name().ok_or_else(|| format!("{}: expected a file name", path.display()))?.to_owned();
     name.push(".");
@@ -95,7 +114,7 @@ fn into_file(directory: &Path, path: &Path) -> Result<Summary, String> {
     let draft = draft.prefix(&name).suffix(".partial").permissions(Permissions::from_mode(0o600)).tempfile_in(parent);
     let draft = draft.map_err(named)?;
     let mut out = BufWriter::with_capacity(256 << 10, draft.as_file());
-    let summary = copy(directory, &mut out)?;
+    let summary = copy(place, &mut out)?;
     out.flush().map_err(named)?;
     drop(out);
     draft.as_file().sync_all().map_err(named)?;

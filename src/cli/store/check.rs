@@ -1,5 +1,5 @@
 //! `pausewatch check`: whether a server could start from what is there, and what it would find.
-use super::{count, directory, failed, moment};
+use super::{count, failed, misused, moment};
 use crate::cli::data_dir::DataDir;
 use crate::cli::output::finish;
 use crate::clock::{Clock, System};
@@ -27,9 +27,9 @@ pub(crate) fn run(args: Args, serve: &clap::Command) -> ExitCode {
     if let Some(backup) = args.backup {
         return check_backup(&backup);
     }
-    let directory = match directory(args.data_dir, serve, "check") {
+    let directory = match args.data_dir.find(serve) {
         Ok(directory) => directory,
-        Err(code) => return code,
+        Err(problems) => return misused("check", &problems),
     };
     let clock = System::new();
     match inspect(&directory, clock.boot_id(), clock.now()) {

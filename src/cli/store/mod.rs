@@ -1,19 +1,24 @@
 //! The commands on the store of a server: `backup`, `restore` and `check`.
 pub(crate) mod backup;
 pub(crate) mod check;
+mod place;
 pub(crate) mod restore;
 
-use super::data_dir::DataDir;
 use super::{exit, failure};
-use std::path::PathBuf;
+use crate::coordinator::store::OpenError;
 use std::process::ExitCode;
 
-/// The data directory; if there is none, reports why and returns the exit code.
-fn directory(meant: DataDir, serve: &clap::Command, command: &str) -> Result<PathBuf, ExitCode> {
-    meant.find(serve).map_err(|problems| {
-        problems.iter().for_each(|why| failure::say(command, why));
-        ExitCode::from(exit::USAGE)
-    })
+/// The exit code for options that do not fit, after a report.
+fn misused(command: &str, problems: &[String]) -> ExitCode {
+    problems.iter().for_each(|why| failure::say(command, why));
+    ExitCode::from(exit::USAGE)
+}
+
+/// Runs what talks to etcd.
+fn block_on<T>(talk: impl Future<Output = Result<T, OpenError>>) -> Result<T, String> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| format!("start: {error}"))?;
+    runtime.block_on(talk).map_err(|error| error.to_string())
 }
 
 /// Says why, and returns the exit code.

@@ -1,35 +1,41 @@
 //! `pausewatch restore`: a store made of a backup.
-use super::{count, directory, failed, moment};
-use crate::cli::data_dir::DataDir;
+use super::place::{Fleet, Place, StoreArgs};
+use super::{block_on, count, failed, misused, moment};
 use crate::cli::output::finish;
 use crate::clock::{Clock, System};
-use crate::coordinator::store::restore;
+use crate::coordinator::store::{Summary, etcd, restore};
 use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 /// The arguments of `restore`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Stop the server first. The backup is checked before anything changes. Elicitations that were closed after the backup are open again, \
-until they are closed or their leases end. Revisions continue above every revision that any client has seen.")]
+until they are closed or their leases end. Revisions continue above every revision that any client has seen. With --store etcd the \
+prefix has to be empty; replicas do not start until the restore is finished. A backup of either kind of store is restored into either.")]
 pub struct Args {
     /// The backup; `-`: standard input.
     #[arg(value_name = "FILE")]
     backup: PathBuf,
-    /// Replace an existing store: it is moved to a directory replaced-... in the data directory.
+    /// Replace an existing store: it is moved to a directory replaced-... in the data directory. A fleet in etcd is never replaced.
     #[arg(long)]
     force: bool,
     #[command(flatten)]
-    data_dir: DataDir,
+    store: StoreArgs,
 }
 
 /// Runs the command.
 pub(crate) fn run(args: Args, serve: &clap::Command) -> ExitCode {
-    let directory = match directory(args.data_dir, serve, "restore") {
-        Ok(directory) => directory,
-        Err(code) => return code,
+    let place = match args.store.find(serve) {
+        Ok(Place::Fleet(_)) if args.force => {
+            let why = "--force has no effect with --store etcd: give an --etcd-prefix under which there is no fleet";
+            return misused("restore", &[why.into()]);
+        }
+        Ok(place) => place,
+        Err(problems) => return misused("restore", &problems),
     };
     let mut backup: Box<dyn Read> = match args.backup == Path::new("-") {
         true => Box::new(io::stdin().lock()),
@@ -38,22 +44,41 @@ pub(crate) fn run(args: Args, serve: &clap::Command) -> ExitCode {
             Err(error) => return failed("restore", &format!("{}: {error}", args.backup.display())),
         },
     };
-    let clock = System::new();
-    match restore(&mut backup, &directory, args.force, clock.boot_id(), clock.now()) {
-        Ok(restored) => {
-            let mut report = format!(
-                "{}: {} and {}, as of {}; revisions continue above {}\n",
-                directory.display(),
-                count(restored.summary.threads, "thread"),
-                count(restored.summary.elicitations, "open elicitation"),
-                moment(restored.summary.taken),
-                restored.revision
-            );
-            if let Some(replaced) = restored.replaced {
-                report += &format!("what was there before is in {}\n", replaced.display());
-            }
-            finish("restore", &report)
-        }
-        Err(why) => failed("restore", &why.to_string()),
+    let restored = match &place {
+        Place::Directory(directory) => into_directory(&mut backup, directory, args.force),
+        Place::Fleet(fleet) => into_etcd(&mut backup, fleet),
+    };
+    match restored {
+        Ok(report) => finish("restore", &report),
+        Err(why) => failed("restore", &why),
     }
+}
+
+fn into_directory(backup: &mut dyn Read, directory: &Path, force: bool) -> Result<String, String> {
+    let clock = System::new();
+    let restored = restore(backup, directory, force, clock.boot_id(), clock.now()).map_err(|why| why.to_string())?;
+    let mut report = report(&directory.display().to_string(), &restored.summary, restored.revision);
+    if let Some(replaced) = restored.replaced {
+        report += &format!("what was there before is in {}\n", replaced.display());
+    }
+    Ok(report)
+}
+
+fn into_etcd(backup: &mut dyn Read, fleet: &Fleet) -> Result<String, String> {
+    let Fleet { endpoints, prefix } = fleet;
+    let founded = block_on(etcd::restore(backup, endpoints, prefix, Arc::new(System::new())))?;
+    let mut report = report(&format!("{prefix} of etcd"), &founded.summary, founded.revision);
+    if founded.removed {
+        report += "an earlier restore was not finished; what it had written was removed\n";
+    }
+    Ok(report)
+}
+
+fn report(place: &str, summary: &Summary, revision: u64) -> String {
+    format!(
+        "{place}: {} and {}, as of {}; revisions continue above {revision}\n",
+        count(summary.threads, "thread"),
+        count(summary.elicitations, "open elicitation"),
+        moment(summary.taken)
+    )
 }

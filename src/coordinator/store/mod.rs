@@ -14,6 +14,7 @@ mod embedded;
 pub(crate) mod etcd;
 mod memory;
 mod ops;
+mod restored_rows;
 mod rows;
 
 pub use embedded::{Disk, Embedded, FORMAT, RESERVE_BYTES, Snapshot, restore};
@@ -58,6 +59,16 @@ pub trait Store: Send + 'static {
     /// Whether there is no room for more. Then the coordinator refuses increments; all else still gets a try.
     fn is_full(&self) -> bool {
         false
+    }
+
+    /// Why increments are refused while it is full, for their callers.
+    fn why_full(&self) -> &'static str {
+        "its disk is full"
+    }
+
+    /// Why changes are refused after a batch was, for their callers.
+    fn why_refused(&self) -> &'static str {
+        "its disk cannot be written"
     }
 
     /// Tries to be of use again after it was full or has refused a batch. Called about once a second then.

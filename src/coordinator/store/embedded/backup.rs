@@ -56,7 +56,7 @@ fn invalid(why: impl Into<String>) -> io::Error {
 }
 
 /// A backup that is being written.
-pub(super) struct Writer<'a> {
+pub(in crate::coordinator::store) struct Writer<'a> {
     out: &'a mut dyn Write,
     parts: u64,
     buffer: Vec<u8>,
@@ -64,7 +64,7 @@ pub(super) struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    pub(super) fn begin(taken: i64, out: &'a mut dyn Write) -> io::Result<Self> {
+    pub(in crate::coordinator::store) fn begin(taken: i64, out: &'a mut dyn Write) -> io::Result<Self> {
         out.write_all(MAGIC)?;
         let summary = Summary { taken, bytes: MAGIC.len() as u64, ..Summary::default() };
         let mut writer = Writer { out, parts: 0, buffer: Vec::with_capacity(PART + 4096), summary };
@@ -81,7 +81,7 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    pub(super) fn put(&mut self, table: Table, key: &[u8], value: &[u8]) -> io::Result<()> {
+    pub(in crate::coordinator::store) fn put(&mut self, table: Table, key: &[u8], value: &[u8]) -> io::Result<()> {
         ops::put_row(table, key, value, &mut self.buffer);
         self.summary.count(table);
         if self.buffer.len() >= PART { self.flush() } else { Ok(()) }
@@ -95,7 +95,7 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    pub(super) fn end(mut self) -> io::Result<Summary> {
+    pub(in crate::coordinator::store) fn end(mut self) -> io::Result<Summary> {
         self.flush()?;
         self.part(END, &self.summary.rows.to_be_bytes())?;
         self.out.flush()?;
@@ -107,7 +107,7 @@ impl<'a> Writer<'a> {
 ///
 /// # Errors
 /// It is no backup, of a later version, damaged or cut off (`InvalidData`, `UnexpectedEof`), or cannot be read or copied.
-pub(super) fn read(
+pub(in crate::coordinator::store) fn read(
     from: &mut dyn Read,
     copy: &mut dyn Write,
     mut rows: impl FnMut(Vec<u8>) -> io::Result<()>,

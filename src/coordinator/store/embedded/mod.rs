@@ -22,6 +22,8 @@ mod snapshot;
 
 pub(crate) use backup::Summary;
 pub(crate) use backup::copy as copy_backup;
+#[cfg(feature = "etcd")]
+pub(super) use backup::{Writer as BackupWriter, read as read_backup};
 pub use database::FORMAT;
 pub use disk::{Disk, RESERVE_BYTES};
 #[cfg(unix)]

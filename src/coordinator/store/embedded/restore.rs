@@ -3,22 +3,17 @@
 //! - R1: the backup is read to its end, and the store made of it is checked, before anything that was there is touched. What
 //!   was there is moved aside, never deleted.
 //! - R2: the directory has the new store, or says that a restore was not finished: a server does not start on a half.
-//! - R3: revisions go on above all that any client can have seen of this store, also of the time after the backup: clients
-//!   ignore what is older than what they know (G6). They begin at the second of the restore, times 2^20: no server makes a
-//!   million changes of a thread in a second, so that no earlier life of the store has come as far.
-//! - R4: it is a new epoch: the store is a new one, so it draws its own. A client cannot know which part of the backup's paused
-//!   totals it has seen already. So what had ended by the backup does not count any more; a pause that is open does, from its
-//!   start.
+//! - R3 and R4: it is a new epoch, whose revisions are above all earlier ones (`restored_rows.rs`).
 use super::database::{Database, damaged};
 use super::disk::{Directory, Disk, Health, create_directory};
 use super::file_names::{DATABASE, REPLACED};
 use super::segments::MAX_SEGMENTS;
 use super::{Summary, backup, journal, lock};
 use crate::coordinator::store::OpenError;
-use crate::coordinator::store::ops::{Changes, FLOOR_KEY, Table};
-use crate::coordinator::store::rows::{RowCodec, ThreadRow};
+use crate::coordinator::store::ops::Changes;
+use crate::coordinator::store::restored_rows::RestoredRows;
+use crate::coordinator::store::rows::RowCodec;
 use crate::core::Timestamp;
-use prost::Message;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -26,8 +21,6 @@ use std::sync::Arc;
 
 /// Where the new store is made. While it is there, the restore is not finished.
 const STAGING: &str = "restoring";
-/// More changes than one thread can have in a second.
-const REVISIONS_A_SECOND: u64 = 1 << 20;
 const NANOS_A_SECOND: i64 = 1_000_000_000;
 
 /// The result of a restore.
@@ -74,8 +67,8 @@ pub fn restore(
     let summary = read.map_err(|error| OpenError::Corrupt(format!("{error}. Nothing was changed")))?;
     let senseless = || OpenError::Corrupt("the backup makes no sense. Nothing was changed".into());
     let mut changes = journal::changes(parts.iter().map(Vec::as_slice)).ok_or_else(senseless)?;
-    let raised = Raised::of(&changes, now).ok_or_else(senseless)?;
-    raised.put(&mut changes);
+    let restored = RestoredRows::of(&changes, now).ok_or_else(senseless)?;
+    restored.put(&mut changes);
 
     let failed = |error: io::Error| OpenError::Io(format!("restore to {name}: {error}"));
     create_directory(directory).map_err(failed)?;
@@ -109,7 +102,7 @@ pub fn restore(
         File::open(directory)?.sync_all()
     };
     moved().map_err(failed)?;
-    Ok(Restored { summary, revision: raised.revision, replaced })
+    Ok(Restored { summary, revision: restored.revision, replaced })
 }
 
 /// Makes a store of `changes`, and reads it as a server would.
@@ -141,36 +134,4 @@ fn move_aside(directory: &Path, files: &[String], now: Timestamp) -> io::Result<
     }
     File::open(&aside)?.sync_all()?;
     Ok(aside)
-}
-
-/// The rows that restoring changes: all threads, and the floor, at one revision.
-struct Raised {
-    threads: Vec<(Vec<u8>, Vec<u8>)>,
-    revision: u64,
-    floor: [u8; 8],
-}
-
-impl Raised {
-    fn of(changes: &Changes<'_>, now: Timestamp) -> Option<Self> {
-        let mut threads = Vec::new();
-        let floor = changes.get(&(Table::Meta, FLOOR_KEY.as_bytes())).copied().flatten();
-        let mut highest = floor.map_or(Some(0), |floor| floor.try_into().ok().map(u64::from_be_bytes))?;
-        for ((_, thread), row) in changes.iter().filter(|((table, _), _)| *table == Table::Threads) {
-            let row = ThreadRow::decode((*row)?).ok()?;
-            highest = highest.max(row.revision());
-            threads.push((thread.to_vec(), row));
-        }
-        let seconds = u64::try_from(now.wall / NANOS_A_SECOND).unwrap_or(0);
-        let revision = seconds.saturating_mul(REVISIONS_A_SECOND).max(highest.saturating_add(1));
-        let threads =
-            threads.into_iter().map(|(thread, row)| (thread, row.begin_epoch(revision).encode_to_vec())).collect();
-        Some(Raised { threads, revision, floor: revision.to_be_bytes() })
-    }
-
-    fn put<'a>(&'a self, changes: &mut Changes<'a>) {
-        for (thread, row) in &self.threads {
-            changes.insert((Table::Threads, thread), Some(row));
-        }
-        changes.insert((Table::Meta, FLOOR_KEY.as_bytes()), Some(&self.floor));
-    }
 }

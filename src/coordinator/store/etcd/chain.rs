@@ -33,7 +33,7 @@ const STEP: Duration = Duration::from_millis(20);
 pub(super) const CUT_OFF: i64 = 3_000_000_000;
 const AGAIN_AFTER: Duration = Duration::from_millis(20);
 /// Bytes of one entry; etcd refuses requests of 1.5 MiB.
-const MAX_ENTRY: usize = 512 << 10;
+pub(super) const MAX_ENTRY: usize = 512 << 10;
 /// How often etcd is asked for its room (nanoseconds).
 const LOOK_EVERY: i64 = 10_000_000_000;
 /// How often the past of keys is forgotten.

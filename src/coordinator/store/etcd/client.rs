@@ -78,11 +78,11 @@ impl Client {
         Ok(Client { members: members.collect::<Result<Vec<_>, OpenError>>()?.into(), current: Arc::default() })
     }
 
-    /// Waits a few seconds until a member answers, and checks all that do.
+    /// Waits a few seconds until a member answers, and checks all that do. `writes`: they have to have space left.
     ///
     /// # Errors
     /// No member answers, one has a version that is refused, or there is no space left.
-    pub(crate) async fn check(&self) -> Result<(), OpenError> {
+    pub(crate) async fn check(&self, writes: bool) -> Result<(), OpenError> {
         let mut failures = Vec::new();
         let rounds = START_WITHIN.as_millis() / START_AGAIN_AFTER.as_millis();
         let search = async {
@@ -92,7 +92,7 @@ impl Client {
                 for member in &*self.members {
                     match member.status().await {
                         Ok(status) => {
-                            acceptable(&member.url, &status)?;
+                            acceptable(&member.url, &status, writes)?;
                             found = true;
                         }
                         Err(error) => failures.push(error.to_string()),
@@ -138,12 +138,12 @@ impl Client {
     }
 }
 
-/// Whether a member with this status may be used.
-fn acceptable(url: &str, status: &StatusResponse) -> Result<(), OpenError> {
+/// Whether a member with this status may be used, and written to.
+fn acceptable(url: &str, status: &StatusResponse, writes: bool) -> Result<(), OpenError> {
     if let Some(why) = version::refusal(&status.version) {
         return Err(OpenError::Io(format!("etcd at {url} has version {}: {why}", status.version)));
     }
-    if is_out_of_space(status) {
+    if writes && is_out_of_space(status) {
         return Err(OpenError::Io(format!(
             "etcd at {url} has no space left ({} of its quota of {} bytes): compact and defragment it, raise --quota-backend-bytes, \
              then `etcdctl alarm disarm`",

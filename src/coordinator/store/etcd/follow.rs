@@ -19,6 +19,7 @@ use crate::clock::Clock;
 use crate::coordinator::store::OpenError;
 use crate::core::Timestamp;
 use prost::Message;
+use std::mem::{Discriminant, discriminant};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
@@ -89,6 +90,7 @@ impl<K: Kv> Follower<K> {
         let mut seen: Option<Seen> = None;
         let mut standby: Option<Standby> = None;
         let mut reading_since = None;
+        let mut refused = None;
         // An entry that is written and has not come, and since when.
         let mut missing: Option<(u64, i64)> = None;
         let mut log = Log::follow(self.kv.clone(), self.keys.clone(), self.fleet.id);
@@ -146,7 +148,7 @@ impl<K: Kv> Follower<K> {
                 && let Some(mut ready) = standby.take_if(|standby| standby.seq == seen.last())
             {
                 ready.led_until = seen.record.as_ref().map(|record| record.clock);
-                match self.challenge(seen).await? {
+                match self.challenge(seen, &mut refused).await? {
                     Some((chain, clock)) => {
                         progress.end();
                         return Ok(Won { chain, clock, standby: ready });
@@ -190,8 +192,13 @@ impl<K: Kv> Follower<K> {
         }
     }
 
-    /// Tries to replace the record that was seen.
-    async fn challenge(&self, seen: &Seen) -> Result<Option<(Chain<K>, Arc<ClusterClock>)>, OpenError> {
+    /// Tries to replace the record that was seen. `refused`: how the last attempt failed, which is logged once: it is made ten times a
+    /// second while etcd is full.
+    async fn challenge(
+        &self,
+        seen: &Seen,
+        refused: &mut Option<Discriminant<KvError>>,
+    ) -> Result<Option<(Chain<K>, Arc<ClusterClock>)>, OpenError> {
         let (last, machine) = (seen.record.as_ref(), &self.machine);
         let (term, seq) = last.map_or((1, 0), |last| (last.term + 1, last.seq));
         let now = machine.now();
@@ -211,6 +218,7 @@ impl<K: Kv> Follower<K> {
         let revision = match self.kv.txn(txn).await {
             Ok(response) if response.succeeded => response.revision(),
             Ok(response) => {
+                *refused = None;
                 let fleet = response.clone().read(1).pop();
                 if fleet.is_none_or(|fleet| fleet.value != self.fleet.encode_to_vec()) {
                     return Err(OpenError::Corrupt(format!(
@@ -223,7 +231,10 @@ impl<K: Kv> Follower<K> {
             }
             // Should it have been done, the record that is seen next is of this term, and as silent as any.
             Err(error) => {
-                tracing::warn!(%error, "take over the leadership");
+                let how = Some(discriminant(&error));
+                if std::mem::replace(refused, how) != how {
+                    tracing::warn!(%error, "take over the leadership: tried until it succeeds");
+                }
                 return Ok(None);
             }
         };

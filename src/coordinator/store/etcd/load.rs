@@ -156,7 +156,7 @@ async fn entries<K: Kv>(
 }
 
 /// Gives every key of a range to `take`; returns the answer instead if the range is one key.
-async fn pages<K: Kv>(
+pub(super) async fn pages<K: Kv>(
     kv: &K,
     mut range: RangeRequest,
     mut take: impl FnMut(KeyValue) -> Result<(), OpenError>,
@@ -189,11 +189,11 @@ async fn pages<K: Kv>(
 }
 
 impl Loaded {
-    /// As records.
+    /// As records of a fleet with this id.
     ///
     /// # Errors
     /// They make no sense.
-    pub(super) fn standby(self, epoch: u64, keys: &Keys) -> Result<Standby, OpenError> {
+    pub(super) fn contents(&self, epoch: u64, keys: &Keys) -> Result<Contents, OpenError> {
         let threads = self.rows.keys().filter(|(table, _)| *table == Table::Threads).count();
         let mut builder = RecordBuilder::new(codec(epoch), threads);
         for ((table, key), value) in &self.rows {
@@ -203,7 +203,15 @@ impl Loaded {
         let floor = self.rows.get(&(Table::Meta, FLOOR_KEY.as_bytes().to_vec()));
         let floor = floor.map_or(Some(0), |floor| Some(u64::from_be_bytes(floor[..].try_into().ok()?)));
         let floor = floor.ok_or_else(|| damaged(keys, "the revision floor makes no sense"))?;
-        let contents = Contents { records, floor, next_row: next_row.max(self.next_row), epoch };
+        Ok(Contents { records, floor, next_row: next_row.max(self.next_row), epoch })
+    }
+
+    /// As a follower keeps them.
+    ///
+    /// # Errors
+    /// As [`Loaded::contents`].
+    pub(super) fn standby(self, epoch: u64, keys: &Keys) -> Result<Standby, OpenError> {
+        let contents = self.contents(epoch, keys)?;
         let ends =
             self.rows.iter().filter(|((table, _), _)| *table == Table::Elicitations).filter_map(|((_, row), value)| {
                 let end = codec(epoch).stored_end(&ElicitationRow::decode(&value[..]).ok()?)?;

@@ -3,18 +3,24 @@
 //! The leader writes a batch as one log entry, in one transaction with the leader record, which fences it (`chain.rs`). Rows take
 //! up what the log has, now and then (`checkpoint.rs`). A replica that does not lead waits for the leader's silence or its
 //! farewell (`follow.rs`); meanwhile it reads rows and log (`load.rs`), follows the log (`tail.rs`) and keeps the records ready
-//! (`standby.rs`), which its watchers see as well (`progress.rs`).
+//! (`standby.rs`), which its watchers see as well (`progress.rs`). Commands copy a fleet (`backup.rs`) and found one of a backup
+//! (`restore.rs`).
 //!
 //! All that talks to etcd runs on a thread of its own: neither serving nor a slow commit delays the leader's signs of life.
+mod backup;
 mod chain;
 mod checkpoint;
 mod client;
 mod cluster_clock;
 mod follow;
+mod image;
+mod join;
 mod kv;
 mod load;
+mod patient;
 mod progress;
 mod record;
+mod restore;
 mod standby;
 mod tail;
 mod thread;
@@ -22,14 +28,21 @@ mod version;
 pub mod wire;
 
 #[cfg(test)]
+mod backup_tests;
+#[cfg(test)]
 mod fake;
 #[cfg(test)]
 mod follow_tests;
 #[cfg(test)]
+mod hooked;
+#[cfg(test)]
 mod lease_tests;
+#[cfg(test)]
+mod restore_tests;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use backup::FleetSnapshot;
 pub use chain::Pulse;
 pub use client::Endpoints;
 pub use cluster_clock::{ClusterClock, LeaderClock};
@@ -38,30 +51,25 @@ pub(crate) use follow::SURE_FOR;
 pub use kv::{Kv, KvError, Room, Tail};
 pub(crate) use progress::FRESH_FOR;
 pub use progress::Progress;
+pub(crate) use restore::restore;
 pub use thread::Work;
 
-use super::{CommitError, Contents, OpenError, Store, Write, new_epoch, ops};
+use super::{CommitError, Contents, OpenError, Store, Write, ops};
 use crate::clock::Clock;
 use crate::coordinator::hub::Hub;
 use crate::core::Timestamp;
 use chain::{Replica, Reply, Request};
 use client::Client;
-use follow::{Follower, Won, check_format};
-use prost::Message;
-use record::{FORMAT, FleetRecord, Keys};
+use follow::{Follower, Won};
+use join::join;
+use record::{FleetRecord, Keys};
 use standby::Standby;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::time::Duration;
 use thread::Thread;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
-use tokio::time::sleep;
-use wire::{Compare, RangeRequest, RequestOp, TxnRequest};
 
-/// Attempts at joining before it is given up; each may take as long as an attempt at etcd.
-const JOIN_ATTEMPTS: u32 = 5;
-const JOIN_AGAIN_AFTER: Duration = Duration::from_millis(200);
 /// Requests that wait for the chain. The engine has one at a time.
 const QUEUE: usize = 4;
 
@@ -116,7 +124,7 @@ impl Fleet {
         let (endpoints, joined) = (config.endpoints.clone(), keys.clone());
         let joining = thread.spawn(async move {
             let client = Client::new(&endpoints)?;
-            client.check().await?;
+            client.check(true).await?;
             let record = join(&client, &joined).await?;
             Ok::<_, OpenError>((client, record))
         });
@@ -238,58 +246,6 @@ impl<K: Kv> Fleet<K> {
     }
 }
 
-/// The record of the fleet, which the first replica writes.
-async fn join<K: Kv>(kv: &K, keys: &Keys) -> Result<FleetRecord, OpenError> {
-    let mut attempts = 0;
-    loop {
-        match try_to_join(kv, keys).await {
-            Ok(Some(joined)) => return joined,
-            Ok(None) => {}
-            Err(KvError::Unknown(why)) if attempts < JOIN_ATTEMPTS => tracing::warn!(why, "join the fleet"),
-            Err(error) => {
-                return Err(OpenError::Io(format!("join the fleet under {} of etcd: {error}", keys.prefix())));
-            }
-        }
-        attempts += 1;
-        sleep(JOIN_AGAIN_AFTER).await;
-    }
-}
-
-/// `None`: another one has founded the fleet meanwhile.
-async fn try_to_join<K: Kv>(kv: &K, keys: &Keys) -> Result<Option<Result<FleetRecord, OpenError>>, KvError> {
-    let prefix = keys.prefix();
-    let foreign = || {
-        OpenError::Corrupt(format!(
-            "etcd under {prefix}: there are keys that are not of pausewatch. They were left as they are. Give another --etcd-prefix"
-        ))
-    };
-    if let Some(found) = kv.range(RangeRequest { key: keys.fleet(), ..RangeRequest::default() }).await?.kvs.pop() {
-        let readable = FleetRecord::decode(&found.value[..]).ok().filter(|record| record.format > 0 && record.id != 0);
-        let record = readable.ok_or_else(foreign);
-        return Ok(Some(record.and_then(|record| check_format(record.format, prefix).map(|()| record))));
-    }
-    if !kv.range(RangeRequest { limit: 1, ..keys.all() }).await?.kvs.is_empty() {
-        let founded = kv.range(RangeRequest { key: keys.fleet(), ..RangeRequest::default() }).await?;
-        // Another replica may have founded the fleet between the two reads.
-        return Ok(founded.kvs.is_empty().then(|| Err(foreign())));
-    }
-    let random = || -> std::io::Result<FleetRecord> {
-        let mut peer_key = vec![0; 32];
-        getrandom::fill(&mut peer_key).map_err(std::io::Error::other)?;
-        Ok(FleetRecord { format: FORMAT, id: new_epoch()?, peer_key })
-    };
-    let record = match random() {
-        Ok(record) => record,
-        Err(error) => return Ok(Some(Err(OpenError::Io(format!("get random numbers: {error}"))))),
-    };
-    let txn = TxnRequest {
-        compare: vec![Compare::mod_revision(keys.fleet(), 0)],
-        success: vec![RequestOp::put(keys.fleet(), record.encode_to_vec())],
-        failure: Vec::new(),
-    };
-    Ok(kv.txn(txn).await?.succeeded.then_some(Ok(record)))
-}
-
 fn ended() -> CommitError {
     CommitError::Deposed("this replica no longer leads the fleet".into())
 }
@@ -357,6 +313,14 @@ impl Store for Etcd {
 
     fn is_full(&self) -> bool {
         self.pulse.is_full()
+    }
+
+    fn why_full(&self) -> &'static str {
+        "etcd has used 80 % of its quota or more (etcd --quota-backend-bytes)"
+    }
+
+    fn why_refused(&self) -> &'static str {
+        "etcd takes no writes, as when its quota is used up (etcdctl alarm list)"
     }
 
     fn keeps_ends(&self) -> bool {

@@ -97,6 +97,11 @@ impl Keys {
         self.named("fleet")
     }
 
+    /// While it is there, a restore is not finished, and there is no fleet.
+    pub(crate) fn restoring(&self) -> Vec<u8> {
+        self.named("restoring")
+    }
+
     pub(crate) fn leader(&self) -> Vec<u8> {
         self.named("leader")
     }

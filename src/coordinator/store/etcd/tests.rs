@@ -353,7 +353,7 @@ async fn replicas_with_one_prefix_join_one_fleet() {
     assert!(other.id != first.id && other.peer_key != first.peer_key);
 }
 
-async fn put(etcd: &FakeEtcd, key: Vec<u8>, value: Vec<u8>) {
+pub(super) async fn put(etcd: &FakeEtcd, key: Vec<u8>, value: Vec<u8>) {
     let txn = TxnRequest { success: vec![RequestOp::put(key, value)], ..TxnRequest::default() };
     etcd.txn(txn).await.expect("done");
 }

@@ -1,0 +1,111 @@
+//! What can be found out about a coordinator that did not answer a call: for the message of the failure.
+use super::failure::{Failure, START_ONE};
+use super::replicas::{self, Reached, Replica};
+use crate::client::{Address, Error, Settings};
+use std::error::Error as _;
+use std::time::Duration;
+
+/// How long the health service is asked, and how long a connection may take.
+const WITHIN: Duration = Duration::from_secs(1);
+
+/// The failure of a call; if it was not answered, with the reason as far as the health service and the connection show it.
+pub(super) async fn look_into(error: Error, settings: &Settings) -> Failure {
+    let Ok(config) = settings.config() else { return error.into() };
+    let is_unanswered = matches!(error, Error::Unavailable(_) | Error::DeadlineExceeded(_));
+    // A connection to the only address that is refused or breaks says enough.
+    let is_known = config.address.each().len() == 1 && error.status().source().is_some();
+    if !is_unanswered || is_known {
+        return error.into();
+    }
+    let asked = replicas::ask(&config, WITHIN).await;
+    let mut silent = Vec::new();
+    for (replica, address) in asked.iter().zip(config.address.each()) {
+        if replica.reached == Reached::Silence {
+            silent.push((replica.address.clone(), connects(address).await));
+        }
+    }
+    Failure::Unanswered(error, known(&asked, &silent))
+}
+
+/// Whether a connection can be opened.
+async fn connects(address: &Address) -> bool {
+    use tokio::net::{TcpStream, UnixStream};
+    let connected = async {
+        match address {
+            Address::Tcp(authority) | Address::Tls(authority) => TcpStream::connect(authority.as_str()).await.is_ok(),
+            Address::Unix(path) => UnixStream::connect(path).await.is_ok(),
+            Address::Replicas(_) => false,
+        }
+    };
+    tokio::time::timeout(WITHIN, connected).await.unwrap_or(false)
+}
+
+/// In words. `silent`: who has not answered the health check either, and whether connections to them can be opened.
+fn known(asked: &[Replica], silent: &[(String, bool)]) -> String {
+    if let Some(leader) = asked.iter().find(|replica| replica.leads() && replica.serving) {
+        return format!("but the replica at {} leads its fleet and serves: call again", leader.address);
+    }
+    if asked.iter().any(|replica| replica.serving && replica.role.is_some()) {
+        return "replicas answer, and no leader is among those that do; `pausewatch health --fleet` shows each".into();
+    }
+    if asked.iter().any(|replica| replica.role.is_some()) {
+        return "its fleet has no leader: the replicas that answer do not reach each other, or etcd, or etcd has no quorum (most of its \
+                members are down) or no space; `pausewatch health --fleet` shows each replica, and `etcdctl endpoint status` etcd"
+            .into();
+    }
+    if asked.iter().any(|replica| replica.reached == Reached::Server) {
+        return "the server answers health checks, but did not answer this call: it may be overloaded, or its disk slow; see its log"
+            .into();
+    }
+    if silent.iter().any(|(_, connects)| *connects) {
+        let hanging: Vec<_> =
+            silent.iter().filter(|(_, connects)| *connects).map(|(address, _)| address.as_str()).collect();
+        return format!(
+            "{} accepts connections, but does not answer: it hangs, or is no coordinator. See its log, or correct --address or \
+             PAUSEWATCH_ADDRESS",
+            hanging.join(" and ")
+        );
+    }
+    START_ONE.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn replica(role: Option<&str>, serving: bool, reached: Reached) -> Replica {
+        Replica {
+            address: "a:1".into(),
+            role: role.map(str::to_owned),
+            term: None,
+            state_age_ms: None,
+            lag_entries: None,
+            serving,
+            problem: None,
+            reached,
+        }
+    }
+
+    #[test]
+    fn the_message_says_what_was_found() {
+        use Reached::{Nobody, Server, Silence};
+        let follower = |serving| replica(Some("follower"), serving, Server);
+        let lost = || replica(None, false, Nobody);
+        let hanging = || replica(None, false, Silence);
+        let silent = |connects| vec![("a:1".to_owned(), connects)];
+        for (asked, silent, expected) in [
+            (vec![lost()], vec![], "start one with `pausewatch serve`"),
+            (vec![lost(), hanging()], silent(false), "start one with `pausewatch serve`"),
+            (vec![lost(), hanging()], silent(true), "a:1 accepts connections, but does not answer"),
+            (vec![replica(None, false, Server)], vec![], "the server answers health checks"),
+            (vec![follower(false), lost()], vec![], "its fleet has no leader"),
+            (vec![follower(false), hanging()], silent(true), "its fleet has no leader"),
+            (vec![follower(true), lost()], vec![], "no leader is among those that do"),
+            (vec![replica(Some("leader"), true, Server), lost()], vec![], "a:1 leads its fleet and serves"),
+            (vec![replica(Some("leader"), false, Server)], vec![], "its fleet has no leader"),
+        ] {
+            let said = known(&asked, &silent);
+            assert!(said.contains(expected), "{said:?} does not say {expected:?}");
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! A backup as the log of a new fleet.
+//!
+//! All of it goes into log entries, none into rows: an entry holds thousands of rows, while a transaction takes 126; and what is
+//! remembered of calls lives in the log alone (L2). The first leader moves the rest into rows as it does with any log.
+//!
+//! - I1: the entries can be folded in any order, since no two have a row in common.
+//! - I2: the clock of the new fleet begins as that of the machine on which it is restored. Moments of another clock are put on it as
+//!   a server does with a store of an earlier boot: by the wall clock. Every lease begins anew.
+use super::record::Entry;
+use crate::coordinator::store::OpenError;
+use crate::coordinator::store::contents::RecordBuilder;
+use crate::coordinator::store::embedded::{Summary, read_backup};
+use crate::coordinator::store::ops::{self, Changes, Table};
+use crate::coordinator::store::restored_rows::RestoredRows;
+use crate::coordinator::store::rows::{ElicitationRow, MemoryRow, Remembered, RowCodec, ThreadRow};
+use crate::core::Timestamp;
+use crate::core::types::ThreadId;
+use prost::Message;
+use std::io::{self, Read};
+
+/// What a restore writes.
+#[derive(Debug)]
+pub(crate) struct Image {
+    /// The content of the backup.
+    pub(crate) summary: Summary,
+    /// The revision that every thread has then.
+    pub(crate) revision: u64,
+    /// The log, from its first entry on.
+    pub(super) entries: Vec<Entry>,
+}
+
+impl Image {
+    /// Reads a backup to its end and checks it. `boot_id` and `now`: of the clock with which the fleet begins; `fleet`: its id;
+    /// `most`: bytes of an entry.
+    ///
+    /// # Errors
+    /// It is no backup, or it is not whole, damaged or of a later version.
+    pub(super) fn read(
+        backup: &mut dyn Read,
+        (boot_id, now): (u64, Timestamp),
+        fleet: u64,
+        most: usize,
+    ) -> Result<Self, OpenError> {
+        let mut parts = Vec::new();
+        let read = read_backup(backup, &mut io::sink(), |rows| {
+            parts.push(rows);
+            Ok(())
+        });
+        let summary = read.map_err(|error| OpenError::Corrupt(format!("{error}. Nothing was changed")))?;
+        let senseless = || OpenError::Corrupt("the backup makes no sense. Nothing was changed".into());
+        let mut changes = Changes::new();
+        parts.iter().try_for_each(|part| ops::decode(part, &mut changes)).ok_or_else(senseless)?;
+        let restored = RestoredRows::of(&changes, now).ok_or_else(senseless)?;
+        restored.put(&mut changes);
+        let (here, there) = (RowCodec { boot_id, now }, RowCodec { boot_id: fleet, now });
+        check(&changes, here, summary.threads)?;
+        let mut entries = Vec::new();
+        let mut batch = Vec::new();
+        let end = |batch: &mut Vec<u8>, entries: &mut Vec<Entry>| {
+            let ops = std::mem::take(batch);
+            entries.push(Entry { term: 0, clock: now.boot, more: false, ops });
+        };
+        for ((table, key), value) in &changes {
+            let value = value.and_then(|value| transcribed((here, there), *table, key, value)).ok_or_else(senseless)?;
+            let before = batch.len();
+            ops::put_row(*table, key, &value, &mut batch);
+            if batch.len() > most && before > 0 {
+                let row = batch.split_off(before);
+                end(&mut batch, &mut entries);
+                batch = row;
+            }
+        }
+        if !batch.is_empty() {
+            end(&mut batch, &mut entries);
+        }
+        Ok(Image { summary, revision: restored.revision, entries })
+    }
+}
+
+/// Whether a server could start from these rows.
+fn check(changes: &Changes<'_>, codec: RowCodec, threads: u64) -> Result<(), OpenError> {
+    let wrong = |why: String| OpenError::Corrupt(format!("the backup makes no sense: {why}. Nothing was changed"));
+    let mut records = RecordBuilder::new(codec, usize::try_from(threads).unwrap_or(0));
+    for ((table, key), value) in changes {
+        let value = value.ok_or_else(|| wrong("it has a row that was deleted".into()))?;
+        records.add(*table, key, value).map_err(|error| wrong(error.to_string()))?;
+    }
+    records.finish().map(|_| ()).map_err(|error| wrong(error.to_string()))
+}
+
+/// A row as the new fleet writes it. `None`: it makes no sense.
+fn transcribed((here, there): (RowCodec, RowCodec), table: Table, key: &[u8], value: &[u8]) -> Option<Vec<u8>> {
+    let number = || key.try_into().ok().map(u64::from_be_bytes);
+    let mut row = Vec::with_capacity(value.len() + 32);
+    match table {
+        Table::Meta => row.extend_from_slice(value),
+        Table::Threads => there.put_thread(&here.header(&ThreadRow::decode(value).ok()?), &mut row),
+        Table::Elicitations => {
+            let stored = ElicitationRow::decode(value).ok()?;
+            let thread = ThreadId::parse("thread", &stored.thread).ok()?;
+            there.put_elicitation(&thread, &here.open(number()?, stored)?, &mut row);
+        }
+        Table::Memory => {
+            let stored = MemoryRow::decode(value).ok()?;
+            let thread = ThreadId::parse("thread", &stored.thread).ok()?;
+            match here.remembered(number()?, stored)? {
+                Remembered::Closing(closing) => there.put_closing(&thread, &closing, &mut row),
+                Remembered::Request(request) => there.put_request(&thread, &request, &mut row),
+            }
+        }
+    }
+    Some(row)
+}

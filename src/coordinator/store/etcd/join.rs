@@ -1,0 +1,125 @@
+//! What is under a prefix, and how the first replica makes a fleet of an empty one.
+//!
+//! - J1: a fleet is founded, and a restore begins, only if there is neither: each compares both keys. So a replica never founds a fleet
+//!   among the keys of a restore, and no restore writes into a fleet.
+use super::follow::check_format;
+use super::kv::{Kv, KvError};
+use super::record::{FORMAT, FleetRecord, Keys};
+use super::wire::{Compare, KeyValue, RangeRequest, RequestOp, TxnRequest};
+use crate::coordinator::store::{OpenError, new_epoch};
+use prost::Message;
+use std::time::Duration;
+use tokio::time::sleep;
+
+/// Attempts at joining before it is given up; each may take as long as an attempt at etcd.
+const JOIN_ATTEMPTS: u32 = 5;
+const JOIN_AGAIN_AFTER: Duration = Duration::from_millis(200);
+
+/// What is under a prefix.
+pub(super) enum Found {
+    Nothing,
+    /// The key `fleet`.
+    Fleet(KeyValue),
+    /// The key `restoring`.
+    Restoring(KeyValue),
+    /// Keys that are not of a fleet.
+    Foreign,
+}
+
+/// Looks at a prefix.
+pub(super) async fn find<K: Kv>(kv: &K, keys: &Keys) -> Result<Found, KvError> {
+    if let Some(fleet) = read(kv, keys.fleet()).await? {
+        return Ok(Found::Fleet(fleet));
+    }
+    if kv.range(RangeRequest { limit: 1, ..keys.all() }).await?.kvs.is_empty() {
+        return Ok(Found::Nothing);
+    }
+    let restoring = read(kv, keys.restoring()).await?;
+    // The fleet may have been founded, or the restore finished, between these reads: so this is the last one.
+    Ok(match (read(kv, keys.fleet()).await?, restoring) {
+        (Some(fleet), _) => Found::Fleet(fleet),
+        (None, Some(restoring)) => Found::Restoring(restoring),
+        (None, None) => Found::Foreign,
+    })
+}
+
+async fn read<K: Kv>(kv: &K, key: Vec<u8>) -> Result<Option<KeyValue>, KvError> {
+    Ok(kv.range(RangeRequest { key, ..RangeRequest::default() }).await?.kvs.pop())
+}
+
+/// The transaction that makes a fleet or begins a restore, if there is neither.
+pub(super) fn if_neither(keys: &Keys, success: Vec<RequestOp>) -> TxnRequest {
+    let compare = vec![Compare::mod_revision(keys.fleet(), 0), Compare::mod_revision(keys.restoring(), 0)];
+    TxnRequest { compare, success, failure: Vec::new() }
+}
+
+/// The record of the fleet, which the first replica writes.
+pub(super) async fn join<K: Kv>(kv: &K, keys: &Keys) -> Result<FleetRecord, OpenError> {
+    let mut attempts = 0;
+    loop {
+        match try_to_join(kv, keys).await {
+            Ok(Some(joined)) => return joined,
+            Ok(None) => {}
+            Err(KvError::Unknown(why)) if attempts < JOIN_ATTEMPTS => tracing::warn!(why, "join the fleet"),
+            Err(error) => {
+                return Err(OpenError::Io(format!("join the fleet under {} of etcd: {error}", keys.prefix())));
+            }
+        }
+        attempts += 1;
+        sleep(JOIN_AGAIN_AFTER).await;
+    }
+}
+
+/// `None`: another one has founded the fleet meanwhile.
+async fn try_to_join<K: Kv>(kv: &K, keys: &Keys) -> Result<Option<Result<FleetRecord, OpenError>>, KvError> {
+    match find(kv, keys).await? {
+        Found::Fleet(found) => return Ok(Some(readable(&found, keys))),
+        Found::Restoring(_) => return Ok(Some(Err(unfinished(keys)))),
+        Found::Foreign => return Ok(Some(Err(foreign(keys)))),
+        Found::Nothing => {}
+    }
+    let record = match new_fleet() {
+        Ok(record) => record,
+        Err(error) => return Ok(Some(Err(error))),
+    };
+    let txn = if_neither(keys, vec![RequestOp::put(keys.fleet(), record.encode_to_vec())]);
+    Ok(kv.txn(txn).await?.succeeded.then_some(Ok(record)))
+}
+
+/// A fleet of its own.
+pub(super) fn new_fleet() -> Result<FleetRecord, OpenError> {
+    let random = || -> std::io::Result<FleetRecord> {
+        let mut peer_key = vec![0; 32];
+        getrandom::fill(&mut peer_key).map_err(std::io::Error::other)?;
+        Ok(FleetRecord { format: FORMAT, id: new_epoch()?, peer_key })
+    };
+    random().map_err(|error| OpenError::Io(format!("get random numbers: {error}")))
+}
+
+/// The record of a fleet.
+///
+/// # Errors
+/// It is no such thing, or of a later version.
+pub(super) fn readable(found: &KeyValue, keys: &Keys) -> Result<FleetRecord, OpenError> {
+    let record = FleetRecord::decode(&found.value[..]).ok().filter(|record| record.format > 0 && record.id != 0);
+    let record = record.ok_or_else(|| foreign(keys))?;
+    check_format(record.format, keys.prefix())?;
+    Ok(record)
+}
+
+/// There are keys of others.
+pub(super) fn foreign(keys: &Keys) -> OpenError {
+    OpenError::Corrupt(format!(
+        "etcd under {}: there are keys that are not of pausewatch. They were left as they are. Give another --etcd-prefix",
+        keys.prefix()
+    ))
+}
+
+/// There is a part of a fleet.
+pub(super) fn unfinished(keys: &Keys) -> OpenError {
+    let prefix = keys.prefix();
+    OpenError::Io(format!(
+        "etcd under {prefix}: a restore is under way, or was not finished. Wait for its end, or run `pausewatch restore FILE --store \
+         etcd` again. To begin with nothing instead: `etcdctl del --prefix {prefix}`"
+    ))
+}

@@ -1,0 +1,173 @@
+//! What a fleet tells about itself: `health --fleet`, and what commands say that nobody answers.
+use crate::caller::{Caller, health};
+use crate::etcd::Etcd;
+use crate::followers::fleet;
+use crate::program::{Ended, Process as Started, ended, program};
+use crate::start::fill;
+use crate::support::{PATIENCE, Process, detail};
+use crate::takeovers::{LEADER, leader};
+use rustix::process::Signal;
+use serde_json::Value;
+use std::time::Duration;
+use tokio::time::{Instant, sleep};
+use tonic::Code;
+
+fn addresses(replicas: &[Process]) -> String {
+    replicas.iter().map(|replica| replica.address.as_str()).collect::<Vec<_>>().join(",")
+}
+
+/// A command with these replicas, to its end.
+async fn run(arguments: &[&str], addresses: &str) -> Ended {
+    let mut command = program();
+    command.args(arguments).env("PAUSEWATCH_ADDRESS", addresses);
+    tokio::task::spawn_blocking(move || ended(&mut command)).await.expect("no panic")
+}
+
+/// `health --fleet` until it says that this many replicas are well and one leads, or fails with `problem`.
+async fn says(addresses: &str, problem: Option<&str>) -> Ended {
+    let give_up = Instant::now() + PATIENCE;
+    loop {
+        let said = run(&["health", "--fleet", "--timeout", "1s"], addresses).await;
+        let is_it = match problem {
+            None => said.code == Some(0) && said.err.is_empty(),
+            Some(problem) => said.code == Some(1) && said.err.contains(problem),
+        };
+        if is_it {
+            return said;
+        }
+        assert!(Instant::now() < give_up, "{said:?}");
+        sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// The row of a replica.
+fn row<'a>(said: &'a Ended, address: &str) -> &'a str {
+    let row = said.out.lines().find(|line| line.starts_with(address));
+    row.unwrap_or_else(|| panic!("{address}: {said:?}"))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_health_of_a_fleet_names_its_leader_and_what_is_lost() {
+    let Some(etcd) = Etcd::shared() else { return };
+    let mut replicas = fleet(etcd, "health", 3).await;
+    let all = addresses(&replicas);
+    let said = says(&all, None).await;
+    assert_eq!(
+        said.out.lines().next().map(|line| line.split_whitespace().collect()),
+        Some(vec!["REPLICA", "ROLE", "TERM", "STATE"])
+    );
+    for (number, replica) in replicas.iter().enumerate() {
+        let row: Vec<_> = row(&said, &replica.address).split_whitespace().collect();
+        assert_eq!(row[1..3], [if number == 0 { "leads" } else { "follows" }, "1"], "{said:?}");
+        assert!(row[3].ends_with('s') && row[4] == "old", "{said:?}");
+    }
+    let said = run(&["health", "--fleet", "--output", "json"], &all).await;
+    let told: Vec<Value> = serde_json::from_str(&said.out).expect("it is JSON");
+    let roles: Vec<_> = told.iter().map(|replica| replica["role"].as_str()).collect();
+    assert_eq!(roles, [Some("leader"), Some("follower"), Some("follower")]);
+    for (replica, told) in replicas.iter().zip(&told) {
+        assert_eq!(
+            (told["address"].as_str(), &told["term"], &told["serving"]),
+            (Some(&*replica.address), &1.into(), &true.into())
+        );
+        assert!(told["state_age_ms"].as_u64().is_some_and(|age| age < 3_000), "{told}");
+        assert!(told["lag_entries"].is_u64() && told.get("problem").is_none(), "{told}");
+    }
+
+    // One that hangs, and goes on.
+    replicas[2].signal(Signal::STOP);
+    let said = says(&all, Some("1 of 3 replicas cannot be used")).await;
+    assert!(row(&said, &replicas[2].address).contains("no answer within 1"), "{said:?}");
+    replicas[2].signal(Signal::CONT);
+    says(&all, None).await;
+    // The leader is lost, and another one leads.
+    let lost = replicas.remove(0);
+    let address = lost.address.clone();
+    lost.kill();
+    leader(&replicas).await;
+    let said = says(&all, Some("1 of 3 replicas cannot be used")).await;
+    assert!(row(&said, &address).contains("Connection refused"), "{said:?}");
+    let leading = replicas.iter().filter(|replica| row(&said, &replica.address).contains("leads")).count();
+    assert!(leading == 1 || said.err.contains("none of the others leads"), "{said:?}");
+    // Not all are named: the ones that are may be followers.
+    let follower = 1 - leader(&replicas).await;
+    says(&replicas[follower].address, Some("no replica leads")).await;
+    says(&addresses(&replicas), None).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_single_server_is_no_fleet() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let server = Process::serve(directory.path(), "127.0.0.1:0");
+    let said = run(&["health", "--fleet"], &server.address).await;
+    assert_eq!(said.code, Some(1), "{said:?}");
+    assert!(row(&said, &server.address).contains("not a replica of a fleet"), "{said:?}");
+}
+
+/// The replicas run, and no call is answered: the message must not ask for another server.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_a_quorum_of_etcd_a_command_says_that_the_fleet_has_no_leader() {
+    let Some(etcd) = Etcd::own(&[]) else { return };
+    let replicas = fleet(&etcd, "no quorum", 2).await;
+    let all = addresses(&replicas);
+    Caller::new(&[replicas[0].address.clone()]).increment("t", "1").await;
+    drop(etcd);
+    let give_up = Instant::now() + PATIENCE;
+    for replica in &replicas {
+        for service in [LEADER, "pausewatch.v1.ElicitationService"] {
+            while health(&replica.address, service).await.as_deref() != Some("NOT_SERVING") {
+                assert!(Instant::now() < give_up, "{} still serves", replica.address);
+                sleep(Duration::from_millis(20)).await;
+            }
+        }
+    }
+    let said = says(&all, Some("2 of 2 replicas cannot be used, and none of the others leads")).await;
+    assert!(row(&said, &replicas[0].address).contains("it does not reach etcd or the leader"), "{said:?}");
+    for addresses in [&all, &replicas[1].address] {
+        let said = run(&["get", "--thread-id", "t"], addresses).await;
+        assert_eq!(said.code, Some(1), "{said:?}");
+        for part in
+            ["no response from a coordinator at ", "its fleet has no leader", "no quorum", "pausewatch health --fleet"]
+        {
+            assert!(said.err.contains(part), "{:?} does not say {part:?}", said.err);
+        }
+        assert!(!said.err.contains("pausewatch serve"), "{:?}", said.err);
+    }
+}
+
+/// A full etcd: callers are told of its quota, and a replica that cannot take over says so once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_full_etcd_is_named_to_callers_and_logged_once() {
+    let Some(etcd) = Etcd::own(&["--quota-backend-bytes", "300000"]) else { return };
+    let mut replicas = fleet(&etcd, "full", 1).await;
+    let mut command = program();
+    command.args(["serve", "--store", "etcd", "--etcd-endpoints", &etcd.url, "--etcd-prefix", "full"]);
+    command.args(["--listen", "127.0.0.1:0"]);
+    let follower = Started::start(command);
+    assert!(follower.line().starts_with("listening "), "it has joined");
+    let mut api = replicas[0].api().await;
+    api.increment("t", None).await;
+    let etcd = tokio::task::spawn_blocking(move || {
+        fill(&etcd);
+        etcd
+    });
+    let _etcd = etcd.await.expect("no panic");
+    let refused = api.try_increment("t", "", None).await.expect_err("there is no space");
+    let (reason, metadata) = detail(&refused);
+    assert_eq!((refused.code(), reason.as_str()), (Code::Unavailable, "STORE_UNAVAILABLE"));
+    assert!(metadata["why"].contains("etcd") && metadata["why"].contains("quota"), "{metadata:?}");
+    assert_eq!(api.get("t").await.count, 1, "reads go on");
+    replicas.remove(0).kill();
+    let is_attempt = |line: &str| line.contains("take over the leadership");
+    let first = tokio::task::spawn_blocking(move || {
+        let first = std::iter::repeat_with(|| follower.error_line()).find(|line| is_attempt(line));
+        (first, follower)
+    });
+    let (first, follower) = first.await.expect("no panic");
+    assert!(first.as_ref().is_some_and(|line| line.contains("space exceeded")), "{first:?}");
+    // Ten attempts a second.
+    sleep(Duration::from_secs(2)).await;
+    follower.signal(Signal::TERM);
+    let ended = tokio::task::spawn_blocking(|| follower.end()).await.expect("no panic");
+    assert!(!ended.err.lines().any(is_attempt), "{}", ended.err);
+}
