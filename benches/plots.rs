@@ -196,12 +196,8 @@ impl Plot {
             }
         }
         let mut legend = chart.configure_series_labels();
-        // Where no line is: all rise to the right, those of latencies from above the lower end of their axis.
-        let place = match self.x.scale {
-            Scale::Nines => SeriesLabelPosition::LowerRight,
-            Scale::Linear | Scale::Log => SeriesLabelPosition::UpperLeft,
-        };
-        legend.position(place).margin(12).legend_area_size(32).label_font(text(14));
+        // Where no line is: all rise to the right.
+        legend.position(SeriesLabelPosition::UpperLeft).margin(12).legend_area_size(32).label_font(text(14));
         legend.background_style(theme.background).border_style(theme.grid).draw()?;
         Ok(())
     }

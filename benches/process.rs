@@ -118,6 +118,6 @@ pub(crate) fn serve(program: &Path, args: &[&str]) -> Command {
 pub(crate) fn serve_at(program: &Path, address: &str) -> Command {
     let mut command = Command::new(program);
     // Logged as by default, and not to this terminal.
-    command.args(["serve", "--listen", address]).stderr(Stdio::null());
+    command.args(["serve", "--listen", address, "--max-connections-per-caller", "65536"]).stderr(Stdio::null());
     command
 }

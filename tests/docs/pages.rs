@@ -26,6 +26,7 @@ pages! {
     agents: "docs/agents.md",
     exec_server: "docs/exec-server.md",
     http: "docs/http.md",
+    fleet: "docs/fleet.md",
     operations: "docs/operations.md",
     observability: "docs/observability.md",
     policy: "docs/policy.md",
