@@ -25,8 +25,8 @@ pub(crate) fn run(settings: &Settings) -> Result<Table> {
     let mut table = Table::new(title, ["plain", "pausewatch"]);
     commands(settings, &mut table)?;
     servers(settings, &mut table)?;
-    table.goal_at_most("`hold -- true`, more than `true`", (HOLD, MORE, "pausewatch"), 10.0, "ms");
-    table.goal_at_most("`run 10s true`, more than `timeout 10s true`", (RUN, MORE, "pausewatch"), 15.0, "ms");
+    table.goal_at_most("`hold -- true`, more than `true`", (HOLD, MORE, "pausewatch"), 3.0, "ms");
+    table.goal_at_most("`run 10s true`, more than `timeout 10s true`", (RUN, MORE, "pausewatch"), 2.0, "ms");
     table.goal_at_most("listens, 100,000 threads, after SIGTERM", (TERM, P50, "pausewatch"), 200.0, "ms");
     table.goal_at_most("listens, 100,000 threads, after kill -9", (KILL, P50, "pausewatch"), 200.0, "ms");
     table.goal_at_most("listens, 1,000,000 threads, after SIGTERM", (TERM_OF_MANY, P50, "pausewatch"), 1_000.0, "ms");

@@ -1,13 +1,14 @@
 //! The chain, checkpoints, loading and following, on an etcd in memory that loses, delays and refuses.
 use super::chain::{CUT_OFF, Chain, Replica, Request, Written};
-use super::fake::{FakeEtcd, FakeTail, Fault, Machine};
+use super::fake::{FakeEtcd, Fault, Machine};
 use super::follow::{Follower, Won};
-use super::kv::{Kv, KvError, Room};
+use super::hooked::{About, Hooked};
+use super::kv::Kv;
 use super::load::{self, LoadError};
 use super::progress::Progress;
 use super::record::{Applied, Entry, FleetRecord, Keys, LeaderRecord};
 use super::standby::Standby;
-use super::wire::{RangeRequest, RangeResponse, RequestOp, TxnRequest, TxnResponse};
+use super::wire::{RequestOp, TxnRequest};
 use super::{LeaderClock, join};
 use crate::coordinator::hub::Hub;
 use crate::coordinator::store::ops::{self, Changes, Table};
@@ -17,7 +18,7 @@ use crate::core::{Closing, Elicitation, Header, Open, Pause, RememberedClosing, 
 use prost::Message;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::sleep;
@@ -358,42 +359,20 @@ pub(super) async fn put(etcd: &FakeEtcd, key: Vec<u8>, value: Vec<u8>) {
     etcd.txn(txn).await.expect("done");
 }
 
-/// Another replica founds the fleet between two reads of one that joins.
-#[derive(Clone)]
-struct Founded(FakeEtcd, Arc<AtomicBool>);
-
-impl Kv for Founded {
-    type Tail = FakeTail;
-
-    async fn range(&self, request: RangeRequest) -> Result<RangeResponse, KvError> {
-        let read = self.0.range(request).await;
-        if !self.1.swap(true, SeqCst) {
-            join(&self.0, &keys()).await.expect("it founds the fleet");
-        }
-        read
-    }
-
-    async fn txn(&self, request: TxnRequest) -> Result<TxnResponse, KvError> {
-        self.0.txn(request).await
-    }
-
-    async fn tail(&self, range: RangeRequest, from: i64) -> Result<FakeTail, KvError> {
-        self.0.tail(range, from).await
-    }
-
-    async fn compact(&self, revision: i64) -> Result<(), KvError> {
-        self.0.compact(revision).await
-    }
-
-    async fn room(&self) -> Result<Room, KvError> {
-        self.0.room().await
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn replicas_that_start_at_the_same_time_join_one_fleet() {
     let etcd = FakeEtcd::default();
-    let joined = join(&Founded(etcd.clone(), Arc::default()), &keys()).await.expect("the prefix is ours");
+    // Another replica founds the fleet between the first and the second read of this one.
+    let (founder, reads) = (etcd.clone(), Arc::<AtomicUsize>::default());
+    let meanwhile = move |about| {
+        let (etcd, is_second) = (founder.clone(), matches!(about, About::Read(_)) && reads.fetch_add(1, SeqCst) == 1);
+        async move {
+            if is_second {
+                join(&etcd, &keys()).await.expect("it founds the fleet");
+            }
+        }
+    };
+    let joined = join(&Hooked(etcd.clone(), meanwhile), &keys()).await.expect("the prefix is ours");
     assert_eq!(joined, join(&etcd, &keys()).await.expect("the prefix is ours"));
 }
 
