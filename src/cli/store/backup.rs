@@ -26,7 +26,7 @@ The backup is a consistent snapshot with every change that was acknowledged befo
 user of the server, on its machine; with --store etcd, on any machine that reaches etcd, whether replicas run or not. `pausewatch \
 restore` creates a store of either kind from the backup.")]
 pub struct Args {
-    /// The file to write, readable by its owner only; `-`: standard output. An existing file is replaced.
+    /// The file to write, readable by its owner only; `-`: standard output. An existing regular file is replaced.
     #[arg(value_name = "FILE")]
     out: PathBuf,
     #[command(flatten)]
@@ -106,6 +106,13 @@ fn copy_directory(directory: &Path, out: &mut dyn Write) -> Result<Summary, Stri
 
 fn into_file(place: &Place, path: &Path) -> Result<Summary, String> {
     let named = |error: io::Error| format!("{}: {error}", path.display());
+    // A device or a pipe would be replaced, not written to.
+    if std::fs::metadata(path).is_ok_and(|existing| !existing.is_file()) {
+        return Err(format!(
+            "{}: is not a regular file; name another file, or `-` for standard output",
+            path.display()
+        ));
+    }
     let mut name = path.file_name().ok_or_else(|| format!("{}: expected a file name", path.display()))?.to_owned();
     name.push(".");
     let parent = path.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));

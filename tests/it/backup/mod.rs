@@ -233,7 +233,19 @@ async fn half_a_backup_gets_no_name() {
     fails(pausewatch("backup", &place.path("data"), &[&place.text("backup")]), "it does not take questions");
 }
 
-/// G6: who has seen the time after the backup takes what the restored server says for news.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn only_a_regular_file_is_replaced_by_a_backup() {
+    let place = Place::new();
+    serve(&place.path("data")).await.kill();
+    let _socket = std::os::unix::net::UnixListener::bind(place.path("socket")).expect("a short path");
+    fails(pausewatch("backup", &place.path("data"), &[&place.text("socket")]), "socket: is not a regular file");
+    std::os::unix::net::UnixStream::connect(place.path("socket")).expect("it is still there");
+    std::fs::write(place.path("file"), "of before").expect("there is space");
+    succeeds(pausewatch("backup", &place.path("data"), &[&place.text("file")]));
+    succeeds(ended(program().arg("check").arg(place.path("file"))));
+}
+
+/// G6: a client that has seen states that are later than the backup takes those of the restored server as newer.
 #[tokio::test]
 async fn g6_revisions_go_on_above_what_was_seen_after_the_backup() {
     let place = Place::new();
