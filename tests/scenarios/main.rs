@@ -12,7 +12,7 @@
 //! table               the results, feature by client
 //! ```
 //!
-//! 1. Nothing is played before every case is understood and the stage's own judgement is checked.
+//! 1. Nothing is played before every case is understood, and the stage's own judgement and its proxy are checked.
 //! 2. Every client goes through the same pipes; the stage has no way to tell them apart.
 //! 3. A case shares nothing with another but idle players that were reset: it has a server, data and an address of its
 //!    own.
@@ -69,6 +69,7 @@ fn main() -> ExitCode {
 async fn act(arguments: &Arguments) -> Result<bool, String> {
     expect::check_itself();
     frames::check_itself();
+    proxy::check_itself().await;
     let root = arguments.root.clone().unwrap_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")));
     let scenarios = root.join("clients/scenarios");
     if arguments.player_command.is_some() && arguments.client.len() != 1 {

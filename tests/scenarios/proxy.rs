@@ -4,10 +4,13 @@
 //!    refused by the system, and nobody else gets the port.
 //! 2. A connection that lost bytes cannot be mended, so mending drops what was there while something was lost.
 //! 3. Several proxies before one server are its replicas, as far as a client can see.
+//! 4. A process that another case is starting has copies of all sockets until it executes its program. Closing a listener
+//!    leaves it listening in such a copy; only a shutdown ends it for all.
 use crate::{
     frames::{From, Reader, Streams},
     refusals,
 };
+use rustix::net::{Shutdown, shutdown};
 use std::{
     io,
     net::SocketAddr,
@@ -21,7 +24,7 @@ use std::{
 };
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
-    net::{TcpSocket, TcpStream, tcp::OwnedReadHalf, tcp::OwnedWriteHalf},
+    net::{TcpListener, TcpSocket, TcpStream, tcp::OwnedReadHalf, tcp::OwnedWriteHalf},
     task::{AbortHandle, JoinHandle},
 };
 
@@ -58,7 +61,12 @@ pub(crate) struct Proxy {
     refusing: Option<JoinHandle<()>>,
     /// Something was lost: connections of now cannot be mended.
     spoiled: bool,
-    accepting: Option<JoinHandle<()>>,
+    accepting: Option<Accepting>,
+}
+
+struct Accepting {
+    listener: Arc<TcpListener>,
+    task: JoinHandle<()>,
 }
 
 #[derive(Default)]
@@ -121,10 +129,11 @@ impl Proxy {
     }
 
     async fn stop_accepting(&mut self) {
-        if let Some(accepting) = self.accepting.take() {
-            accepting.abort();
-            // The listener is closed when its task is gone.
-            let _ = accepting.await;
+        if let Some(Accepting { listener, task }) = self.accepting.take() {
+            // Point 4. It fails only where the listener has ended.
+            let _ = shutdown(&*listener, Shutdown::Both);
+            task.abort();
+            let _ = task.await;
         }
     }
 
@@ -162,16 +171,18 @@ impl Proxy {
     }
 
     fn accept(&mut self, to: SocketAddr) -> io::Result<()> {
-        let listener = bound(self.port.address)?.listen(BACKLOG)?;
+        let listener = Arc::new(bound(self.port.address)?.listen(BACKLOG)?);
         let (links, faults, latest) = (self.links.clone(), self.faults.clone(), self.latest.clone());
-        self.accepting = Some(tokio::spawn(async move {
-            while let Ok((client, _)) = listener.accept().await {
+        let listening = listener.clone();
+        let task = tokio::spawn(async move {
+            while let Ok((client, _)) = listening.accept().await {
                 latest.store(CONNECTIONS.fetch_add(1, SeqCst), SeqCst);
                 let streams = Arc::<Mutex<Streams>>::default();
                 let pump = tokio::spawn(pump(client, to, streams.clone(), faults.clone())).abort_handle();
                 lock(&links).push(Link { streams, pump });
             }
-        }));
+        });
+        self.accepting = Some(Accepting { listener, task });
         Ok(())
     }
 
@@ -182,7 +193,8 @@ impl Proxy {
 
 impl Drop for Proxy {
     fn drop(&mut self) {
-        self.accepting.take().into_iter().chain(self.refusing.take()).for_each(|task| task.abort());
+        let accepting = self.accepting.take().map(|accepting| accepting.task);
+        accepting.into_iter().chain(self.refusing.take()).for_each(|task| task.abort());
         self.drop_links();
     }
 }
@@ -229,4 +241,20 @@ async fn carry(
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Point 4: with a copy of the listener, a proxy refuses when it is cut, and listens again when it is mended or drained.
+pub(crate) async fn check_itself() {
+    let server = Port::reserve().expect("a port can be had");
+    let mut proxy = Proxy::start(server.address).expect("a proxy can be started");
+    let copy =
+        |proxy: &Proxy| rustix::io::dup(&*proxy.accepting.as_ref().expect("it listens").listener).expect("a copy");
+    let first = copy(&proxy);
+    proxy.cut().await;
+    assert!(TcpStream::connect(proxy.address()).await.is_err(), "a proxy that is cut refuses");
+    proxy.mend().await.expect("it listens again after a cut");
+    let second = copy(&proxy);
+    proxy.drain().await.expect("it listens again for a drain");
+    assert!(TcpStream::connect(proxy.address()).await.is_ok(), "a proxy that drains takes connections");
+    drop((first, second));
 }
