@@ -41,8 +41,12 @@ use tokio_util::sync::CancellationToken;
 
 /// The exit code of a command that timed out, as with GNU `timeout`.
 const TIMED_OUT: i32 = 124;
-/// How long the output of remaining processes is read after the first process has ended.
+/// How long the output of remaining processes is read after the first process has ended, if none of them is ready to run then.
 const TRAILING_OUTPUT: Duration = Duration::from_millis(200);
+/// The same, at most: a busy machine may let a process that is ready to write wait for its turn.
+const MAX_TRAILING_OUTPUT: Duration = Duration::from_secs(1);
+/// The interval between two looks whether one of them is ready to run.
+const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 /// The time from TERM to KILL for remaining processes.
 const REST_KILL_AFTER: Duration = Duration::from_millis(100);
 
@@ -186,7 +190,7 @@ impl Command {
         let times = self.clock.read();
         self.questions.close();
         if open {
-            self.read_trailing_output(&reader).await;
+            self.read_trailing_output(&reader, session).await;
         }
         match judging {
             None => end_remaining_processes(session, &session_killer).await,
@@ -229,11 +233,20 @@ impl Command {
     }
 
     /// Reads what remaining processes still write, such as `tee` in `command > >(tee log)`.
-    async fn read_trailing_output(&self, reader: &Reader) {
-        let end = Instant::now() + TRAILING_OUTPUT;
-        while timeout_at(end, reader.readable()).await.is_ok() {
-            if !self.read(reader) {
+    async fn read_trailing_output(&self, reader: &Reader, session: Session) {
+        let began = Instant::now();
+        let mut end = began + TRAILING_OUTPUT;
+        loop {
+            if timeout_at(end, reader.readable()).await.is_ok() {
+                if !self.read(reader) {
+                    return;
+                }
+            } else if end >= began + MAX_TRAILING_OUTPUT
+                || !tokio::task::spawn_blocking(move || session.is_busy()).await.unwrap_or(false)
+            {
                 return;
+            } else {
+                end += LOOK_INTERVAL;
             }
         }
     }

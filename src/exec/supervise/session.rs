@@ -71,6 +71,17 @@ impl Session {
         process::kill_process_group(self.leader, signal) != Err(Errno::SRCH)
     }
 
+    /// Whether a process is ready to run or waits for a disk: it may go on as soon as the machine lets it. Looks at all processes of the
+    /// system; `false` where that is impossible.
+    pub(crate) fn is_busy(self) -> bool {
+        #[cfg(target_os = "linux")]
+        return members(&HashSet::from([self.id()]))
+            .into_iter()
+            .any(|process| Stat::of(process).is_some_and(|stat| matches!(stat.state, b'R' | b'D')));
+        #[cfg(not(target_os = "linux"))]
+        false
+    }
+
     /// Whether no process of the leader's group is left.
     pub(crate) fn group_is_empty(self) -> bool {
         process::test_kill_process_group(self.leader) == Err(Errno::SRCH)
@@ -131,12 +142,27 @@ fn may_be_member(process: i32, sessions: &HashSet<i32>) -> bool {
 /// The session of a running process; `None` if it has ended, also if its parent has not read its exit status yet.
 #[cfg(target_os = "linux")]
 fn session_of(process: Pid) -> Option<i32> {
-    let stat = std::fs::read_to_string(format!("/proc/{}/stat", process.as_raw_pid())).ok()?;
-    // `1 (sh) S 0 1 1 …`: state, parent, group, session follow the name, which may contain any character.
-    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
-    let state = fields.next()?;
-    let session = fields.nth(2)?.parse().ok()?;
-    (!matches!(state, "Z" | "X")).then_some(session)
+    let stat = Stat::of(process)?;
+    (!matches!(stat.state, b'Z' | b'X')).then_some(stat.session)
+}
+
+/// What `/proc/PID/stat` says: proc_pid_stat(5).
+#[cfg(target_os = "linux")]
+struct Stat {
+    state: u8,
+    session: i32,
+}
+
+#[cfg(target_os = "linux")]
+impl Stat {
+    fn of(process: Pid) -> Option<Self> {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", process.as_raw_pid())).ok()?;
+        // `1 (sh) S 0 1 1 …`: state, parent, group, session follow the name, which may contain any character.
+        let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
+        let state = *fields.next()?.as_bytes().first()?;
+        let session = fields.nth(2)?.parse().ok()?;
+        Some(Stat { state, session })
+    }
 }
 
 #[cfg(all(test, target_os = "linux"))]
@@ -148,5 +174,19 @@ mod tests {
         let own = nix::unistd::getsid(None).unwrap().as_raw();
         assert_eq!(session_of(process::getpid()), Some(own));
         assert!(members(&HashSet::from([own])).contains(&process::getpid()));
+    }
+
+    #[test]
+    fn a_session_is_busy_while_one_of_its_processes_is_ready_to_run() {
+        // This session has one: the test itself.
+        let own = Pid::from_raw(nix::unistd::getsid(None).unwrap().as_raw()).unwrap();
+        assert!(Session::led_by(own).is_busy());
+        let mut sleeper = std::process::Command::new("setsid").args(["sleep", "1000"]).spawn().unwrap();
+        let session = Session::led_by(Pid::from_child(&sleeper));
+        while session_of(session.leader) != Some(session.id()) || session.is_busy() {
+            std::thread::sleep(SCAN_INTERVAL);
+        }
+        sleeper.kill().unwrap();
+        sleeper.wait().unwrap();
     }
 }

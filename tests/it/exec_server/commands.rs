@@ -91,6 +91,16 @@ fn remaining_processes_end_with_the_command_and_their_output_is_read() {
     assert_eq!(process_with(&mark), None);
 }
 
+/// A busy machine does not lose output: who is ready to run is waited for. It may take longer than is waited there, hence the attempts.
+#[test]
+fn output_of_a_process_that_is_ready_to_run_is_waited_for() {
+    let mut client = client();
+    let busy = "end=$(($(date +%s%N) + 300000000)); while [ $(date +%s%N) -lt $end ]; do :; done";
+    let line = format!("({busy}; echo late) & echo done");
+    let read = (0..50).any(|_| client.call("shell", shell(&line))["output"] == "done\nlate\n");
+    assert!(read, "50 times, the output after 300 ms of work was lost");
+}
+
 /// Without the session killer, each of them would stay: the process group of the command does not contain it.
 #[test]
 fn processes_in_groups_of_their_own_end_with_the_command() {

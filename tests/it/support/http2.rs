@@ -117,9 +117,18 @@ impl Raw {
         Ok(raw)
     }
 
-    /// Sends all of it, unless the server takes no more for some seconds.
+    /// Sends all of it, unless the server takes no more for some seconds: then a part of a frame may be sent, and nothing can follow.
     pub(crate) async fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
-        let sent = tokio::time::timeout(Duration::from_secs(3), self.stream.write_all(bytes)).await;
+        self.send_within(Duration::from_secs(3), bytes).await
+    }
+
+    /// Sends all of it to a server that goes on reading, however slow the machine is.
+    pub(crate) async fn send_all(&mut self, bytes: &[u8]) {
+        self.send_within(PATIENCE, bytes).await.expect("the server reads on");
+    }
+
+    async fn send_within(&mut self, patience: Duration, bytes: &[u8]) -> io::Result<()> {
+        let sent = tokio::time::timeout(patience, self.stream.write_all(bytes)).await;
         sent.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?
     }
 
