@@ -178,7 +178,7 @@ mod tests {
 
     /// Whether a session of this command comes to be busy, or idle. Its shell has to start first, and may wait for memory meanwhile.
     fn becomes(busy: bool, line: &str) -> bool {
-        let mut leader = std::process::Command::new("setsid").args(["sh", "-c", line]).spawn().unwrap();
+        let mut leader = std::process::Command::new("setsid").args(["sh", "-c", line]).spawn().expect("setsid runs");
         let session = Session::led_by(Pid::from_child(&leader));
         let is_as_expected = || session_of(session.leader) == Some(session.id()) && session.is_busy() == busy;
         let became = (0..12_000).any(|_| {
@@ -187,8 +187,8 @@ mod tests {
                 false
             }
         });
-        leader.kill().unwrap();
-        leader.wait().unwrap();
+        leader.kill().expect("it runs");
+        leader.wait().expect("it was killed");
         became
     }
 
