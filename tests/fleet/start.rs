@@ -1,9 +1,11 @@
 //! What a replica says that cannot start, and that it starts with certificates.
 use crate::caller::Caller;
 use crate::etcd::Etcd;
-use crate::support::Process;
 use crate::support::certs::Authority;
-use std::process::{Command, Output, Stdio};
+use crate::support::{PATIENCE, Process};
+use std::process::{Command, Output};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 fn serve(options: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_pausewatch"));
@@ -75,10 +77,16 @@ pub(crate) fn fill(etcd: &Etcd) {
         // etcd's own gateway for JSON; the key is base64 too.
         let body = format!("{{\"key\": \"a{number:03}\", \"value\": \"{value}\"}}");
         let url = format!("{}/v3/kv/put", etcd.url);
-        let mut curl = Command::new("curl");
-        curl.args(["-sS", "--retry", "20", "--retry-connrefused", "--retry-delay", "1", "-d", &body, &url]);
-        let output = curl.stderr(Stdio::inherit()).output().expect("curl is installed");
-        String::from_utf8_lossy(&output.stdout).into_owned()
+        // Until it listens. `--retry` would also try again for 20 s when etcd says that it is full.
+        let give_up = Instant::now() + PATIENCE;
+        loop {
+            let output = Command::new("curl").args(["-sS", "-d", &body, &url]).output().expect("curl is installed");
+            if output.status.success() {
+                return String::from_utf8_lossy(&output.stdout).into_owned();
+            }
+            assert!(Instant::now() < give_up, "{output:?}");
+            sleep(Duration::from_millis(20));
+        }
     };
     let refused = (0..200).map(put).find(|answer| answer.contains("space exceeded"));
     assert!(refused.is_some(), "etcd is never full");

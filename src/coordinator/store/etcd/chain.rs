@@ -342,6 +342,18 @@ impl<K: Kv> Chain<K> {
                     break;
                 }
                 Err(KvError::Refused(why)) if !is_in_doubt => return Ok(Written::Refused(why)),
+                // An earlier attempt may still be done, which the record shows. Meanwhile the term goes on: a takeover is a write too.
+                Err(KvError::Refused(_)) => match self.read_record().await? {
+                    (at, Some(found)) if found.mod_revision == self.revision => {
+                        self.pulse.last.store(at, SeqCst);
+                        sleep(AGAIN_AFTER).await;
+                    }
+                    (_, Some(found)) if self.is_mine(&found) => {
+                        self.revision = found.mod_revision;
+                        break;
+                    }
+                    _ => return Err(self.deposed()),
+                },
                 Err(error) => {
                     is_in_doubt = true;
                     self.wait(&error).await?;
@@ -357,14 +369,20 @@ impl<K: Kv> Chain<K> {
 
     /// Makes sure that the record is still ours.
     async fn confirm(&mut self) -> Result<(), Ended> {
+        let (at, found) = self.read_record().await?;
+        if found.is_none_or(|found| found.mod_revision != self.revision) {
+            return Err(self.deposed());
+        }
+        self.pulse.last.store(at, SeqCst);
+        Ok(())
+    }
+
+    /// The record of the leader, and when the machine began to read it.
+    async fn read_record(&self) -> Result<(i64, Option<KeyValue>), Ended> {
         loop {
             let began = self.machine.boot();
             match self.kv.range(RangeRequest { key: self.keys.leader(), ..RangeRequest::default() }).await {
-                Ok(read) if read.kvs.first().is_some_and(|found| found.mod_revision == self.revision) => {
-                    self.pulse.last.store(began, SeqCst);
-                    return Ok(());
-                }
-                Ok(_) => return Err(self.deposed()),
+                Ok(mut read) => return Ok((began, read.kvs.pop())),
                 Err(error) => self.wait(&error).await?,
             }
         }

@@ -163,6 +163,24 @@ async fn a_batch_is_refused_only_if_it_was_certainly_not_written() {
     assert_eq!((record(&etcd).seq, etcd.count(&keys().entries())), (1, 1));
 }
 
+/// No other replica could take over then.
+#[tokio::test(start_paused = true)]
+async fn a_term_goes_on_while_etcd_is_full_and_a_write_in_doubt() {
+    for arrives in [Fault::Lost, Fault::Late, Fault::Unanswered] {
+        let etcd = FakeEtcd::default();
+        let (chain, _) = lead(&etcd, 1).await;
+        let (pulse, machine) = (chain.pulse.clone(), chain.machine.clone());
+        let (working, before) = (Working::new(chain), machine.boot());
+        etcd.faults([arrives].into_iter().chain(std::iter::repeat_n(Fault::Full, 400)));
+        working.commit(batch(1)).await.expect("it is tried until it is known");
+        let took = machine.boot() - before;
+        assert!(arrives == Fault::Unanswered || took > 2 * CUT_OFF, "{arrives:?}: {took} ns");
+        assert!(pulse.is_fresh(machine.boot()), "{arrives:?}");
+        etcd.deliver();
+        assert_eq!((record(&etcd).seq, etcd.count(&keys().entries())), (1, 1), "{arrives:?}");
+    }
+}
+
 /// F3: the outcome is unknown then, and the term is over.
 #[tokio::test(start_paused = true)]
 async fn a_leader_that_does_not_reach_etcd_gives_up() {
