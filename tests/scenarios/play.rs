@@ -19,6 +19,8 @@ use std::{
 };
 use tokio::time::sleep;
 
+/// The error of a call that reached no server, or only one that does not serve now.
+const UNAVAILABLE: &str = "UNAVAILABLE";
 /// Between two looks at what `until` waits for.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
@@ -93,7 +95,7 @@ impl Play<'_> {
         Ok(())
     }
 
-    /// Does a step until its answer is as wanted; without a wish, once.
+    /// Does a step until its answer is as wanted; without a wish, once. Nobody there is no answer yet; any other error ends it.
     async fn until(&mut self, step: &Step, arguments: Map<String, Value>) -> Result<Outcome, String> {
         let Some(wish) = step.until() else { return self.once(step, arguments).await };
         let wish = self.variables.put_into(wish)?;
@@ -102,6 +104,7 @@ impl Play<'_> {
             let outcome = self.once(step, arguments.clone()).await?;
             let differs = match &outcome.answer.result {
                 Ok(answer) => expect::check(&wish, answer),
+                Err(refusal) if refusal.kind == UNAVAILABLE => Err(tell(refusal)),
                 Err(_) => return Ok(outcome),
             };
             match differs {

@@ -155,6 +155,21 @@ def test_a_client_reconnects_soon_after_the_server_is_back(tmp_path: Path) -> No
         assert time.monotonic() - started < 2
 
 
+def test_clients_without_retries_are_served_as_soon_as_the_coordinator_is_back() -> None:
+    with Server() as server:
+        server.kill()
+        clients = [pw.Client(pw.Config(pw.Address.parse(server.address), retries=0)) for _ in range(20)]
+        for client in clients:
+            with pytest.raises(pw.Unavailable):
+                client.get_pause_state("t")
+        # Meanwhile gRPC may try to connect again, in vain.
+        time.sleep(1)
+        server.start()
+        for client in clients:
+            client.get_pause_state("t")
+            client.close()
+
+
 def test_calls_of_a_closed_client_raise_and_closing_again_does_nothing(server: Server) -> None:
     client = pw.Client.from_env(address=server.address)
     client.get_pause_state("t")

@@ -164,3 +164,15 @@ def test_calls_that_fail_at_one_replica_move_the_client_once() -> None:
     assert all(route.move_on(moves) for moves in (0, 0, 1))
     assert (route.now, reported) == ((2, "channel 2"), [1, 2])
     assert not several(1).move_on(0)
+
+
+def test_a_channel_is_replaced_once_for_all_calls_that_failed_over_it_and_not_again_at_once() -> None:
+    route = several(1)
+    for moves, now, channel in (
+        (0, 0, "channel 1"),
+        (0, SECOND, "channel 1"),
+        (1, 499 * MILLISECOND, "channel 1"),
+        (1, 500 * MILLISECOND, "channel 2"),
+    ):
+        route.replace(moves, now)
+        assert route.now[1] == channel

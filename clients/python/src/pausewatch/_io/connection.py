@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import grpc
 
+from ..errors import Unavailable
 from . import status
 from .channel import channel_spec
 from .durations import Nanos, Seconds, to_deadline, to_seconds
@@ -71,7 +72,14 @@ class Connection:
                 error = status.read(failure, self._spec.address)
             else:
                 return call.read(response)
-            time.sleep(to_seconds(attempts.retry_delay(error, time.monotonic_ns())))
+            now = time.monotonic_ns()
+            try:
+                delay = attempts.retry_delay(error, now)
+            except Unavailable:
+                if self._spec.can_open_more and not self._route.has_several:
+                    self._route.replace(attempts.moves, now)
+                raise
+            time.sleep(to_seconds(delay))
 
     @property
     def runtime(self) -> ThreadRuntime:

@@ -53,7 +53,7 @@ def rate_limit_delay(error: CallError) -> Nanos | None:
 class Attempts:
     """The attempts of one call."""
 
-    __slots__ = ("_deadline", "_give_up", "_last", "_limit", "_moves", "_retries", "_retry_delays", "_route", "_unanswered")
+    __slots__ = ("_deadline", "_give_up", "_last", "_limit", "_retries", "_retry_delays", "_route", "_unanswered", "moves")
 
     def __init__(self, deadline: Nanos, now: Nanos, retries: int | None = None, route: Route[Any] | None = None) -> None:
         self._deadline = deadline
@@ -62,14 +62,15 @@ class Attempts:
         self._retry_delays: Iterator[Nanos] | None = None
         self._last: CallError | None = None
         self._route = route or single_address()
-        self._moves = 0
+        self.moves = 0
+        """How often the client had moved when the attempt under way began."""
         self._unanswered = 0
         # The timeout of the attempt under way: at most half of the deadline, so that time is left for another attempt.
         self._limit: Nanos | None = None
 
     def begin(self, now: Nanos) -> tuple[Any, Nanos]:
         """The stub of an attempt that begins now, and its timeout."""
-        self._moves, stub = self._route.now
+        self.moves, stub = self._route.now
         left = max(0, self._give_up - now)
         limit = min(ANSWER_TIMEOUT, self._deadline // 2)
         self._limit = limit if self._route.has_several and limit < left else None
@@ -94,7 +95,7 @@ class Attempts:
         wait = rate_limit_delay(error)
         if wait is None and not isinstance(error, Unavailable | StoreUnavailable):
             raise error
-        if isinstance(error, Unavailable) and self._route.move_on(self._moves):
+        if isinstance(error, Unavailable) and self._route.move_on(self.moves):
             self._unanswered += 1
             if self._unanswered % self._route.addresses and now < self._give_up:
                 self._last = error

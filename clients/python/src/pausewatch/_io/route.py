@@ -2,7 +2,9 @@
 
 1. A client has one channel at a time for everything: a move to another address moves the whole client.
 2. If has_several calls fail at one replica, the client moves once: each call names the position that it failed at.
-3. With one address the client never moves.
+3. With one address the client never moves. A channel for threads may be replaced by a new one to the same address: gRPC
+   connects again only while a call waits for it, so a channel that could not connect may stay useless long after the server
+   has come back, to calls that do not wait.
 """
 
 from __future__ import annotations
@@ -20,6 +22,8 @@ ANSWER_TIMEOUT: Nanos = 1_500 * MILLISECOND
 """How long a replica may take to answer before the client moves to the next one: longer than a takeover."""
 MAX_MOVE_DELAY: Nanos = 500 * MILLISECOND
 """The longest random delay before a stream follows its client to another address."""
+_REPLACE_INTERVAL: Nanos = 500 * MILLISECOND
+"""The least time between two replacements of a channel."""
 
 Channel = TypeVar("Channel")
 
@@ -44,6 +48,7 @@ class Route(Generic[Channel]):
         self._stub = stub
         self.channel: Channel | None = make(0)
         self._now: tuple[int, Any] = 0, stub(self.channel)
+        self._replaced_at: Nanos | None = None
         self._lock = threading.Lock()
         self._listeners: set[Callable[[], object]] = set()
 
@@ -74,6 +79,18 @@ class Route(Generic[Channel]):
         for listener in listeners:
             listener()
         return True
+
+    def replace(self, moves: int, now: Nanos) -> None:
+        """Replaces the channel by a new one to the same address, unless that was done since `moves` was read or a moment ago.
+        What runs over the former channel stays there.
+        """
+        with self._lock:
+            recent = self._replaced_at is not None and now - self._replaced_at < _REPLACE_INTERVAL
+            if self._now[0] != moves or self.channel is None or recent:
+                return
+            self._replaced_at = now
+            self.channel = self._make(moves + 1)
+            self._now = moves + 1, self._stub(self.channel)
 
     def drop(self) -> None:
         """Releases the channel. Nothing can be sent afterwards."""
