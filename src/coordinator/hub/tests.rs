@@ -1,6 +1,7 @@
 //! H1 to H3, with a sink that writes down what it is given and a waker that counts.
 mod change;
 mod history;
+mod ids;
 mod snapshot;
 mod stats;
 mod watch_all;
