@@ -12,6 +12,7 @@ mod default_lease;
 mod eviction;
 mod lease_extension;
 mod long_leases;
+mod records;
 mod staged;
 
 pub use eviction::IDLE_SPAN;
@@ -26,8 +27,8 @@ use crate::coordinator::quota::Account;
 use crate::coordinator::store::{CommitError, Contents, OpenError, Store};
 use crate::core::types::{ElicitationId, ThreadId};
 use crate::core::{Answer, Command, DecideInputs, Effect, Record, Refusal, Timestamp, decide};
-use hashbrown::HashMap;
 use long_leases::LongLeases;
+use records::Records;
 use siphasher::sip128::{Hasher128, SipHasher13};
 use staged::{Staged, outlives};
 use std::hash::Hasher;
@@ -94,7 +95,7 @@ impl From<CommitError> for Fatal {
 pub struct Engine {
     store: Box<dyn Store>,
     clock: Arc<dyn Clock>,
-    records: HashMap<ThreadId, Record>,
+    records: Records,
     leases: ExpiryQueue,
     floor: u64,
     next_row: u64,
@@ -168,7 +169,7 @@ impl Engine {
             slept: slept(now.boot, &*clock),
             store,
             clock,
-            records: records.into_iter().map(|record| (record.thread.clone(), record)).collect(),
+            records: records.into(),
             leases,
             floor,
             next_row,
@@ -320,7 +321,7 @@ impl Engine {
         }
         self.next_row += 2;
         let (made, floor) = (&mut self.made, self.floor);
-        let record = self.records.entry(thread.clone()).or_insert_with(|| {
+        let record = self.records.get_or_insert_with(thread, || {
             made.push(thread.clone());
             Record::new(thread.clone(), floor, now)
         });

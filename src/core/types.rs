@@ -49,6 +49,8 @@ impl ThreadId {
         let was = match text {
             "" => "empty".to_owned(),
             text if text.len() > 256 => format!("{} bytes long", text.len()),
+            // Most ids are ASCII, which is looked through much quicker.
+            text if text.bytes().all(|byte| matches!(byte, b' '..=b'~')) => return Ok(ThreadId(text.into())),
             text => match text.char_indices().find(|(_, c)| c.is_control()) {
                 Some((at, c)) => format!("a text with the control character U+{:04X} at byte {at}", u32::from(c)),
                 None => return Ok(ThreadId(text.into())),

@@ -5,6 +5,7 @@
 use crate::proto::DESCRIPTORS;
 use prost_reflect::{DescriptorPool, FileDescriptor};
 use std::pin::Pin;
+use std::sync::LazyLock;
 use tokio_stream::{Stream, StreamExt};
 use tonic::body::Body;
 use tonic::codegen::http::{Request as HttpRequest, Uri};
@@ -20,34 +21,36 @@ use tonic_reflection::pb::v1::{
 /// The name of the older version.
 pub(super) const V1ALPHA: &str = "grpc.reflection.v1alpha.ServerReflection";
 
+/// Made at the first request: most servers never have one, and the private coordinator of `run` is to start quickly.
+static POOL: LazyLock<DescriptorPool> = LazyLock::new(|| {
+    let mut pool = DescriptorPool::new();
+    for set in [
+        DESCRIPTORS,
+        tonic_health::pb::FILE_DESCRIPTOR_SET,
+        tonic_reflection::pb::v1::FILE_DESCRIPTOR_SET,
+        tonic_reflection::pb::v1alpha::FILE_DESCRIPTOR_SET,
+        // Lets grpcurl show the details of errors.
+        tonic_types::pb::FILE_DESCRIPTOR_SET,
+    ] {
+        pool.decode_file_descriptor_set(set).expect("builds make valid descriptors");
+    }
+    pool
+});
+
 /// Describes all that is served.
-#[derive(Clone, Debug)]
-pub(super) struct Reflection(DescriptorPool);
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Reflection;
 
 impl Reflection {
     /// The service of v1.
-    ///
-    /// # Panics
-    /// If a descriptor cannot be read: they are made by builds.
     pub(super) fn service() -> ServerReflectionServer<Self> {
-        let mut pool = DescriptorPool::new();
-        for set in [
-            DESCRIPTORS,
-            tonic_health::pb::FILE_DESCRIPTOR_SET,
-            tonic_reflection::pb::v1::FILE_DESCRIPTOR_SET,
-            tonic_reflection::pb::v1alpha::FILE_DESCRIPTOR_SET,
-            // Lets grpcurl show the details of errors.
-            tonic_types::pb::FILE_DESCRIPTOR_SET,
-        ] {
-            pool.decode_file_descriptor_set(set).expect("builds make valid descriptors");
-        }
-        ServerReflectionServer::new(Reflection(pool))
+        ServerReflectionServer::new(Reflection)
     }
 
-    fn answer(&self, request: ServerReflectionRequest) -> ServerReflectionResponse {
+    fn answer(request: ServerReflectionRequest) -> ServerReflectionResponse {
         let response = match &request.message_request {
             None => Err(error(Code::InvalidArgument, "the request asks for nothing")),
-            Some(asked) => self.find(asked).ok_or_else(|| error(Code::NotFound, "the server has no such name")),
+            Some(asked) => Self::find(asked).ok_or_else(|| error(Code::NotFound, "the server has no such name")),
         };
         ServerReflectionResponse {
             valid_host: request.host.clone(),
@@ -56,12 +59,12 @@ impl Reflection {
         }
     }
 
-    fn find(&self, asked: &MessageRequest) -> Option<MessageResponse> {
-        let Reflection(pool) = self;
+    fn find(asked: &MessageRequest) -> Option<MessageResponse> {
+        let pool = &*POOL;
         match asked {
             MessageRequest::FileByFilename(name) => pool.get_file_by_name(name).map(described),
             MessageRequest::FileContainingSymbol(name) => {
-                self.containing(name).or_else(|| self.containing_member(name)).map(described)
+                Self::containing(name).or_else(|| Self::containing_member(name)).map(described)
             }
             MessageRequest::FileContainingExtension(asked) => {
                 let number = u32::try_from(asked.extension_number).ok()?;
@@ -83,8 +86,8 @@ impl Reflection {
     }
 
     /// The file of a service, message, enum or extension.
-    fn containing(&self, name: &str) -> Option<FileDescriptor> {
-        let Reflection(pool) = self;
+    fn containing(name: &str) -> Option<FileDescriptor> {
+        let pool = &*POOL;
         pool.get_service_by_name(name)
             .map(|service| service.parent_file())
             .or_else(|| pool.get_message_by_name(name).map(|message| message.parent_file()))
@@ -93,8 +96,8 @@ impl Reflection {
     }
 
     /// The file of a method, field or oneof.
-    fn containing_member(&self, name: &str) -> Option<FileDescriptor> {
-        let Reflection(pool) = self;
+    fn containing_member(name: &str) -> Option<FileDescriptor> {
+        let pool = &*POOL;
         let (parent, name) = name.rsplit_once('.')?;
         let has_method =
             || pool.get_service_by_name(parent)?.methods().any(|method| method.name() == name).then_some(());
@@ -103,7 +106,7 @@ impl Reflection {
             let has = message.get_field_by_name(name).is_some() || message.oneofs().any(|oneof| oneof.name() == name);
             has.then_some(())
         };
-        has_method().or_else(has_field).and_then(|()| self.containing(parent))
+        has_method().or_else(has_field).and_then(|()| Self::containing(parent))
     }
 }
 
@@ -125,8 +128,7 @@ impl ServerReflection for Reflection {
         &self,
         requests: Request<Streaming<ServerReflectionRequest>>,
     ) -> Result<Response<Self::ServerReflectionInfoStream>, Status> {
-        let reflection = self.clone();
-        let answers = requests.into_inner().map(move |request| Ok(reflection.answer(request?)));
+        let answers = requests.into_inner().map(|request| Ok(Self::answer(request?)));
         Ok(Response::new(Box::pin(answers)))
     }
 }

@@ -54,8 +54,8 @@ pub(crate) fn run(args: Args) -> ExitCode {
         Err(error) => return fail(&error),
     };
     let result = runtime.block_on(plan.carry_out());
-    // Does not wait for a host name that is being resolved.
-    runtime.shutdown_background();
+    // Neither waits for a host name that is being resolved, nor takes the private coordinator apart: what is left ends with this process.
+    std::mem::forget(runtime);
     match result {
         Ok(action) => {
             if let ExitAction::Die { dumped_core: true, .. } = action {

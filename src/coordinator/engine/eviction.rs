@@ -17,17 +17,17 @@ impl Engine {
         let (rows, floor, forgotten) = (&mut self.forgotten_rows, &mut self.floor, &mut self.forgotten);
         let quotas = &mut self.quotas;
         let limit = rows.len() + forgotten.len() + SWEEP_AT_MOST;
-        self.records.retain(|thread, record| {
+        self.records.retain(|record| {
             if rows.len() + forgotten.len() >= limit {
                 return true;
             }
             record.memory.forget(now, |row| rows.push(row));
             let idle = record.open.is_empty() && now.since(record.header.changed) >= IDLE_SPAN;
             if idle && record.memory.is_empty() {
-                quotas.forget(thread);
+                quotas.forget(&record.thread);
                 *floor = record.header.revision.max(*floor);
                 let event = Event::Forgotten;
-                forgotten.push(Committed { thread: thread.clone(), header: record.header, event });
+                forgotten.push(Committed { thread: record.thread.clone(), header: record.header, event });
                 return false;
             }
             true

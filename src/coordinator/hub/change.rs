@@ -7,11 +7,12 @@
 //! threads that are watched now, which count against a limit, not by those that once were).
 use super::Hub;
 use super::state::{State, small};
+use super::subscribers::Subscriber;
 use super::subscription::Subscription;
-use super::topic::Subscriber;
 use super::watcher::{Changed, Interest, KEPT, Many, Places, Sink, Watched, Watcher};
 use crate::core::types::ThreadId;
 use std::collections::HashSet;
+use std::hash::BuildHasher;
 use std::sync::Arc;
 
 /// Up to so many threads are searched one by one: most streams have few, and a table would double their memory.
@@ -94,7 +95,7 @@ impl State {
     }
 
     fn add_thread(&mut self, key: u32, thread: &ThreadId) {
-        let topic = self.topic(thread);
+        let topic = self.topic_to_watch(thread);
         let place_at_topic = small(self.topics[topic as usize].subscribers.len());
         let Some(many) = self.changing(key) else { return };
         if let Some(place) = many.place_of(topic) {
@@ -146,7 +147,7 @@ impl Many {
 
     fn place_of(&self, topic: u32) -> Option<u32> {
         match &self.places {
-            Some(places) => places.of.get(&topic).copied(),
+            Some(places) => places.of_topic(topic, &self.threads),
             None => self.threads.iter().position(|thread| thread.topic == topic).map(small),
         }
     }
@@ -167,7 +168,7 @@ impl Many {
         });
         self.threads[place as usize] = watched;
         match &mut self.places {
-            Some(places) => _ = places.of.insert(watched.topic, place),
+            Some(places) => places.insert(place, &self.threads),
             None if self.threads.len() > SEARCHED => self.places = Some(Box::new(Places::of(&self.threads))),
             None => {}
         }
@@ -177,8 +178,7 @@ impl Many {
     fn remove(&mut self, topic: u32) -> Option<Watched> {
         let place = self.place_of(topic)?;
         if let Some(places) = &mut self.places {
-            places.of.remove(&topic);
-            places.free.push(place);
+            places.remove(place, topic);
         }
         let watched = std::mem::replace(&mut self.threads[place as usize], Watched::VACANT);
         if self.queue.is_empty() && self.watched() == 0 {
@@ -195,9 +195,27 @@ impl Places {
         for (place, thread) in threads.iter().enumerate() {
             match thread.is_vacant() {
                 true => places.free.push(small(place)),
-                false => _ = places.of.insert(thread.topic, small(place)),
+                false => places.insert(small(place), threads),
             }
         }
         places
+    }
+
+    fn of_topic(&self, topic: u32, threads: &[Watched]) -> Option<u32> {
+        let is_of_topic = |&place: &u32| threads[place as usize].topic == topic;
+        self.of.find(self.hasher.hash_one(topic), is_of_topic).copied()
+    }
+
+    fn insert(&mut self, place: u32, threads: &[Watched]) {
+        let hasher = &self.hasher;
+        let hash = |&place: &u32| hasher.hash_one(threads[place as usize].topic);
+        self.of.insert_unique(hash(&place), place, hash);
+    }
+
+    fn remove(&mut self, place: u32, topic: u32) {
+        if let Ok(taken) = self.of.find_entry(self.hasher.hash_one(topic), |&taken| taken == place) {
+            taken.remove();
+        }
+        self.free.push(place);
     }
 }

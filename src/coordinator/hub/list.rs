@@ -2,6 +2,7 @@
 use super::{Hub, State, View};
 use crate::core::scope::Scope;
 use crate::core::types::ThreadId;
+use std::borrow::Cow;
 use std::collections::BinaryHeap;
 use std::ops::Bound;
 
@@ -48,11 +49,11 @@ impl State {
         }
         let mut smallest = BinaryHeap::with_capacity(size + 1);
         for &key in self.paused.values() {
-            let thread = &self.topics[key as usize].thread;
+            let thread = self.topics[key as usize].id.thread();
             let wanted = after.is_none_or(|after| thread.as_str() > after);
             if wanted
-                && (smallest.len() < size || smallest.peek().is_some_and(|&largest| thread < largest))
-                && scope.contains(thread)
+                && (smallest.len() < size || smallest.peek().is_some_and(|largest| thread < *largest))
+                && scope.contains(&thread)
             {
                 smallest.push(thread);
                 if smallest.len() > size {
@@ -60,6 +61,6 @@ impl State {
                 }
             }
         }
-        smallest.into_sorted_vec().into_iter().cloned().collect()
+        smallest.into_sorted_vec().into_iter().map(Cow::into_owned).collect()
     }
 }

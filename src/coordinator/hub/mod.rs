@@ -19,8 +19,10 @@ mod safe_time;
 mod scoped_watchers;
 mod state;
 mod stats;
+mod subscribers;
 mod subscription;
 mod topic;
+mod topic_id;
 mod watch_all;
 mod watcher;
 
@@ -40,7 +42,7 @@ use crate::sync::{Mutex, MutexGuard};
 use state::State;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::task::Waker;
-use topic::ThreadState;
+use topic::{Change, ThreadState};
 
 /// All threads, and who watches them.
 #[derive(Debug, Default)]
@@ -72,17 +74,24 @@ impl Hub {
             // All at once: growing step by step would cost a start with many threads as much again.
             state.reserve(records.len());
             let mut known = Vec::with_capacity(records.len());
+            let mut changes = Vec::with_capacity(records.len());
+            let mut paused = Vec::new();
             for record in records {
                 known.push(record.thread.clone());
                 let key = state.topic(&record.thread);
                 let mut shown = ThreadState::new(record.header);
                 shown.open = record.open.iter().map(OpenElicitation::of).collect();
                 state.open += shown.open.len() as u64;
-                state.topics[key as usize].known = Some(Box::new(shown));
-                let before = state.set_header(key, record.header);
-                state.mark_changed(key, before, &mut wakers);
+                state.last_change += 1;
+                shown.change.begin(state.last_change, record.header.pause.since.is_some());
+                changes.push((shown.change.number, key));
+                paused.extend(shown.change.pause().map(|begun| (begun, key)));
+                state.topics[key as usize].know(record.thread.clone(), shown);
+                state.mark_changed(key, Change::default(), &mut wakers);
             }
             state.known = known.into_iter().collect();
+            state.changes = changes.into_iter().collect();
+            state.paused = paused.into_iter().collect();
         } else {
             let mut gone = state.known.clone();
             for record in records {

@@ -2,7 +2,8 @@
 use super::event::{Committed, Event};
 use super::history::{ClosedElicitation, History};
 use super::scoped_watchers::ScopedWatchers;
-use super::topic::{Change, Frame, OpenElicitation, Subscriber, ThreadState, Topic, View};
+use super::subscribers::Subscriber;
+use super::topic::{Change, Frame, OpenElicitation, ThreadState, Topic, View};
 use super::watch_all::{All, Phase};
 use super::watcher::{Changed, Many, Sink, Watched, Watcher};
 use crate::core::scope::Scope;
@@ -64,7 +65,7 @@ pub(super) enum Next {
 impl State {
     pub(super) fn find(&self, thread: &ThreadId) -> Option<u32> {
         let hash = self.hasher.hash_one(thread);
-        self.index.find(hash, |&key| self.topics[key as usize].thread == *thread).copied()
+        self.index.find(hash, |&key| self.topics[key as usize].id.is(thread)).copied()
     }
 
     /// A thread as readers see it.
@@ -76,7 +77,7 @@ impl State {
 
     /// Streams that see a thread, without observers.
     pub(super) fn watchers_of(&self, thread: &ThreadId, topic: Option<&Topic>) -> u32 {
-        let by_id = topic.into_iter().flat_map(|topic| &topic.subscribers).map(|subscriber| subscriber.watcher);
+        let by_id = topic.into_iter().flat_map(|topic| topic.subscribers.iter()).map(|subscriber| subscriber.watcher);
         let counted = |&key: &u32| !self.watchers[key as usize].observes;
         let watching = by_id.filter(counted).count() + self.watch_all.iter().copied().filter(counted).count();
         u32::try_from(watching).unwrap_or(u32::MAX).saturating_add(self.scopes.of(thread.as_str()))
@@ -86,18 +87,25 @@ impl State {
     pub(super) fn reserve(&mut self, more: usize) {
         self.topics.reserve(more);
         let (topics, hasher) = (&self.topics, &self.hasher);
-        self.index.reserve(more, |&key| hasher.hash_one(&topics[key as usize].thread));
+        self.index.reserve(more, |&key| topics[key as usize].id.hash(hasher));
     }
 
     /// The topic of a thread; a new one if there is none.
     pub(super) fn topic(&mut self, thread: &ThreadId) -> u32 {
         let hash = self.hasher.hash_one(thread);
-        if let Some(&key) = self.index.find(hash, |&key| self.topics[key as usize].thread == *thread) {
+        if let Some(&key) = self.index.find(hash, |&key| self.topics[key as usize].id.is(thread)) {
             return key;
         }
         let key = small(self.topics.insert(Topic::new(thread.clone())));
         let (topics, hasher) = (&self.topics, &self.hasher);
-        self.index.insert_unique(hash, key, |&key| hasher.hash_one(&topics[key as usize].thread));
+        self.index.insert_unique(hash, key, |&key| topics[key as usize].id.hash(hasher));
+        key
+    }
+
+    /// The topic of a thread that is going to be watched.
+    pub(super) fn topic_to_watch(&mut self, thread: &ThreadId) -> u32 {
+        let key = self.topic(thread);
+        self.topics[key as usize].shrink();
         key
     }
 
@@ -107,7 +115,7 @@ impl State {
         if topic.known.is_some() || !topic.subscribers.is_empty() {
             return;
         }
-        let hash = self.hasher.hash_one(&topic.thread);
+        let hash = topic.id.hash(&self.hasher);
         if let Ok(entry) = self.index.find_entry(hash, |&other| other == key) {
             entry.remove();
         }
@@ -117,7 +125,7 @@ impl State {
     pub(super) fn know(&mut self, thread: &ThreadId, header: Header) -> u32 {
         let key = self.topic(thread);
         if self.topics[key as usize].known.is_none() {
-            self.topics[key as usize].known = Some(Box::new(ThreadState::new(header)));
+            self.topics[key as usize].know(thread.clone(), ThreadState::new(header));
             self.known.insert(thread.clone());
         }
         key
@@ -126,20 +134,17 @@ impl State {
     /// Sets a header, which is a change of the thread. Returns the change before it.
     pub(super) fn set_header(&mut self, key: u32, header: Header) -> Change {
         self.last_change += 1;
-        let number = self.last_change;
         let known = self.topics[key as usize].known.as_mut().expect("set only of known threads");
-        let pause = match (header.pause.since.is_some(), known.change.pause) {
-            (true, pause) => Some(pause.unwrap_or(number)),
-            (false, _) => None,
-        };
+        let before = known.change;
+        known.change.begin(self.last_change, header.pause.since.is_some());
         known.header = header;
         known.frame = Frame::default();
-        let before = std::mem::replace(&mut known.change, Change { number, pause });
         self.changes.remove(&before.number);
-        self.changes.insert(number, key);
-        if before.pause != pause {
-            before.pause.map(|ended| self.paused.remove(&ended));
-            pause.map(|begun| self.paused.insert(begun, key));
+        self.changes.insert(self.last_change, key);
+        let (ended, begun) = (before.pause(), known.change.pause());
+        if ended != begun {
+            ended.map(|ended| self.paused.remove(&ended));
+            begun.map(|begun| self.paused.insert(begun, key));
         }
         before
     }
@@ -222,8 +227,9 @@ impl State {
         if let Some(key) = self.find(thread) {
             if let Some(known) = self.topics[key as usize].known.take() {
                 self.changes.remove(&known.change.number);
-                known.change.pause.map(|pause| self.paused.remove(&pause));
+                known.change.pause().map(|pause| self.paused.remove(&pause));
             }
+            self.topics[key as usize].shrink();
             self.known.remove(thread);
             self.drop_if_unused(key);
         }
@@ -251,7 +257,7 @@ impl State {
         let mut watched = Vec::with_capacity(threads.len());
         let mut queued = Vec::with_capacity(threads.len());
         for thread in threads.iter().filter(|&thread| seen.insert(thread)) {
-            let topic = self.topic(thread);
+            let topic = self.topic_to_watch(thread);
             queued.push(in_snapshot(&self.topics[topic as usize]));
             let subscribers = &mut self.topics[topic as usize].subscribers;
             let place = small(subscribers.len());
@@ -274,7 +280,7 @@ impl State {
         let topic = &self.topics[key as usize];
         let mut overtaken = 0;
         wakers.reserve(topic.subscribers.len() + self.watch_all.len());
-        for subscriber in &topic.subscribers {
+        for subscriber in topic.subscribers.iter() {
             let watcher = &mut self.watchers[subscriber.watcher as usize];
             match &mut watcher.changed {
                 Changed::One { queued, .. } => overtaken += u64::from(std::mem::replace(queued, true)),
@@ -286,7 +292,7 @@ impl State {
         for &key in self.watch_all.iter().chain(&self.watch_within) {
             let watcher = &mut self.watchers[key as usize];
             let Changed::All(all) = &mut watcher.changed else { continue };
-            if !all.sees(&topic.thread) {
+            if !all.sees(&topic.id.thread()) {
                 all.skip(self.last_change);
                 continue;
             }
@@ -301,7 +307,7 @@ impl State {
         self.deliveries += 1;
         let topic = &mut self.topics[key as usize];
         let known = topic.known.as_deref_mut();
-        sink.state(&topic.thread, known.map(ThreadState::shown), self.floor);
+        sink.state(&topic.id.thread(), known.map(ThreadState::shown), self.floor);
     }
 
     /// Gives the sink the next state of a watcher of all threads.
@@ -311,7 +317,7 @@ impl State {
         match all.phase {
             Phase::Snapshot { until } => {
                 let unread = self.paused.range((Bound::Excluded(all.read_to), Bound::Included(until)));
-                match { unread }.find(|&(_, &topic)| all.sees(&topics[topic as usize].thread)) {
+                match { unread }.find(|&(_, &topic)| all.sees(&topics[topic as usize].id.thread())) {
                     Some((&pause, &topic)) => {
                         all.read_pause(pause, self.last_change);
                         self.give(topic, sink);
@@ -325,7 +331,7 @@ impl State {
             }
             Phase::Changes => {
                 let unread = self.changes.range((Bound::Excluded(all.read_to), Bound::Unbounded));
-                let is_due = |topic: &Topic| all.sees(&topic.thread) && !all.was_in_snapshot(topic.change());
+                let is_due = |topic: &Topic| all.sees(&topic.id.thread()) && !all.was_in_snapshot(topic.change());
                 let next = { unread }.find(|&(_, &topic)| is_due(&topics[topic as usize]));
                 let next = next.map(|(&number, &topic)| (number, topic));
                 all.read_changes(next.map_or(self.last_change, |(number, _)| number));

@@ -59,7 +59,7 @@ impl Hub {
                 let topic = &state.topics[key as usize];
                 let since = topic.known.as_ref().and_then(|known| known.header.pause.since);
                 pauses.oldest = since.into_iter().chain(pauses.oldest).min_by_key(|moment| moment.boot);
-                let is_unwatched = !is_seen_by_all && state.watchers_of(&topic.thread, Some(topic)) == 0;
+                let is_unwatched = !is_seen_by_all && state.watchers_of(&topic.id.thread(), Some(topic)) == 0;
                 pauses.unwatched += u64::from(is_unwatched);
                 (count, read_to) = (count + 1, number);
             }

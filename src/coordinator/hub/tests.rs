@@ -1,10 +1,12 @@
 //! H1 to H3, with a sink that writes down what it is given and a waker that counts.
 mod change;
 mod history;
+mod ids;
 mod snapshot;
 mod stats;
 mod watch_all;
 
+use super::topic_id::TopicId;
 use super::*;
 use crate::core::scope::Scope;
 use crate::core::types::ElicitationId;
@@ -149,17 +151,22 @@ fn check(hub: &Hub) {
     let state = hub.lock();
     assert_eq!(state.index.len(), state.topics.len());
     for (key, topic) in &state.topics {
-        assert_eq!(state.find(&topic.thread), Some(key as u32));
-        assert!(topic.known.is_some() || !topic.subscribers.is_empty(), "{} is of no use to anyone", topic.thread);
+        let thread = topic.id.thread();
+        assert_eq!(state.find(&thread), Some(key as u32));
+        assert_eq!(
+            topic.id,
+            if topic.known.is_some() { TopicId::Shared((*thread).clone()) } else { topic.id.packed() }
+        );
+        assert!(topic.known.is_some() || !topic.subscribers.is_empty(), "{thread} is of no use to anyone");
         if let Some(known) = &topic.known {
-            assert_eq!(state.changes.get(&known.change.number), Some(&(key as u32)), "{}", topic.thread);
-            assert_eq!(known.change.pause.is_some(), known.header.pause.since.is_some(), "{}", topic.thread);
-            let listed = known.change.pause.map(|pause| state.paused[&pause]);
-            assert!(listed.is_none_or(|listed| listed == key as u32), "{}", topic.thread);
+            assert_eq!(state.changes.get(&known.change.number), Some(&(key as u32)), "{thread}");
+            assert_eq!(known.change.pause().is_some(), known.header.pause.since.is_some(), "{thread}");
+            let listed = known.change.pause().map(|pause| state.paused[&pause]);
+            assert!(listed.is_none_or(|listed| listed == key as u32), "{thread}");
         }
         for (place, subscriber) in topic.subscribers.iter().enumerate() {
             let watched = state.watchers[subscriber.watcher as usize].watched(subscriber.place);
-            assert_eq!(watched, (key as u32, place as u32), "{}", topic.thread);
+            assert_eq!(watched, (key as u32, place as u32), "{thread}");
         }
     }
     assert_eq!(state.topics.iter().filter(|(_, topic)| topic.is_paused()).count(), state.paused.len());

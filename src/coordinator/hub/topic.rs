@@ -1,26 +1,22 @@
 //! The hub's state of one thread.
 use super::history::ClosedSoFar;
+use super::subscribers::Subscribers;
+use super::topic_id::TopicId;
 use crate::core::types::ThreadId;
 use crate::core::{Elicitation, Header, Open, PauseEnd, Timestamp};
 use bytes::Bytes;
-use smallvec::SmallVec;
+use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// A thread that is known or watched. Kept small: there may be one for each of a hundred thousand idle watches.
 #[derive(Debug)]
 pub(super) struct Topic {
-    pub(super) thread: ThreadId,
-    pub(super) subscribers: SmallVec<[Subscriber; 2]>,
+    /// Packed only of a thread that is not known.
+    pub(super) id: TopicId,
+    pub(super) subscribers: Subscribers,
     /// `None`: only watched, never named in a change, or forgotten.
     pub(super) known: Option<Box<ThreadState>>,
-}
-
-/// A watcher of a thread, and the place of the thread among those that it watches.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Subscriber {
-    pub(super) watcher: u32,
-    pub(super) place: u32,
 }
 
 /// The committed state of a thread.
@@ -42,7 +38,20 @@ pub(super) struct Change {
     /// Its number; 0: there was none.
     pub(super) number: u64,
     /// The number of the change that began the pause; `None`: the thread is not paused.
-    pub(super) pause: Option<u64>,
+    pause: Option<NonZeroU64>,
+}
+
+impl Change {
+    /// Becomes the change with this number, after which the thread is paused or not.
+    pub(super) fn begin(&mut self, number: u64, is_paused: bool) {
+        self.number = number;
+        self.pause = is_paused.then(|| self.pause.or(NonZeroU64::new(number))).flatten();
+    }
+
+    /// The number of the change that began the pause; `None`: the thread is not paused.
+    pub(super) fn pause(self) -> Option<u64> {
+        self.pause.map(NonZeroU64::get)
+    }
 }
 
 /// An open elicitation as readers see it.
@@ -106,7 +115,19 @@ pub struct Frame(pub Option<(i64, Bytes)>);
 
 impl Topic {
     pub(super) fn new(thread: ThreadId) -> Self {
-        Topic { thread, subscribers: SmallVec::new(), known: None }
+        Topic { id: TopicId::Shared(thread), subscribers: Subscribers::default(), known: None }
+    }
+
+    pub(super) fn know(&mut self, thread: ThreadId, state: ThreadState) {
+        self.id = TopicId::Shared(thread);
+        self.known = Some(Box::new(state));
+    }
+
+    /// Frees what is needed only of known threads.
+    pub(super) fn shrink(&mut self) {
+        if self.known.is_none() {
+            self.id = self.id.packed();
+        }
     }
 
     pub(super) fn is_paused(&self) -> bool {

@@ -66,15 +66,16 @@ impl All {
 
     /// Whether a state in the snapshot included this change.
     pub(super) fn was_in_snapshot(&self, change: Change) -> bool {
-        let part = change.pause.and_then(|pause| self.parts.get(self.parts.partition_point(|part| part.pause < pause)));
+        let part =
+            change.pause().and_then(|pause| self.parts.get(self.parts.partition_point(|part| part.pause < pause)));
         part.is_some_and(|part| change.number <= part.read_at)
     }
 
     /// Whether this change of a thread is still to be read.
     pub(super) fn is_due(&self, change: Change) -> bool {
         match self.phase {
-            Phase::Snapshot { until } if change.pause.is_some_and(|pause| pause <= until) => {
-                change.pause > Some(self.read_to)
+            Phase::Snapshot { until } if change.pause().is_some_and(|pause| pause <= until) => {
+                change.pause() > Some(self.read_to)
             }
             Phase::Snapshot { until } => change.number > until,
             Phase::Changes => change.number > self.read_to && !self.was_in_snapshot(change),

@@ -3,7 +3,7 @@ use super::topic::{Frame, Shown};
 use super::watch_all::All;
 use crate::core::scope::Scope;
 use crate::core::types::ThreadId;
-use hashbrown::HashMap;
+use hashbrown::{DefaultHashBuilder, HashTable};
 use std::collections::VecDeque;
 use std::task::Waker;
 
@@ -81,8 +81,9 @@ pub(super) struct Many {
 /// Where a watcher has each of its threads.
 #[derive(Debug, Default)]
 pub(super) struct Places {
-    /// The place of each topic in `threads`.
-    pub(super) of: HashMap<u32, u32>,
+    pub(super) hasher: DefaultHashBuilder,
+    /// The places of `threads` that are taken, by their topics.
+    pub(super) of: HashTable<u32>,
     /// The places whose thread was removed. They are [`Watched::VACANT`], and may still be queued.
     pub(super) free: Vec<u32>,
 }
