@@ -104,10 +104,18 @@ pub(crate) async fn health(address: &str, service: &str) -> Option<String> {
     Some(check(address, service).await?.into_inner().status().as_str_name().to_owned())
 }
 
-/// The term that a replica knows.
-pub(crate) async fn term(address: &str) -> Option<u64> {
-    let answer = check(address, "").await?;
-    answer.metadata().get("pausewatch-term")?.to_str().ok()?.parse().ok()
+/// The term that a replica knows, once it answers.
+pub(crate) async fn term(address: &str) -> u64 {
+    let give_up = Instant::now() + PATIENCE;
+    loop {
+        if let Some(answer) = check(address, "").await
+            && let Some(term) = answer.metadata().get("pausewatch-term")
+        {
+            return term.to_str().expect("it is text").parse().expect("it is a number");
+        }
+        assert!(Instant::now() < give_up, "it does not say its term");
+        sleep(Duration::from_millis(20)).await;
+    }
 }
 
 async fn check(address: &str, service: &str) -> Option<Response<HealthCheckResponse>> {

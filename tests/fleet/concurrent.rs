@@ -1,9 +1,10 @@
 //! Clients that change, read and watch the same two threads at once, and the check that one order of each thread explains all that they
 //! saw: linearizable, each call once (G4), no watch that goes back (G6).
+use crate::caller;
 use crate::clients::{Caller, Shared, Watch, watch};
 use crate::history::{Recorder, What};
 use crate::linear::check_all;
-use crate::support::{PATIENCE, Random, api};
+use crate::support::{PATIENCE, Random};
 use std::sync::{Arc, Mutex};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -61,21 +62,22 @@ impl Concurrent {
         timeout(PATIENCE, answered).await.expect("each call that may be sent again is answered");
     }
 
-    /// Ends it, with what the replica at `address` says of both threads.
+    /// Ends it, with what is said of both threads by whichever of the replicas at `addresses` serves.
     ///
     /// # Errors
     /// No order explains it.
-    pub(crate) async fn explain(mut self, address: &str) -> Result<Explained, String> {
+    pub(crate) async fn explain(mut self, addresses: &[String]) -> Result<Explained, String> {
         self.answered().await;
-        let (mut api, threads) = (api(address).await, self.shared.threads);
-        let revisions = [api.get(threads[0]).await.revision, api.get(threads[1]).await.revision];
+        // The leadership may still move.
+        let (mut caller, threads) = (caller::Caller::new(addresses), self.shared.threads);
+        let revisions = [caller.get(threads[0]).await.revision, caller.get(threads[1]).await.revision];
         self.last.send_replace(Some(revisions));
         let watchers = &mut self.watchers;
         let told = async { while watchers.join_next().await.transpose().expect("it does not panic").is_some() {} };
         timeout(PATIENCE, told).await.map_err(|_| "G6: a watch does not end at the last state")?;
         for thread in threads {
             let number = self.shared.record.begin(thread, What::Get);
-            let state = self.shared.state(thread, api.get(thread).await, true);
+            let state = self.shared.state(thread, caller.get(thread).await, true);
             self.shared.record.end(number, state);
         }
         let operations = self.shared.record.operations();
