@@ -36,6 +36,7 @@ const MUST_HAPPEN: [&str; 20] = [
 /// What a set of runs adds up to.
 #[derive(Default)]
 struct Sum {
+    runs: usize,
     counts: BTreeMap<&'static str, u64>,
     thread_hours: f64,
     /// The seeds that failed, and why.
@@ -64,8 +65,8 @@ pub(super) fn run_many(first: u64, thread_hours: u64) {
     thread::scope(|scope| {
         (0..thread::available_parallelism().map_or(1, usize::from)).for_each(|_| _ = scope.spawn(run_some));
     });
-    let Sum { counts, thread_hours: simulated, failed } = sum.into_inner().expect("no panic while locked");
-    let (runs, seconds) = (seeds.len(), began.elapsed().as_secs());
+    let Sum { runs, counts, thread_hours: simulated, failed } = sum.into_inner().expect("no panic while locked");
+    let seconds = began.elapsed().as_secs();
     println!("{simulated:.0} thread-hours in {runs} runs from seed {first} on, in {seconds} s");
     counts.iter().for_each(|(what, count)| println!("{count:>9} {what}"));
     assert!(failed.is_empty(), "{}", failed.iter().map(|(seed, why)| failure(*seed, why)).collect::<String>());
@@ -84,6 +85,7 @@ pub(super) fn failure(seed: u64, why: &str) -> String {
 
 impl Sum {
     fn add(&mut self, seed: u64, course: Result<Course, Box<dyn Any + Send>>) {
+        self.runs += 1;
         match course {
             Ok(Course { violation: Some(violation), .. }) => self.failed.push((seed, violation)),
             Ok(course) => {
