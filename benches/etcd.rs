@@ -46,16 +46,32 @@ impl Cluster {
         FleetConfig { endpoints, prefix: PREFIX.to_owned(), compact: true }
     }
 
+    /// Its members.
+    pub(crate) fn urls(&self) -> &[String] {
+        &self.urls
+    }
+
     /// A replica that listens; it need not know who leads yet.
     pub(crate) fn replica(&self, settings: &Settings) -> Result<Process> {
+        self.replica_by(settings, &self.urls, None)
+    }
+
+    /// A replica that reaches etcd at `urls`, and that others reach at `advertise`.
+    pub(crate) fn replica_by(&self, settings: &Settings, urls: &[String], advertise: Option<&str>) -> Result<Process> {
         let mut command = serve(&settings.program, &["--store", "etcd", "--etcd-prefix", PREFIX, "--etcd-endpoints"]);
-        command.arg(self.urls.join(","));
+        command.arg(urls.join(","));
+        advertise.into_iter().for_each(|address| _ = command.args(["--advertise", address]));
         Process::listening(command)
     }
 
     /// So many replicas, the leader first.
     pub(crate) fn replicas(&self, settings: &Settings, count: usize) -> Result<Vec<Process>> {
-        let mut replicas = vec![self.replica(settings)?];
+        self.led_by(self.replica(settings)?, settings, count)
+    }
+
+    /// So many replicas. The first one, which was just started, leads.
+    pub(crate) fn led_by(&self, first: Process, settings: &Settings, count: usize) -> Result<Vec<Process>> {
+        let mut replicas = vec![first];
         // It leads when it answers.
         answers(&replicas[0])?;
         for _ in 1..count {

@@ -4,6 +4,7 @@ use crate::sink::Sink;
 use crate::threads;
 use pausewatch::proto::v1;
 use std::ops::Range;
+use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Streaming;
@@ -50,9 +51,18 @@ impl Link {
 
     /// The revision of a thread.
     pub(crate) async fn get(&mut self, thread: &str) -> Result<u64> {
+        Ok(self.state(thread).await?.revision)
+    }
+
+    /// How long a thread was paused.
+    pub(crate) async fn paused_total(&mut self, thread: &str) -> Result<Duration> {
+        Ok(self.state(thread).await?.paused_total.unwrap_or_default().try_into()?)
+    }
+
+    async fn state(&mut self, thread: &str) -> Result<v1::PauseState> {
         let request = v1::GetPauseStateRequest { thread_id: thread.to_owned() };
         let state = self.stub.get_pause_state(request).await?.into_inner().pause_state;
-        Ok(state.ok_or("no state")?.revision)
+        Ok(state.ok_or("no state")?)
     }
 
     pub(crate) async fn watch(&self, threads: Range<usize>, sink: Sink) -> Result<()> {

@@ -1,4 +1,5 @@
-//! The leader is killed, or stands still, under callers and watchers.
+//! The leader is killed, stands still, or is cut off from etcd, the other replicas and clients, under callers and watchers.
+use super::isolated::Isolated;
 use crate::etcd::{Cluster, answers};
 use crate::result::Result;
 use crate::settings::Settings;
@@ -23,15 +24,30 @@ const BEFORE: Duration = Duration::from_secs(1);
 const AT_FOLLOWER: &str = "longest call at another replica, ms";
 const ANYWHERE: &str = "longest call of a client of all replicas, ms";
 const WATCHERS: &str = "a change right after it reaches all watchers, ms";
-const FAULTS: [(&str, Signal); 2] = [("kill -9 of the leader", Signal::KILL), ("SIGSTOP of the leader", Signal::STOP)];
+const KILL: &str = "kill -9 of the leader";
+const STOP: &str = "SIGSTOP of the leader";
+const ISOLATION: &str = "isolation of the leader";
 
 pub(super) fn measure(settings: &Settings, table: &mut Table, column: &str) -> Result<()> {
-    for (case, signal) in FAULTS {
+    for case in [KILL, STOP, ISOLATION] {
         let cluster = Cluster::start(settings, 3)?;
-        let replicas = cluster.replicas(settings, 3)?;
-        let addresses: Vec<_> = replicas.iter().map(|replica| replica.address.clone()).collect();
+        let (first, isolated) = match case {
+            ISOLATION => Isolated::start(&cluster, settings).map(|(isolated, first)| (first, Some(isolated)))?,
+            _ => (cluster.replica(settings)?, None),
+        };
+        let replicas = cluster.led_by(first, settings, 3)?;
+        let mut addresses: Vec<_> = replicas.iter().map(|replica| replica.address.clone()).collect();
+        if let Some(isolated) = &isolated {
+            addresses[0].clone_from(&isolated.address);
+        }
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let fault = || replicas[0].signal(signal);
+        let fault = || match &isolated {
+            None => replicas[0].signal(if case == KILL { Signal::KILL } else { Signal::STOP }),
+            Some(isolated) => {
+                isolated.cut();
+                Ok(())
+            }
+        };
         let [follower, anywhere, watchers] = runtime.block_on(suffer(&addresses, fault))?;
         table.add((case, AT_FOLLOWER, column), follower * 1e3);
         table.add((case, ANYWHERE, column), anywhere * 1e3);
@@ -42,10 +58,11 @@ pub(super) fn measure(settings: &Settings, table: &mut Table, column: &str) -> R
 }
 
 pub(super) fn goals(table: &mut Table, column: &str) {
-    let [(kill, _), (stop, _)] = FAULTS;
-    table.goal_at_most("kill -9 of the leader, a call elsewhere", (kill, AT_FOLLOWER, column), 1_500.0, "ms");
-    table.goal_at_most("SIGSTOP of the leader, a call elsewhere", (stop, AT_FOLLOWER, column), 2_000.0, "ms");
-    table.goal_at_most("SIGSTOP of the leader, its own watchers", (stop, WATCHERS, column), 3_000.0, "ms");
+    table.goal_at_most("kill -9 of the leader, a call elsewhere", (KILL, AT_FOLLOWER, column), 1_500.0, "ms");
+    table.goal_at_most("SIGSTOP of the leader, a call elsewhere", (STOP, AT_FOLLOWER, column), 2_000.0, "ms");
+    table.goal_at_most("SIGSTOP of the leader, its own watchers", (STOP, WATCHERS, column), 3_000.0, "ms");
+    table.goal_at_most("isolation of the leader, a call elsewhere", (ISOLATION, AT_FOLLOWER, column), 2_000.0, "ms");
+    table.goal_at_most("isolation of the leader, its own watchers", (ISOLATION, WATCHERS, column), 3_000.0, "ms");
 }
 
 /// Seconds: the longest call at a follower, and of a client of all; and until all watchers know of a change after the fault.

@@ -1,6 +1,9 @@
-//! `fleet`: three replicas over etcd, beside the embedded store in the same run; what a fault costs, a cold start, and many streams.
+//! `fleet`: three replicas over etcd, beside the embedded store in the same run; what a fault costs, what a
+//! takeover adds to paused times, a cold start, and many streams.
+mod clocks;
 mod cold_start;
 mod faults;
+mod isolated;
 mod streams;
 
 use crate::result::Result;
@@ -27,6 +30,8 @@ pub(crate) fn run(settings: &Settings) -> Result<Table> {
         }
         eprintln!("fleet: faults, run {run} of {}", settings.runs);
         faults::measure(settings, &mut table, THREE)?;
+        eprintln!("fleet: clocks, run {run} of {}", settings.runs);
+        clocks::measure(settings, &mut table, THREE)?;
     }
     cold_start::measure(settings, &mut table, THREE)?;
     streams::measure(settings, &mut table, THREE)?;
@@ -34,6 +39,7 @@ pub(crate) fn run(settings: &Settings) -> Result<Table> {
     table.goal_at_least_times("calls/s, 256 callers, one etcd", ("256 callers", "calls/s", ONE), 0.75, "embedded");
     table.goal_at_most_times("p50, 1 caller, three etcd", ("1 caller", "p50, us", THREE), 3.5, "embedded");
     faults::goals(&mut table, THREE);
+    clocks::goals(&mut table, THREE);
     cold_start::goals(&mut table, THREE);
     streams::goals(&mut table, THREE, settings.streams);
     table.note(

@@ -4,7 +4,9 @@ use pausewatch::proto::v1;
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
 use tonic::transport::{Channel, Endpoint};
-use tonic::{Code, Status};
+use tonic::{Code, Response, Status};
+use tonic_health::pb::health_client::HealthClient;
+use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 use v1::elicitation_service_client::ElicitationServiceClient;
 
 type Service = ElicitationServiceClient<Channel>;
@@ -99,10 +101,26 @@ impl Caller {
 
 /// What the health service of a replica says of `service`; `None`: it does not answer soon.
 pub(crate) async fn health(address: &str, service: &str) -> Option<String> {
+    Some(check(address, service).await?.into_inner().status().as_str_name().to_owned())
+}
+
+/// The term that a replica knows, once it answers.
+pub(crate) async fn term(address: &str) -> u64 {
+    let give_up = Instant::now() + PATIENCE;
+    loop {
+        if let Some(answer) = check(address, "").await
+            && let Some(term) = answer.metadata().get("pausewatch-term")
+        {
+            return term.to_str().expect("it is text").parse().expect("it is a number");
+        }
+        assert!(Instant::now() < give_up, "it does not say its term");
+        sleep(Duration::from_millis(20)).await;
+    }
+}
+
+async fn check(address: &str, service: &str) -> Option<Response<HealthCheckResponse>> {
     let endpoint = Endpoint::from_shared(format!("http://{address}")).expect("an address");
     let channel = endpoint.connect_timeout(ATTEMPT).timeout(ATTEMPT).connect_lazy();
-    let mut health = tonic_health::pb::health_client::HealthClient::new(channel);
-    let request = tonic_health::pb::HealthCheckRequest { service: service.to_owned() };
-    let answer = timeout(ATTEMPT, health.check(request)).await.ok()?.ok()?.into_inner();
-    Some(answer.status().as_str_name().to_owned())
+    let request = HealthCheckRequest { service: service.to_owned() };
+    timeout(ATTEMPT, HealthClient::new(channel).check(request)).await.ok()?.ok()
 }

@@ -63,17 +63,17 @@ impl Drop for Etcd {
     }
 }
 
-fn is_installed() -> bool {
+pub(crate) fn is_installed() -> bool {
     Command::new("etcd").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok()
 }
 
-fn report(is_installed: bool) {
+pub(crate) fn report(is_installed: bool) {
     if !is_installed {
         skipped("etcd", "the program etcd is not installed (Debian: etcd-server)");
     }
 }
 
-fn free_ports() -> [u16; 2] {
-    let listeners = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").expect("a free port"));
+pub(crate) fn free_ports<const COUNT: usize>() -> [u16; COUNT] {
+    let listeners = [(); COUNT].map(|()| TcpListener::bind("127.0.0.1:0").expect("a free port"));
     listeners.map(|listener| listener.local_addr().expect("it is bound").port())
 }

@@ -2,50 +2,20 @@
 //! to, while leaders are killed and stopped, and links between any two of client, replica and etcd hold or lose what is sent. Each must be
 //! explained by one order for each thread: linearizable, each call once (G4), no watch that goes back (G6).
 use crate::caller::health;
-use crate::clients::{Caller, Shared, THREADS, Watch, watch};
+use crate::clients::THREADS;
+use crate::concurrent::Concurrent;
 use crate::etcd::Etcd;
 use crate::followers::serves;
-use crate::history::{Recorder, What};
-use crate::linear::check_all;
 use crate::proxy::{Mode, Proxy};
-use crate::support::{Api, PATIENCE, Process, Random, api};
+use crate::site::Site;
+use crate::support::{PATIENCE, Random};
 use crate::takeovers::LEADER;
 use rustix::process::Signal;
-use std::process::Command;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep};
 
-const CALLERS: usize = 3;
-/// Calls that are begun during and after each blow.
+/// Calls of each client that are begun during and after each blow.
 const CALLS_A_BLOW: usize = 8;
-
-/// A replica whose ways to etcd, and to the other replicas, lead through proxies.
-struct Placed {
-    process: Process,
-    etcd: Proxy,
-    peers: Proxy,
-}
-
-impl Placed {
-    async fn start(etcd: &Etcd, prefix: &str, listen: &str) -> Self {
-        let to_etcd = Proxy::start(vec![etcd.url.trim_start_matches("http://").to_owned()]).await;
-        let peers = Proxy::start(Vec::new()).await;
-        let mut command = Command::new(env!("CARGO_BIN_EXE_pausewatch"));
-        command.args(["serve", "--store", "etcd", "--etcd-prefix", prefix, "--listen", listen]);
-        command.args(["--etcd-endpoints", &format!("http://{}", to_etcd.address), "--advertise", &peers.address]);
-        let start = move || {
-            let mut process = Process::start(command);
-            process.listen();
-            process
-        };
-        // It needs its proxy to start.
-        let process = tokio::task::spawn_blocking(start).await.expect("it starts");
-        peers.turn_to(vec![process.address.clone()]);
-        Placed { process, etcd: to_etcd, peers }
-    }
-}
 
 /// What happens to the leader.
 #[derive(Clone, Copy, Debug)]
@@ -72,33 +42,16 @@ const BLOWS: [Blow; 8] = [
     Blow::Clients(Mode::Cut),
 ];
 
-async fn revisions(api: &mut Api) -> [u64; 2] {
-    [api.get(THREADS[0]).await.revision, api.get(THREADS[1]).await.revision]
-}
-
-/// Waits until another replica than `old` leads.
-async fn succeeded(replicas: &[Placed], old: usize) {
+/// Waits until a replica leads, another one than `old`.
+pub(crate) async fn leads(sites: &[Site], old: Option<usize>) -> usize {
     let give_up = Instant::now() + PATIENCE;
     loop {
-        for (i, replica) in replicas.iter().enumerate().filter(|(i, _)| *i != old) {
-            if health(&replica.process.address, LEADER).await.as_deref() == Some("SERVING") {
-                return println!("  {i} leads");
-            }
-        }
-        assert!(Instant::now() < give_up, "nobody else leads");
-        sleep(Duration::from_millis(20)).await;
-    }
-}
-
-async fn leads(replicas: &[Placed]) -> usize {
-    let give_up = Instant::now() + PATIENCE;
-    loop {
-        for (i, replica) in replicas.iter().enumerate() {
-            if health(&replica.process.address, LEADER).await.as_deref() == Some("SERVING") {
+        for (i, site) in sites.iter().enumerate().filter(|(i, _)| Some(*i) != old) {
+            if health(&site.address, LEADER).await.as_deref() == Some("SERVING") {
                 return i;
             }
         }
-        assert!(Instant::now() < give_up, "nobody leads");
+        assert!(Instant::now() < give_up, "nobody leads, or nobody but {old:?}");
         sleep(Duration::from_millis(20)).await;
     }
 }
@@ -107,54 +60,42 @@ async fn leads(replicas: &[Placed]) -> usize {
 #[tokio::test]
 async fn histories_through_kills_stops_and_partitions_are_linearizable() {
     let Some(etcd) = Etcd::shared() else { return };
-    let mut replicas = Vec::new();
+    let mut sites = Vec::new();
     for _ in 0..3 {
-        replicas.push(Placed::start(etcd, "histories", "127.0.0.1:0").await);
+        sites.push(Site::start(std::slice::from_ref(&etcd.url), "histories").await);
     }
-    for replica in &replicas {
-        serves(&replica.process.address).await;
+    for site in &sites {
+        serves(&site.address).await;
     }
-    let addresses = replicas.iter().map(|replica| replica.process.address.clone()).collect();
-    let clients = Proxy::start(addresses).await;
-    let (record, given) = (Recorder::default(), Mutex::default());
-    let address = clients.address.parse().expect("an address");
-    let shared = Arc::new(Shared { address, record, given });
-    let (last, wait) = tokio::sync::watch::channel(None);
-    let mut watchers = JoinSet::new();
-    for how in [Watch::Fixed { whole: false }, Watch::Fixed { whole: true }, Watch::Changing { whole: true }] {
-        watchers.spawn(watch(shared.clone(), how, wait.clone()));
-    }
+    let clients = Proxy::start(sites.iter().map(|site| site.clients.address.clone()).collect()).await;
+    let mut history = Concurrent::begin(&clients.address, THREADS);
     let mut random = Random::new(0x5eed_0024);
     for blow in BLOWS {
-        let leading = leads(&replicas).await;
+        let leading = leads(&sites, None).await;
         println!("{blow:?} at {leading}");
-        let mut callers = JoinSet::new();
-        for _ in 0..CALLERS {
-            callers.spawn(Caller::new(shared.clone(), Random::new(random.next())).make(CALLS_A_BLOW));
-        }
+        history.call(CALLS_A_BLOW, &mut random);
         match blow {
             Blow::Kill => {
-                let Placed { process, .. } = replicas.remove(leading);
-                let address = process.address.clone();
-                process.kill();
-                replicas.insert(leading, Placed::start(etcd, "histories", &address).await);
-                leads(&replicas).await;
+                sites[leading].kill();
+                sites[leading].begin();
+                sites[leading].runs().await;
+                leads(&sites, None).await;
             }
             Blow::Freeze => {
-                replicas[leading].process.signal(Signal::STOP);
-                succeeded(&replicas, leading).await;
-                replicas[leading].process.signal(Signal::CONT);
+                sites[leading].process().signal(Signal::STOP);
+                leads(&sites, Some(leading)).await;
+                sites[leading].process().signal(Signal::CONT);
             }
             Blow::Etcd(mode) => {
-                replicas[leading].etcd.set(mode);
-                succeeded(&replicas, leading).await;
-                replicas[leading].etcd.set(Mode::Whole);
+                sites[leading].etcd[0].set(mode);
+                leads(&sites, Some(leading)).await;
+                sites[leading].etcd[0].set(Mode::Whole);
             }
             // Nobody takes over: those who came to another replica wait.
             Blow::Peers(mode) => {
-                replicas[leading].peers.set(mode);
+                sites[leading].peers.set(mode);
                 sleep(Duration::from_millis(700)).await;
-                replicas[leading].peers.set(Mode::Whole);
+                sites[leading].peers.set(Mode::Whole);
             }
             Blow::Clients(mode) => {
                 clients.set(mode);
@@ -162,21 +103,9 @@ async fn histories_through_kills_stops_and_partitions_are_linearizable() {
                 clients.set(Mode::Whole);
             }
         }
-        let answered = timeout(PATIENCE, callers.join_all()).await;
-        answered.expect("each call that may be sent again is answered");
+        history.answered().await;
     }
-    let leading = leads(&replicas).await;
-    let mut api = api(&replicas[leading].process.address).await;
-    last.send_replace(Some(revisions(&mut api).await));
-    let told = async { while watchers.join_next().await.transpose().expect("it does not panic").is_some() {} };
-    timeout(PATIENCE, told).await.expect("G6: a watch ends at the last state");
-    for thread in THREADS {
-        let number = shared.record.begin(thread, What::Get);
-        let state = shared.state(thread, api.get(thread).await, true);
-        shared.record.end(number, state);
-    }
-    let operations = shared.record.operations();
-    let unknown = operations.iter().filter(|operation| operation.ended.is_none()).count();
-    println!("{} operations, {unknown} of them never answered", operations.len());
-    check_all(&operations, THREADS.into_iter().zip([0; 2])).unwrap_or_else(|why| panic!("{why}"));
+    let addresses: Vec<_> = sites.iter().map(|site| site.address.clone()).collect();
+    let explained = history.explain(&addresses).await.unwrap_or_else(|why| panic!("{why}"));
+    println!("{} operations, {} of them never answered", explained.operations, explained.unknown);
 }

@@ -19,7 +19,7 @@ use v1::elicitation_service_client::ElicitationServiceClient;
 use v1::watch_pause_state_response::Event;
 use v1::watch_response;
 
-/// Two, so that calls meet.
+/// The threads of a history, unless another one has used them before.
 pub(crate) const THREADS: [&str; 2] = ["t", "u"];
 /// Far longer than a history.
 const TTL: Duration = Duration::from_secs(3_600);
@@ -31,6 +31,8 @@ const PAUSE: Duration = Duration::from_millis(5);
 /// What the clients of one history share.
 pub(crate) struct Shared {
     pub(crate) address: SocketAddr,
+    /// Two, so that calls meet.
+    pub(crate) threads: [&'static str; 2],
     pub(crate) record: Recorder,
     /// The ids that were given, and the increments that they were given to.
     pub(crate) given: Mutex<Vec<(&'static str, String, Id)>>,
@@ -117,7 +119,7 @@ impl Caller {
     }
 
     async fn make_one(&mut self) {
-        let thread = THREADS[self.random.below(2)];
+        let thread = self.shared.threads[self.random.below(2)];
         let named = self.random.below(2) == 0;
         let once = self.random.below(4) > 0;
         let request_id = |number: Id| if once { format!("request {number}") } else { String::new() };
@@ -254,11 +256,11 @@ impl Watch {
         }
     }
 
-    async fn open(self, mut api: Api) -> Result<States, Status> {
+    async fn open(self, mut api: Api, threads: [&str; 2]) -> Result<States, Status> {
         let include_elicitations = self.is_whole();
         match self {
             Watch::Fixed { .. } => {
-                let thread_ids = THREADS.map(str::to_owned).to_vec();
+                let thread_ids = threads.map(str::to_owned).to_vec();
                 let request = v1::WatchPauseStateRequest { thread_ids, include_elicitations, ..Default::default() };
                 let messages = api.0.watch_pause_state(request).await?.into_inner();
                 Ok(Box::pin(messages.filter_map(|message| match message.map(|message| message.event) {
@@ -273,7 +275,7 @@ impl Watch {
                     include_elicitations: include_elicitations && i == 0,
                     ..Default::default()
                 };
-                let requests: Vec<_> = THREADS.into_iter().enumerate().map(add).collect();
+                let requests: Vec<_> = threads.into_iter().enumerate().map(add).collect();
                 let messages = api.0.watch(tokio_stream::iter(requests)).await?.into_inner();
                 Ok(Box::pin(messages.filter_map(|message| match message.map(|message| message.event) {
                     Ok(Some(watch_response::Event::PauseState(state))) => Some(Ok(state)),
@@ -295,13 +297,13 @@ pub(crate) async fn watch(shared: Arc<Shared>, how: Watch, mut last: tokio::sync
         let began = shared.record.now();
         let mut before = [None; 2];
         let watching = async {
-            let mut states = how.open(shared.connect().await?).await?;
+            let mut states = how.open(shared.connect().await?, shared.threads).await?;
             while let Some(state) = states.next().await {
                 let state = state?;
-                let i = THREADS.iter().position(|thread| *thread == state.thread_id).expect("it was asked for");
+                let i = shared.threads.iter().position(|thread| *thread == state.thread_id).expect("it was asked for");
                 latest[i].store(state.revision, SeqCst);
-                let outcome = shared.state(THREADS[i], state, how.is_whole());
-                before[i] = Some(shared.record.seen(THREADS[i], began, before[i], outcome));
+                let outcome = shared.state(shared.threads[i], state, how.is_whole());
+                before[i] = Some(shared.record.seen(shared.threads[i], began, before[i], outcome));
                 if has_seen(&at_end.borrow()) {
                     return Ok(());
                 }

@@ -59,7 +59,7 @@ async fn play(seed: u64, kept: &Kept<'_>) -> Played {
     let floors = revisions(&mut api(&server.address).await).await;
     let proxy = Proxy::start(address(&server), Random::new(random.next())).await.expect("a port");
     let (record, given) = (Recorder::default(), Mutex::default());
-    let shared = Arc::new(Shared { address: proxy.address, record, given });
+    let shared = Arc::new(Shared { address: proxy.address, threads: THREADS, record, given });
     let (last, wait) = tokio::sync::watch::channel(None);
     let mut watchers = JoinSet::new();
     for whole in [false, true] {

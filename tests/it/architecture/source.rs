@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use syn::visit::Visit;
-use syn::{Attribute, Item, ItemMod, ItemUse, Macro, Meta, UseTree, Visibility};
+use syn::{Attribute, Expr, ExprLit, Item, ItemMod, ItemUse, Lit, Macro, Meta, MetaNameValue, UseTree, Visibility};
 
 /// The segments of a path: `crate`, `core`, `Record`.
 pub(super) type Segments = Vec<String>;
@@ -61,7 +61,12 @@ fn add(file: &Path, directory: &Path, path: Segments, items: &[Item], modules: &
                 Some((_, items)) => add(file, &below, child_path, items, modules),
                 None => {
                     let beside = directory.join(format!("{name}.rs"));
-                    let file = if beside.exists() { beside } else { below.join("mod.rs") };
+                    let here = file.parent().expect("a file has a directory");
+                    let file = match path_attribute(attributes) {
+                        Some(path) => here.join(path),
+                        None if beside.exists() => beside,
+                        None => below.join("mod.rs"),
+                    };
                     read_file(&file, &below, child_path, modules);
                 }
             }
@@ -72,6 +77,18 @@ fn add(file: &Path, directory: &Path, path: Segments, items: &[Item], modules: &
         Collector(&mut module).visit_item(item);
     }
     modules.insert(path, module);
+}
+
+/// Where `#[path]` says that a module is.
+fn path_attribute(attributes: &[Attribute]) -> Option<String> {
+    attributes.iter().find_map(|attribute| match &attribute.meta {
+        Meta::NameValue(MetaNameValue { path, value: Expr::Lit(ExprLit { lit: Lit::Str(text), .. }), .. })
+            if path.is_ident("path") =>
+        {
+            Some(text.value())
+        }
+        _ => None,
+    })
 }
 
 fn attributes_and_name(item: &Item) -> (&[Attribute], Option<String>) {

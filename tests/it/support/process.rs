@@ -25,23 +25,31 @@ impl Process {
     }
 
     /// Starts `command` and waits for its first line `listening ADDRESS`.
-    pub(crate) fn start(mut command: Command) -> Self {
+    pub(crate) fn start(command: Command) -> Self {
+        Self::try_start(command).unwrap_or_else(|said| panic!("the server ended before it listened: {said}"))
+    }
+
+    /// Starts `command` and waits for its first line `listening ADDRESS`.
+    ///
+    /// # Errors
+    /// It ended before: what it said on standard error.
+    pub(crate) fn try_start(mut command: Command) -> Result<Self, String> {
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the program starts");
         let mut out = BufReader::new(child.stdout.take().expect("standard output is piped"));
         let mut line = String::new();
         let address = loop {
             line.clear();
             if out.read_line(&mut line).expect("standard output can be read") == 0 {
-                let mut error = String::new();
-                let _ = child.stderr.take().map(|mut stderr| stderr.read_to_string(&mut error));
-                panic!("the server ended before it listened: {error}");
+                let error = child.stderr.take().map(|mut stderr| read_all(&mut stderr));
+                let _ = child.wait();
+                return Err(error.unwrap_or_default());
             }
             // A test binary that plays the server says some things first.
             if let Some((_, address)) = line.split_once("listening ") {
                 break address.trim().to_owned();
             }
         };
-        Process { child, out, heard: None, address }
+        Ok(Process { child, out, heard: None, address })
     }
 
     /// Reads its standard error from now on: a pipe takes 64 KiB.
@@ -75,11 +83,16 @@ impl Process {
         self.child.wait().expect("it was ours");
     }
 
+    /// Its status, if it has ended.
+    pub(crate) fn ended(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().expect("it was ours")
+    }
+
     /// Waits for the end of the server: its status, and what it said on standard error.
     pub(crate) fn end(mut self) -> (ExitStatus, String) {
         let deadline = Instant::now() + PATIENCE;
         let status = loop {
-            if let Some(status) = self.child.try_wait().expect("it was ours") {
+            if let Some(status) = self.ended() {
                 break status;
             }
             assert!(Instant::now() < deadline, "the server does not end");

@@ -36,6 +36,8 @@ struct State {
     revision: i64,
     compacted: i64,
     keys: BTreeMap<Vec<u8>, Versions>,
+    /// Those that are not just one present value: all that a compaction has to look at.
+    changed: BTreeSet<Vec<u8>>,
     written: BTreeMap<i64, Written>,
     /// How often the watches of each member broke.
     breaks: [u64; MEMBERS],
@@ -67,6 +69,7 @@ impl Cluster {
             revision: 1,
             compacted: 0,
             keys: BTreeMap::new(),
+            changed: BTreeSet::new(),
             written: BTreeMap::new(),
             breaks: [0; MEMBERS],
             stalled: [None; MEMBERS],
@@ -197,7 +200,11 @@ impl State {
             Operation::Range(range) => return Some(Outcome::Range(self.read(range))),
             Operation::Put(written) => {
                 assert!(put.insert(written.key.clone()), "etcd refuses a key twice");
-                self.keys.entry(written.key.clone()).or_default().push((self.revision, Some(written.value.clone())));
+                let versions = self.keys.entry(written.key.clone()).or_default();
+                versions.push((self.revision, Some(written.value.clone())));
+                if versions.len() > 1 {
+                    self.changed.insert(written.key.clone());
+                }
                 let pair = (written.key.clone(), written.value.clone());
                 self.written.entry(self.revision).or_default().push(pair);
             }
@@ -208,9 +215,10 @@ impl State {
                 } else {
                     delete.range_end.clone()
                 };
-                for (_, versions) in self.keys.range_mut(delete.key.clone()..end) {
+                for (key, versions) in self.keys.range_mut(delete.key.clone()..end) {
                     if versions.last().is_some_and(|(_, value)| value.is_some()) {
                         versions.push((revision, None));
+                        self.changed.insert(key.clone());
                     }
                 }
             }
@@ -221,10 +229,18 @@ impl State {
     fn compact(&mut self, revision: i64) {
         self.compacted = self.compacted.max(revision);
         self.written = self.written.split_off(&revision);
-        self.keys.retain(|_, versions| {
+        let State { keys, changed, .. } = self;
+        changed.retain(|key| {
+            let versions = keys.get_mut(key).expect("it has changed");
             let last = versions.iter().rposition(|(at, _)| *at <= revision).unwrap_or(0);
             versions.drain(..last);
-            versions.len() > 1 || versions[0].1.is_some()
+            match &versions[..] {
+                [(_, None)] => {
+                    keys.remove(key);
+                    false
+                }
+                versions => versions.len() > 1,
+            }
         });
     }
 }

@@ -107,7 +107,7 @@ async fn all_pages_of_a_backup_are_of_one_revision() {
 async fn the_log_is_folded_into_the_rows() {
     let etcd = FakeEtcd::default();
     let (mut chain, _) = lead(&etcd, 1).await;
-    chain.compact = false;
+    chain.housekeeping.compact = false;
     for (row, name) in [(1, "closed in the log"), (2, "forgotten in the log"), (3, "as it was")] {
         chain.commit(&batch(name, 1, Some(row))).await.expect("it leads");
     }

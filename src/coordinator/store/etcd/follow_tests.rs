@@ -51,7 +51,7 @@ async fn caught_up(progress: &Progress, seq: u64) {
 async fn a_follower_shows_what_the_leader_does() {
     let etcd = FakeEtcd::default();
     let (mut chain, _) = lead(&etcd, 1).await;
-    chain.compact = false;
+    chain.housekeeping.compact = false;
     let first = chain.seq;
     let working = Working::new(chain);
     let epoch = follower(&etcd, 1).await.fleet.id;

@@ -1,7 +1,7 @@
 //! The store of a fleet: several replicas over one etcd cluster, of which one leads at a time (`docs/decisions/0005`).
 //!
-//! The leader writes a batch as one log entry, in one transaction with the leader record, which fences it (`chain.rs`). Rows take
-//! up what the log has, now and then (`checkpoint.rs`). A replica that does not lead waits for the leader's silence or its
+//! The leader writes a batch as one log entry, in one transaction with the leader record, which fences it (`chain.rs`, `serve.rs`).
+//! Rows take up what the log has, now and then (`checkpoint.rs`). A replica that does not lead waits for the leader's silence or its
 //! farewell (`follow.rs`); meanwhile it reads rows and log (`load.rs`), follows the log (`tail.rs`) and keeps the records ready
 //! (`standby.rs`), which its watchers see as well (`progress.rs`). Commands copy a fleet (`backup.rs`) and found one of a backup
 //! (`restore.rs`).
@@ -10,17 +10,21 @@
 mod backup;
 mod chain;
 mod checkpoint;
+mod checkpoints;
 mod client;
 mod cluster_clock;
 mod follow;
+mod housekeeping;
 mod image;
 mod join;
 mod kv;
 mod load;
 mod patient;
 mod progress;
+mod pulse;
 mod record;
 mod restore;
+mod serve;
 mod standby;
 mod tail;
 mod thread;
@@ -43,7 +47,6 @@ mod restore_tests;
 mod tests;
 
 pub(crate) use backup::FleetSnapshot;
-pub use chain::Pulse;
 pub use client::Endpoints;
 pub use cluster_clock::{ClusterClock, LeaderClock};
 pub use follow::Leader;
@@ -51,6 +54,7 @@ pub(crate) use follow::SURE_FOR;
 pub use kv::{Kv, KvError, Room, Tail};
 pub(crate) use progress::FRESH_FOR;
 pub use progress::Progress;
+pub use pulse::Pulse;
 pub(crate) use restore::restore;
 pub use thread::Work;
 
@@ -58,11 +62,12 @@ use super::{CommitError, Contents, OpenError, Store, Write, ops};
 use crate::clock::Clock;
 use crate::coordinator::hub::Hub;
 use crate::core::Timestamp;
-use chain::{Replica, Reply, Request};
+use chain::Replica;
 use client::Client;
 use follow::{Follower, Won};
 use join::join;
 use record::{FleetRecord, Keys};
+use serve::{Reply, Request};
 use standby::Standby;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};

@@ -1,12 +1,14 @@
 //! The chain, checkpoints, loading and following, on an etcd in memory that loses, delays and refuses.
-use super::chain::{CUT_OFF, Chain, Replica, Request, Written};
+use super::chain::{Chain, Replica, Written};
 use super::fake::{FakeEtcd, Fault, Machine};
 use super::follow::{Follower, Won};
 use super::hooked::{About, Hooked};
 use super::kv::Kv;
 use super::load::{self, LoadError};
 use super::progress::Progress;
+use super::pulse::CUT_OFF;
 use super::record::{Applied, Entry, FleetRecord, Keys, LeaderRecord};
+use super::serve::Request;
 use super::standby::Standby;
 use super::wire::{RequestOp, TxnRequest};
 use super::{LeaderClock, join};
@@ -297,7 +299,7 @@ async fn a_large_batch_is_there_whole_or_not_at_all() {
 async fn a_load_gives_what_was_committed_at_every_step_of_a_checkpoint() {
     let etcd = FakeEtcd::default();
     let (mut chain, _) = lead(&etcd, 1).await;
-    chain.compact = false;
+    chain.housekeeping.compact = false;
     let mut expected = BTreeMap::new();
     let mut seed = 0x5eed_u64;
     let mut random = |below: u64| {
@@ -351,7 +353,7 @@ async fn a_load_gives_what_was_committed_at_every_step_of_a_checkpoint() {
             let count = |rows: &BTreeMap<_, _>| rows.keys().filter(|key| is_remembered(key)).count();
             assert!(count(&loaded.rows) >= count(&expected).min(14 * 20), "round {round}");
             steps += 1;
-            if !chain.checkpoint.is_writing() {
+            if !chain.checkpoints.are_being_written() {
                 break;
             }
         }

@@ -1,0 +1,52 @@
+//! What a leader does for etcd now and then: it looks at the room, and forgets the past of the keys.
+use super::kv::Kv;
+use super::pulse::Pulse;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// How often etcd is asked for its room (nanoseconds).
+const LOOK_EVERY: i64 = 10_000_000_000;
+/// How often the past of keys is forgotten.
+const COMPACT_EVERY: i64 = 60_000_000_000;
+
+/// Moments are of the clock of the machine.
+pub(super) struct Housekeeping {
+    /// Whether etcd is compacted.
+    pub(super) compact: bool,
+    next_look: i64,
+    next_compaction: i64,
+    /// The revision a compaction ago.
+    forget_before: i64,
+}
+
+impl Housekeeping {
+    pub(super) fn new(now: i64, compact: bool) -> Self {
+        let next_compaction = now.saturating_add(COMPACT_EVERY);
+        Housekeeping { compact, next_look: now, next_compaction, forget_before: 0 }
+    }
+
+    /// Does what is due at `now`; the last write was of `revision`. What fails is done again later.
+    pub(super) async fn keep(&mut self, kv: &impl Kv, pulse: &Pulse, revision: i64, now: i64) {
+        if now >= self.next_look {
+            self.next_look = now.saturating_add(LOOK_EVERY);
+            if let Ok(room) = kv.room().await
+                && pulse.full.swap(room.is_full(), Relaxed) != room.is_full()
+            {
+                tracing::warn!(
+                    used = room.used,
+                    quota = room.quota,
+                    "etcd is {}",
+                    if room.is_full() { "full" } else { "no longer full" }
+                );
+            }
+        }
+        if self.compact && now >= self.next_compaction {
+            self.next_compaction = now.saturating_add(COMPACT_EVERY);
+            let before = std::mem::replace(&mut self.forget_before, revision);
+            if before > 0
+                && let Err(error) = kv.compact(before).await
+            {
+                tracing::debug!(%error, "compact etcd");
+            }
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! The state of a term, for those who only look.
+use std::sync::atomic::{
+    AtomicBool, AtomicI64, AtomicU64,
+    Ordering::{Relaxed, SeqCst},
+};
+
+/// A leader that has not reached etcd for this long (nanoseconds) stops: another one may lead.
+pub(super) const CUT_OFF: i64 = 3_000_000_000;
+
+/// The state of a term, for those who only look.
+#[derive(Debug, Default)]
+pub struct Pulse {
+    /// When the last attempt began that reached etcd, on the clock of the machine.
+    pub(super) last: AtomicI64,
+    pub(super) full: AtomicBool,
+    /// The last entry.
+    pub(super) seq: AtomicU64,
+    /// Attempts whose outcome was unknown.
+    pub(super) in_doubt: AtomicU64,
+    /// Bytes of the log that are not in rows.
+    pub(super) log_bytes: AtomicU64,
+}
+
+impl Pulse {
+    /// That etcd was reached by an attempt that began at `last`.
+    pub(crate) fn at(last: i64) -> Self {
+        Pulse { last: AtomicI64::new(last), ..Pulse::default() }
+    }
+
+    /// Whether etcd was reached so recently that this replica may still be the leader.
+    pub(crate) fn is_fresh(&self, now: i64) -> bool {
+        now.saturating_sub(self.last.load(SeqCst)) < CUT_OFF
+    }
+
+    /// When the last attempt began that reached etcd, on the clock of the machine.
+    pub fn last(&self) -> i64 {
+        self.last.load(SeqCst)
+    }
+
+    /// The last entry.
+    pub(crate) fn seq(&self) -> u64 {
+        self.seq.load(SeqCst)
+    }
+
+    /// Attempts at etcd whose outcome was unknown.
+    pub(crate) fn in_doubt(&self) -> u64 {
+        self.in_doubt.load(Relaxed)
+    }
+
+    /// Bytes of the log that are not in rows.
+    pub(crate) fn log_bytes(&self) -> u64 {
+        self.log_bytes.load(Relaxed)
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.full.load(Relaxed)
+    }
+}
