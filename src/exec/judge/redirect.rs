@@ -9,7 +9,8 @@ use super::{
     filter::{INTERFACES, Interface},
     notify::{Call, Listener},
     packet,
-    waiting::{Addresses, empty_text, has_other_root, status_field},
+    status::status_field,
+    waiting::{Addresses, empty_text, has_other_root},
 };
 use nix::{
     libc::user_regs_struct,

@@ -6,12 +6,13 @@ use super::{
     executable::{Executable, Executables},
     filter::{INTERFACES, Interface},
     notify::Call,
+    own_files,
+    status::process_of,
 };
 use nix::sys::uio::{RemoteIoVec, process_vm_readv};
 use rustix::{
     fs::{Mode, OFlags, open},
     io::Errno,
-    process::Pid,
 };
 use std::{
     ffi::OsString,
@@ -21,7 +22,7 @@ use std::{
         fd::{AsRawFd, OwnedFd},
         unix::{ffi::OsStringExt, fs::MetadataExt},
     },
-    path::{Path, PathBuf},
+    path::PathBuf,
     rc::Rc,
     sync::OnceLock,
 };
@@ -96,33 +97,43 @@ impl Waiting {
         // One system call instead of two, for most programs.
         let memory = Memory::with(thread, [(addresses.path, first_part(addresses.path)), (addresses.arguments, addresses.pointer)]);
         let given = PathBuf::from(OsString::from_vec(memory.text(addresses.path, &mut { MAX_BYTES })?));
-        let (program, file) = match addresses.directory {
-            Some(number) if number >= 0 && given.is_relative() => {
-                let link = PathBuf::from(format!("/proc/{thread}/fd/{number}"));
-                let opened = fs::read_link(&link)?;
-                match given.as_os_str().is_empty() {
-                    true => (opened, link),
-                    false => (opened.join(&given), link.join(&given)),
-                }
-            }
-            _ => {
-                // As the thread sees it: its root directory may be another one than ours.
-                let (start, below) = match given.strip_prefix("/") {
-                    Ok(below) => ("root", below),
-                    Err(_) => ("cwd", given.as_path()),
-                };
-                let file = Path::new(&format!("/proc/{thread}/{start}")).join(below);
-                (given, file)
-            }
+        let directory = addresses.directory.filter(|number| *number >= 0 && given.is_relative());
+        // As the thread sees it: its root directory may be another one than ours.
+        let start = PathBuf::from(match directory {
+            Some(number) => format!("/proc/{thread}/fd/{number}"),
+            None if given.is_absolute() => format!("/proc/{thread}/root"),
+            None => format!("/proc/{thread}/cwd"),
+        });
+        let is_directory_itself = given.as_os_str().is_empty() && directory.is_some();
+        let mut file = match is_directory_itself {
+            true => start.clone(),
+            false => start.join(given.strip_prefix("/").unwrap_or(&given)),
         };
         let name = memory.first_text(addresses.arguments, addresses.pointer)?;
-        let (executable, error) = match executables.look_up(&file) {
-            Ok(found) => (found, None),
-            Err(error) => (None, Some(error)),
+        let mut found = executables.look_up(&file);
+        let root = PathBuf::from(format!("/proc/{thread}/root"));
+        if !own_files::is_certain(&given, &file, &found)
+            && let Some(theirs) = own_files::leads_to(thread, &root, &start, &given)
+        {
+            found = executables.look_up(&theirs);
+            file = theirs;
+        }
+        let program = match directory {
+            Some(_) if is_directory_itself => fs::read_link(&start)?,
+            Some(_) => fs::read_link(&start)?.join(given),
+            None => given,
         };
-        // In another root directory, a link may have led us elsewhere.
-        let error = error.filter(|_| has_other_root(thread).is_ok_and(|other| !other));
-        let executable = executable.unwrap_or_else(|| Rc::new(Executable::unknown(&file, &program)));
+        let (executable, error) = match found {
+            Ok(found) => (found, None),
+            // In another root directory, a link may have led us elsewhere.
+            Err(error) => (None, Some(error).filter(|_| has_other_root(thread).is_ok_and(|other| !other))),
+        };
+        let executable = executable.unwrap_or_else(|| {
+            Rc::new(match error {
+                Some(_) => Executable::none(&program),
+                None => Executable::unknown(&file, &program),
+            })
+        });
         Ok(Self { program, file, name, executable, error })
     }
 }
@@ -273,22 +284,6 @@ fn first_part(address: u64) -> usize {
 
 fn to_end_of_page(address: u64) -> usize {
     usize::try_from(PAGE - address % PAGE).expect("at most a page")
-}
-
-/// The process of a thread.
-fn process_of(thread: i32) -> io::Result<i32> {
-    use rustix::process::{PidfdFlags, pidfd_open};
-    // Only the first thread of a process has such a descriptor, and most execs are of it: quicker than to read the status.
-    if Pid::from_raw(thread).is_some_and(|thread| pidfd_open(thread, PidfdFlags::empty()).is_ok()) {
-        return Ok(thread);
-    }
-    status_field(thread, "Tgid:").and_then(|text| text.parse().ok()).ok_or_else(|| Errno::SRCH.into())
-}
-
-/// A field of `/proc/PID/status`.
-pub(super) fn status_field(thread: i32, name: &str) -> Option<String> {
-    let status = fs::read_to_string(format!("/proc/{thread}/status")).ok()?;
-    status.lines().find_map(|line| Some(line.strip_prefix(name)?.trim().to_owned()))
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ mod escalated;
 mod faults;
 mod kills;
 mod many;
+mod own_files;
 mod privileges;
 mod questions;
 mod refused;
