@@ -4,10 +4,11 @@
 //! caller asks the listener afterwards whether the call still waits.
 use super::{
     executable::{Executable, Executables},
-    filter::{INTERFACES, Interface},
+    filter::Interface,
     notify::Call,
     own_files,
     status::process_of,
+    view::View,
 };
 use nix::sys::uio::{RemoteIoVec, process_vm_readv};
 use rustix::{
@@ -20,11 +21,10 @@ use std::{
     io::{self, IoSliceMut},
     os::{
         fd::{AsRawFd, OwnedFd},
-        unix::{ffi::OsStringExt, fs::MetadataExt},
+        unix::ffi::OsStringExt,
     },
     path::PathBuf,
     rc::Rc,
-    sync::OnceLock,
 };
 
 /// The maximum of argument texts and pointers together: the kernel's own bound with the usual limit of the stack is 2 MiB.
@@ -75,8 +75,7 @@ impl Addresses {
     /// # Errors
     /// The call is of an interface that the filter does not let through.
     pub(super) fn of(call: &Call) -> io::Result<Self> {
-        let is_its = |interface: &&Interface| interface.architecture == call.architecture;
-        let interface = INTERFACES.iter().find(is_its).ok_or(Errno::NOSYS)?;
+        let interface = Interface::of(call.architecture).ok_or(Errno::NOSYS)?;
         let [first, second, third, fourth, ..] = call.arguments;
         let pointer = interface.pointer;
         Ok(match call.number == interface.execveat {
@@ -92,7 +91,12 @@ impl Addresses {
 impl Waiting {
     /// # Errors
     /// EFAULT: an address is invalid. EPERM, EACCES: the process does not let itself be read. Others: it has ended.
-    pub(super) fn read(call: &Call, addresses: &Addresses, executables: &mut Executables) -> io::Result<Self> {
+    pub(super) fn read(
+        call: &Call,
+        addresses: &Addresses,
+        executables: &mut Executables,
+        view: &View,
+    ) -> io::Result<Self> {
         let thread = call.thread;
         // One system call instead of two, for most programs.
         let memory = Memory::with(thread, [(addresses.path, first_part(addresses.path)), (addresses.arguments, addresses.pointer)]);
@@ -110,10 +114,13 @@ impl Waiting {
             false => start.join(given.strip_prefix("/").unwrap_or(&given)),
         };
         let name = memory.first_text(addresses.arguments, addresses.pointer)?;
-        let mut found = executables.look_up(&file);
-        let root = PathBuf::from(format!("/proc/{thread}/root"));
-        if !own_files::is_certain(&given, &file, &found)
-            && let Some(theirs) = own_files::leads_to(thread, &root, &start, &given)
+        let looked_up = match given.is_absolute() && view.is_shared() {
+            true => &given,
+            false => &file,
+        };
+        let mut found = executables.look_up(looked_up);
+        if !own_files::is_certain(&given, looked_up, &found)
+            && let Some(theirs) = own_files::leads_to(thread, &view.root_of(thread), &start, &given)
         {
             found = executables.look_up(&theirs);
             file = theirs;
@@ -126,7 +133,7 @@ impl Waiting {
         let (executable, error) = match found {
             Ok(found) => (found, None),
             // In another root directory, a link may have led us elsewhere.
-            Err(error) => (None, Some(error).filter(|_| has_other_root(thread).is_ok_and(|other| !other))),
+            Err(error) => (None, Some(error).filter(|_| view.has_root_of(thread))),
         };
         let executable = executable.unwrap_or_else(|| {
             Rc::new(match error {
@@ -154,22 +161,6 @@ impl Details {
         }
         Ok(Self { process: process_of(thread)?, arguments, environment, directory, workdir })
     }
-}
-
-/// The device and inode of the root directory of a process.
-fn root_of(process: &str) -> io::Result<(u64, u64)> {
-    let root = fs::metadata(format!("/proc/{process}/root/"))?;
-    Ok((root.dev(), root.ino()))
-}
-
-/// Whether the root directory of a thread is not ours, so that paths lead it elsewhere.
-pub(super) fn has_other_root(thread: i32) -> io::Result<bool> {
-    static OURS: OnceLock<(u64, u64)> = OnceLock::new();
-    let ours = match OURS.get() {
-        Some(ours) => *ours,
-        None => *OURS.get_or_init(|| root_of("self").unwrap_or_default()),
-    };
-    Ok(root_of(&thread.to_string())? != ours)
 }
 
 /// The end of the path that a call passes: there is an empty text.

@@ -11,6 +11,7 @@ mod privileges;
 mod questions;
 mod refused;
 mod terminal;
+mod views;
 
 use super::client::{Client, exec_server};
 use super::prompts::unwritable_directory;
