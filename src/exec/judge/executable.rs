@@ -38,13 +38,19 @@ pub(super) struct Executable {
     pub(super) resolved: PathBuf,
     /// The program and the argument that the first line of a script names.
     pub(super) interpreter: Vec<OsString>,
+    /// Whether it is the program of this process.
+    pub(super) is_this_program: bool,
 }
 
 impl Executable {
-    /// One that cannot be read. `program`: its path as given.
+    /// One that cannot be executed. `program`: its path as given.
+    pub(super) fn none(program: &Path) -> Self {
+        Self { resolved: program.to_owned(), interpreter: Vec::new(), is_this_program: false }
+    }
+
+    /// One that cannot be read.
     pub(super) fn unknown(file: &Path, program: &Path) -> Self {
-        let resolved = fs::canonicalize(file).unwrap_or_else(|_| program.to_owned());
-        Self { resolved, interpreter: Vec::new() }
+        fs::canonicalize(file).map_or_else(|_| Self::none(program), |resolved| Self::none(&resolved))
     }
 
     fn read(file: &Path) -> Option<Self> {
@@ -54,7 +60,8 @@ impl Executable {
         let resolved = fs::read_link(format!("/proc/self/fd/{}", opened.as_raw_fd())).ok()?;
         let mut start = [0; MAX_SCRIPT_LINE];
         let length = File::from(opened).read(&mut start).ok()?;
-        Some(Self { resolved, interpreter: interpreter(&start[..length]).unwrap_or_default() })
+        let interpreter = interpreter(&start[..length]).unwrap_or_default();
+        Some(Self { resolved, interpreter, is_this_program: false })
     }
 }
 
@@ -86,11 +93,14 @@ impl Identity {
 pub(super) struct Executables {
     kept: HashMap<Identity, Rc<Executable>>,
     just_changed: Duration,
+    /// The device and inode of the program of this process.
+    this_program: Option<(u64, u64)>,
 }
 
 impl Executables {
     pub(super) fn new() -> Self {
-        Self { kept: HashMap::new(), just_changed: JUST_CHANGED }
+        let this_program = fs::metadata("/proc/self/exe").map(|data| (data.dev(), data.ino())).ok();
+        Self { kept: HashMap::new(), just_changed: JUST_CHANGED, this_program }
     }
 
     /// `None`: the file may be executed, but not read.
@@ -106,7 +116,8 @@ impl Executables {
         if let Some(known) = identity.as_ref().and_then(|identity| self.kept.get(identity)) {
             return Ok(Some(known.clone()));
         }
-        let read = Executable::read(file).map(Rc::new);
+        let is_this_program = self.this_program == Some((data.dev(), data.ino()));
+        let read = Executable::read(file).map(|read| Rc::new(Executable { is_this_program, ..read }));
         if let (Some(identity), Some(read)) = (identity, &read) {
             if self.kept.len() >= MAX_KEPT {
                 self.kept.clear();
@@ -137,7 +148,7 @@ mod tests {
         let file = directory.path().join("script");
         let read = |text: &str| {
             fs::write(&file, text).unwrap();
-            let Executable { resolved, interpreter } = Executable::read(&file).unwrap();
+            let Executable { resolved, interpreter, .. } = Executable::read(&file).unwrap();
             assert_eq!(resolved, file.canonicalize().unwrap());
             interpreter.into_iter().map(|word| word.into_string().unwrap()).collect::<Vec<_>>()
         };

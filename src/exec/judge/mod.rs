@@ -3,7 +3,7 @@
 //! | file | contents |
 //! | --- | --- |
 //! | `notify`, `filter`, `fork` | the kernel's facilities; the only unsafe code |
-//! | `waiting`, `executable` | what a thread is about to execute |
+//! | `waiting`, `executable`, `own_files`, `view`, `status` | what a thread is about to execute |
 //! | `setup`, `child`, `supervisor`, `lineage`, `scope` | a command and its supervisor, which answers every `execve` in it |
 //! | `redirect`, `relay`, `relays` | our program in the place of one that was refused or approved |
 //! | `start` | an approved program, outside the sandbox |
@@ -33,6 +33,7 @@ supported! {
     mod fork;
     mod lineage;
     mod notify;
+    mod own_files;
     mod probe;
     mod redirect;
     mod relay;
@@ -40,7 +41,9 @@ supported! {
     mod scope;
     mod setup;
     mod start;
+    mod status;
     mod supervisor;
+    mod view;
     mod waiting;
 
     pub(crate) use child::CommandProcess;

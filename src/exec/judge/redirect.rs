@@ -6,10 +6,12 @@
 //!    A signal that the thread has a handler for runs it first, as it would just before any call.
 //! 3. The new call is a notification like any other, which the supervisor lets go on.
 use super::{
-    filter::{INTERFACES, Interface},
+    filter::Interface,
     notify::{Call, Listener},
     packet,
-    waiting::{Addresses, empty_text, has_other_root, status_field},
+    status::status_field,
+    view::has_other_root,
+    waiting::{Addresses, empty_text},
 };
 use nix::{
     libc::user_regs_struct,
@@ -103,9 +105,9 @@ fn free_pair(thread: i32) -> io::Result<RawFd> {
 
 /// As if the thread were about to make `execveat` with these arguments, by the instruction that made `call`.
 fn set_registers(thread: Pid, call: &Call, arguments: [u64; 5]) -> io::Result<()> {
-    let interface = INTERFACES.iter().find(|interface| interface.architecture == call.architecture);
+    let interface = Interface::of(call.architecture).ok_or(Errno::NOSYS)?;
     let mut registers = ptrace::getregs(thread)?;
-    prepare(&mut registers, interface.ok_or(Errno::NOSYS)?, call.instruction, arguments)?;
+    prepare(&mut registers, interface, call.instruction, arguments)?;
     Ok(ptrace::setregs(thread, registers)?)
 }
 
@@ -151,7 +153,7 @@ fn prepare(
 /// The effect of the registers of x86_64 is tested when programs are redirected: tests/it/exec_server/nested.
 #[cfg(all(test, target_arch = "aarch64"))]
 mod tests {
-    use super::*;
+    use super::{super::filter::INTERFACES, *};
 
     #[test]
     fn the_registers_say_execveat() {

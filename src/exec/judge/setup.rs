@@ -5,6 +5,7 @@ use super::{
     message::Report,
     notify::Listener,
     packet,
+    relay::open_descriptors,
     relays::Relays,
     scope::Scope,
     supervisor::Supervisor,
@@ -15,7 +16,7 @@ use nix::{
         signal::{SigSet, Signal, SigmaskHow, kill, sigprocmask},
         signalfd::{SfdFlags, SignalFd},
     },
-    unistd::Pid,
+    unistd::{Pid, close},
 };
 use rustix::{
     io::Errno,
@@ -25,7 +26,7 @@ use std::{
     collections::HashSet,
     fs::File,
     io,
-    os::fd::{AsFd, OwnedFd},
+    os::fd::{AsFd, OwnedFd, RawFd},
 };
 
 /// The parameters of a supervisor.
@@ -54,6 +55,8 @@ pub(crate) struct Supervision {
     place: Place,
     server: OwnedFd,
     signals: SignalFd,
+    /// The file descriptors that this process was started with.
+    inherited: Vec<RawFd>,
     /// To the process that becomes the shell.
     socket: OwnedFd,
     shell: Pid,
@@ -81,6 +84,7 @@ pub(crate) enum CommandSession {
 /// # Errors
 /// The command was not started.
 pub(crate) fn begin(setup: Setup) -> io::Result<Role> {
+    let inherited = open_descriptors();
     let place = match setup.session {
         CommandSession::New { parent, .. } => {
             session::lead(parent, false)?;
@@ -110,7 +114,7 @@ pub(crate) fn begin(setup: Setup) -> io::Result<Role> {
             Ok(Role::Command(CommandProcess::new(theirs, supervisor)))
         }
         Forked::Parent { child: shell } => {
-            Ok(Role::Supervisor(Supervision { setup, place, server, signals, socket: ours, shell }))
+            Ok(Role::Supervisor(Supervision { setup, place, server, signals, inherited, socket: ours, shell }))
         }
     }
 }
@@ -121,9 +125,9 @@ impl Supervision {
     /// # Errors
     /// The supervisor cannot go on; then the command dies with this process.
     pub(crate) fn run(self) -> io::Result<()> {
-        let Self { setup, place, server, signals, socket, shell } = self;
+        let Self { setup, place, server, signals, inherited, socket, shell } = self;
         let _ = packet::send(&server, &Report::Started { process: shell.as_raw() }, &[]);
-        forget_streams()?;
+        let_go(&inherited)?;
         let listener = match packet::receive::<Result<(), String>>(&socket)? {
             Some((Ok(()), mut fds)) => fds.pop().map(Listener::from),
             Some((Err(why), _)) => {
@@ -159,11 +163,13 @@ fn kill_descendants() {
     }
 }
 
-/// The command's output ends when no process of the command has it any more; this is none of them.
-fn forget_streams() -> io::Result<()> {
+/// Leaves this process no file that is the command's, whose output ends when no process of the command has it any more; and nothing below `/proc/self`
+/// that can be executed (`own_files.rs`).
+fn let_go(inherited: &[RawFd]) -> io::Result<()> {
     let null = std::fs::OpenOptions::new().read(true).write(true).open("/dev/null")?;
     rustix::stdio::dup2_stdin(&null)?;
     rustix::stdio::dup2_stdout(&null)?;
     rustix::stdio::dup2_stderr(&null)?;
-    Ok(())
+    inherited.iter().filter(|number| **number > 2).for_each(|number| _ = close(*number));
+    std::env::set_current_dir("/proc/self/fdinfo")
 }

@@ -8,6 +8,7 @@
 //! S5. It waits for nothing but its poll: whatever the command does, other execs of the command go on.
 use super::{
     executable::Executables,
+    filter::Interface,
     lineage::Lineages,
     message::{Report, Verdict},
     notify::{Call, Listener},
@@ -17,6 +18,7 @@ use super::{
     relays::{Outcome, Relays},
     scope::Scope,
     start::{Approved, has_privileges, shell_of},
+    view::View,
     waiting::{Addresses, Details, Waiting},
 };
 use crate::exec::policy::{Action, Place};
@@ -68,6 +70,7 @@ pub(super) struct Supervisor {
     is_connected: bool,
     scope: Scope,
     executables: Executables,
+    view: View,
     sources: Vec<Rc<Source>>,
     open: HashMap<u64, Open>,
     next_id: u64,
@@ -89,6 +92,8 @@ enum Ready {
     Starting(usize),
     Source(Rc<Source>),
     Gone(Rc<Source>),
+    /// The mounts of this process have changed.
+    View,
 }
 
 impl Supervisor {
@@ -107,6 +112,7 @@ impl Supervisor {
             is_connected: true,
             scope,
             executables: Executables::new(),
+            view: View::shared(),
             sources: listener.into_iter().map(|listener| Source::of(listener, place)).collect(),
             open: HashMap::new(),
             next_id: 0,
@@ -135,6 +141,7 @@ impl Supervisor {
                     }
                     Ready::Source(source) => self.on_call(&source)?,
                     Ready::Gone(source) => self.sources.retain(|other| !Rc::ptr_eq(other, &source)),
+                    Ready::View => self.view.may_differ(),
                 }
             }
             self.withdraw();
@@ -157,7 +164,9 @@ impl Supervisor {
         let sources =
             sources.map(|source| (PollFd::new(&source.listener, PollFlags::IN), Ready::Source(source.clone())));
         let signals = (PollFd::new(signals, PollFlags::IN), Ready::Signals);
-        let all = [signals].into_iter().chain(server).chain(relays).chain(starting).chain(sources);
+        // The last, so that it counts for the calls that came with it.
+        let view = self.view.change().map(|change| (change, Ready::View));
+        let all = [signals].into_iter().chain(server).chain(relays).chain(starting).chain(sources).chain(view);
         let (mut polled, ready): (Vec<_>, Vec<_>) = all.unzip();
         match poll(&mut polled, (!self.open.is_empty()).then_some(&CHECK_INTERVAL)) {
             Ok(_) | Err(Errno::INTR) => {}
@@ -186,6 +195,10 @@ impl Supervisor {
     fn on_call(&mut self, source: &Rc<Source>) -> io::Result<()> {
         let listener = &source.listener;
         let Some(call) = listener.receive()? else { return Ok(()) };
+        if !Interface::of(call.architecture).ok_or(Errno::NOSYS)?.is_exec(call.number) {
+            self.view.may_differ();
+            return proceed(listener, &call);
+        }
         let addresses = Addresses::of(&call)?;
         if let Some(descriptor) = self.redirected.remove(&call.thread)
             && addresses.directory == Some(descriptor)
@@ -196,7 +209,7 @@ impl Supervisor {
             return proceed(listener, &call);
         }
         self.lineages.see_shell();
-        let waiting = match Waiting::read(&call, &addresses, &mut self.executables) {
+        let waiting = match Waiting::read(&call, &addresses, &mut self.executables, &self.view) {
             Ok(waiting) => waiting,
             // The call fails by itself.
             Err(error) if Errno::from_io_error(&error) == Some(Errno::FAULT) => return proceed(listener, &call),

@@ -4,14 +4,16 @@
 //! caller asks the listener afterwards whether the call still waits.
 use super::{
     executable::{Executable, Executables},
-    filter::{INTERFACES, Interface},
+    filter::Interface,
     notify::Call,
+    own_files,
+    status::process_of,
+    view::View,
 };
 use nix::sys::uio::{RemoteIoVec, process_vm_readv};
 use rustix::{
     fs::{Mode, OFlags, open},
     io::Errno,
-    process::Pid,
 };
 use std::{
     ffi::OsString,
@@ -19,11 +21,10 @@ use std::{
     io::{self, IoSliceMut},
     os::{
         fd::{AsRawFd, OwnedFd},
-        unix::{ffi::OsStringExt, fs::MetadataExt},
+        unix::ffi::OsStringExt,
     },
-    path::{Path, PathBuf},
+    path::PathBuf,
     rc::Rc,
-    sync::OnceLock,
 };
 
 /// The maximum of argument texts and pointers together: the kernel's own bound with the usual limit of the stack is 2 MiB.
@@ -74,8 +75,7 @@ impl Addresses {
     /// # Errors
     /// The call is of an interface that the filter does not let through.
     pub(super) fn of(call: &Call) -> io::Result<Self> {
-        let is_its = |interface: &&Interface| interface.architecture == call.architecture;
-        let interface = INTERFACES.iter().find(is_its).ok_or(Errno::NOSYS)?;
+        let interface = Interface::of(call.architecture).ok_or(Errno::NOSYS)?;
         let [first, second, third, fourth, ..] = call.arguments;
         let pointer = interface.pointer;
         Ok(match call.number == interface.execveat {
@@ -91,38 +91,56 @@ impl Addresses {
 impl Waiting {
     /// # Errors
     /// EFAULT: an address is invalid. EPERM, EACCES: the process does not let itself be read. Others: it has ended.
-    pub(super) fn read(call: &Call, addresses: &Addresses, executables: &mut Executables) -> io::Result<Self> {
+    pub(super) fn read(
+        call: &Call,
+        addresses: &Addresses,
+        executables: &mut Executables,
+        view: &View,
+    ) -> io::Result<Self> {
         let thread = call.thread;
         // One system call instead of two, for most programs.
         let memory = Memory::with(thread, [(addresses.path, first_part(addresses.path)), (addresses.arguments, addresses.pointer)]);
         let given = PathBuf::from(OsString::from_vec(memory.text(addresses.path, &mut { MAX_BYTES })?));
-        let (program, file) = match addresses.directory {
-            Some(number) if number >= 0 && given.is_relative() => {
-                let link = PathBuf::from(format!("/proc/{thread}/fd/{number}"));
-                let opened = fs::read_link(&link)?;
-                match given.as_os_str().is_empty() {
-                    true => (opened, link),
-                    false => (opened.join(&given), link.join(&given)),
-                }
-            }
-            _ => {
-                // As the thread sees it: its root directory may be another one than ours.
-                let (start, below) = match given.strip_prefix("/") {
-                    Ok(below) => ("root", below),
-                    Err(_) => ("cwd", given.as_path()),
-                };
-                let file = Path::new(&format!("/proc/{thread}/{start}")).join(below);
-                (given, file)
-            }
+        let directory = addresses.directory.filter(|number| *number >= 0 && given.is_relative());
+        // As the thread sees it: its root directory may be another one than ours.
+        let start = PathBuf::from(match directory {
+            Some(number) => format!("/proc/{thread}/fd/{number}"),
+            None if given.is_absolute() => format!("/proc/{thread}/root"),
+            None => format!("/proc/{thread}/cwd"),
+        });
+        let is_directory_itself = given.as_os_str().is_empty() && directory.is_some();
+        let mut file = match is_directory_itself {
+            true => start.clone(),
+            false => start.join(given.strip_prefix("/").unwrap_or(&given)),
         };
         let name = memory.first_text(addresses.arguments, addresses.pointer)?;
-        let (executable, error) = match executables.look_up(&file) {
-            Ok(found) => (found, None),
-            Err(error) => (None, Some(error)),
+        let looked_up = match given.is_absolute() && view.is_shared() {
+            true => &given,
+            false => &file,
         };
-        // In another root directory, a link may have led us elsewhere.
-        let error = error.filter(|_| has_other_root(thread).is_ok_and(|other| !other));
-        let executable = executable.unwrap_or_else(|| Rc::new(Executable::unknown(&file, &program)));
+        let mut found = executables.look_up(looked_up);
+        if !own_files::is_certain(&given, looked_up, &found)
+            && let Some(theirs) = own_files::leads_to(thread, &view.root_of(thread), &start, &given)
+        {
+            found = executables.look_up(&theirs);
+            file = theirs;
+        }
+        let program = match directory {
+            Some(_) if is_directory_itself => fs::read_link(&start)?,
+            Some(_) => fs::read_link(&start)?.join(given),
+            None => given,
+        };
+        let (executable, error) = match found {
+            Ok(found) => (found, None),
+            // In another root directory, a link may have led us elsewhere.
+            Err(error) => (None, Some(error).filter(|_| view.has_root_of(thread))),
+        };
+        let executable = executable.unwrap_or_else(|| {
+            Rc::new(match error {
+                Some(_) => Executable::none(&program),
+                None => Executable::unknown(&file, &program),
+            })
+        });
         Ok(Self { program, file, name, executable, error })
     }
 }
@@ -143,22 +161,6 @@ impl Details {
         }
         Ok(Self { process: process_of(thread)?, arguments, environment, directory, workdir })
     }
-}
-
-/// The device and inode of the root directory of a process.
-fn root_of(process: &str) -> io::Result<(u64, u64)> {
-    let root = fs::metadata(format!("/proc/{process}/root/"))?;
-    Ok((root.dev(), root.ino()))
-}
-
-/// Whether the root directory of a thread is not ours, so that paths lead it elsewhere.
-pub(super) fn has_other_root(thread: i32) -> io::Result<bool> {
-    static OURS: OnceLock<(u64, u64)> = OnceLock::new();
-    let ours = match OURS.get() {
-        Some(ours) => *ours,
-        None => *OURS.get_or_init(|| root_of("self").unwrap_or_default()),
-    };
-    Ok(root_of(&thread.to_string())? != ours)
 }
 
 /// The end of the path that a call passes: there is an empty text.
@@ -273,22 +275,6 @@ fn first_part(address: u64) -> usize {
 
 fn to_end_of_page(address: u64) -> usize {
     usize::try_from(PAGE - address % PAGE).expect("at most a page")
-}
-
-/// The process of a thread.
-fn process_of(thread: i32) -> io::Result<i32> {
-    use rustix::process::{PidfdFlags, pidfd_open};
-    // Only the first thread of a process has such a descriptor, and most execs are of it: quicker than to read the status.
-    if Pid::from_raw(thread).is_some_and(|thread| pidfd_open(thread, PidfdFlags::empty()).is_ok()) {
-        return Ok(thread);
-    }
-    status_field(thread, "Tgid:").and_then(|text| text.parse().ok()).ok_or_else(|| Errno::SRCH.into())
-}
-
-/// A field of `/proc/PID/status`.
-pub(super) fn status_field(thread: i32, name: &str) -> Option<String> {
-    let status = fs::read_to_string(format!("/proc/{thread}/status")).ok()?;
-    status.lines().find_map(|line| Some(line.strip_prefix(name)?.trim().to_owned()))
 }
 
 #[cfg(test)]

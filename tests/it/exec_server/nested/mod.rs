@@ -6,10 +6,12 @@ mod escalated;
 mod faults;
 mod kills;
 mod many;
+mod own_files;
 mod privileges;
 mod questions;
 mod refused;
 mod terminal;
+mod views;
 
 use super::client::{Client, exec_server};
 use super::prompts::unwritable_directory;
