@@ -5,7 +5,7 @@ import re
 import struct
 from pathlib import Path
 
-from .project import ROOT, TARGETS, Project, ReleaseError, Target, run, this_machine
+from .project import ROOT, TARGETS, Project, ReleaseError, Target, output, run, this_machine
 
 # The C library of manylinux2014 (CentOS 7, 2014): every Linux with glibc that is still supported has a later one.
 GLIBC = (2, 17)
@@ -25,6 +25,7 @@ def built(project: Project) -> Path:
     home = Path(os.environ.get("CARGO_HOME", Path.home() / ".cargo"))
     places = {str(home): "/cargo", str(ROOT): "/pausewatch", str(project.cargo_target): "/target"}
     environment["RUSTFLAGS"] = " ".join(f"--remap-path-prefix={place}={name}" for place, name in places.items())
+    environment |= compiler(project)
     suffix = target.triple.replace("-", "_")
     environment[f"CFLAGS_{suffix}"] = " ".join(f"-ffile-prefix-map={place}={name}" for place, name in places.items())
     run(
@@ -35,6 +36,21 @@ def built(project: Project) -> Path:
     program = project.cargo_target / target.triple / PROFILE / "pausewatch"
     check(program, project)
     return program
+
+
+def compiler(project: Project) -> dict[str, str]:
+    """The variables that choose a compiler with the target's standard library: none if the compiler of the PATH has it."""
+    if os.environ.get("RUSTC"):
+        return {}
+    sysroot = Path(output("rustc", "--print", "sysroot").strip())
+    if (sysroot / "lib/rustlib" / project.target.triple / "lib").is_dir():
+        return {}
+    foreign = project.cargo_target / "foreign-rust"
+    run(ROOT / "release/foreign-rust", foreign)
+    return {
+        "RUSTC": str(foreign / "usr/bin/rustc"),
+        "LD_LIBRARY_PATH": str(foreign / "usr/lib/x86_64-linux-gnu"),
+    }
 
 
 def native(project: Project, program: Path) -> Path:
