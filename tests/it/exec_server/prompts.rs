@@ -162,13 +162,13 @@ fn yield_time_does_not_run_during_a_question() {
     let mut client = Client::start(server(&rules));
     let line = "touch made; echo made; sleep 60";
     let id =
-        client.begin("exec_command", "t", json!({"command": line, "workdir": directory.path(), "yield_time_ms": 300}));
+        client.begin("exec_command", "t", json!({"command": line, "workdir": directory.path(), "yield_time_ms": 2_000}));
     let asked = question(&mut client);
-    std::thread::sleep(Duration::from_secs(1));
+    std::thread::sleep(Duration::from_secs(3));
     client.respond(&asked, json!({"action": "accept", "content": {}}));
     let answer = client.answer(id);
-    assert_eq!(answer["output"], "made\n", "it had its 300 ms");
-    assert!(milliseconds(&answer, "paused_ms") >= 1_000, "{answer}");
+    assert_eq!(answer["output"], "made\n", "it had its 2 s");
+    assert!(milliseconds(&answer, "paused_ms") >= 3_000, "{answer}");
 }
 
 /// Nothing stays paused.
