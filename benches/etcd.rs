@@ -1,5 +1,5 @@
 //! A cluster of etcd on loopback, and replicas over it.
-use crate::process::{Process, free_port, serve};
+use crate::process::{Process, free_addresses, serve};
 use crate::result::Result;
 use crate::settings::Settings;
 use crate::{grpc, threads};
@@ -22,7 +22,8 @@ pub(crate) struct Cluster {
 impl Cluster {
     pub(crate) fn start(settings: &Settings, count: usize) -> Result<Self> {
         let data = settings.data_dir()?;
-        let addresses = (0..count).map(|_| Ok((free_port()?, free_port()?))).collect::<Result<Vec<_>>>()?;
+        let free = free_addresses(2 * count)?;
+        let addresses: Vec<_> = free.chunks(2).map(|pair| (pair[0], pair[1])).collect();
         let named = addresses.iter().enumerate().map(|(i, (_, peer))| format!("m{i}=http://{peer}"));
         let cluster = named.collect::<Vec<_>>().join(",");
         // All at once: each waits for the others.

@@ -1,6 +1,6 @@
 //! Servers as child processes, which end when they are dropped.
 use crate::result::Result;
-use std::io::{BufRead, BufReader};
+use std::io::{self, BufRead, BufReader};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -90,9 +90,11 @@ impl Drop for Process {
     }
 }
 
-/// A port of loopback that was free a moment ago.
-pub(crate) fn free_port() -> Result<SocketAddr> {
-    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?)
+/// Different addresses on loopback that were free a moment ago.
+pub(crate) fn free_addresses(count: usize) -> Result<Vec<SocketAddr>> {
+    // All are held at once: one that is free again could be given a second time.
+    let listeners = (0..count).map(|_| TcpListener::bind("127.0.0.1:0")).collect::<io::Result<Vec<_>>>()?;
+    Ok(listeners.iter().map(TcpListener::local_addr).collect::<io::Result<_>>()?)
 }
 
 /// How many files this process may open.

@@ -3,7 +3,7 @@ use crate::etcd::Cluster;
 use crate::grpc::CERTIFIED_NAME;
 use crate::link::Link;
 use crate::measure;
-use crate::process::{Process, free_port, serve_at};
+use crate::process::{Process, free_addresses, serve_at};
 use crate::result::Result;
 use crate::settings::Settings;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -114,7 +114,8 @@ impl Target {
             Target::FleetOfOneEtcd => 1,
             Target::FleetOfThreeEtcd => 3,
             _ => {
-                let address = if self == Target::Redis { free_port()? } else { (Ipv4Addr::LOCALHOST, 0).into() };
+                let address =
+                    if self == Target::Redis { free_addresses(1)?[0] } else { (Ipv4Addr::LOCALHOST, 0).into() };
                 let process = self.start_at(address, data.path(), settings)?;
                 return Ok(Server { target: self, process, certificate, _fleet: None, data });
             }

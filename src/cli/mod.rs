@@ -35,6 +35,7 @@ pub(crate) mod history;
 mod hold;
 pub(crate) mod hook;
 mod increment;
+#[cfg(feature = "exec-server")]
 mod internal;
 mod list;
 mod lost_link;
@@ -45,6 +46,7 @@ mod quote;
 mod renew;
 mod replicas;
 pub(crate) mod run;
+#[cfg(feature = "exec-server")]
 mod run_child;
 mod screen;
 mod serve;
@@ -141,6 +143,7 @@ pub fn main() -> ExitCode {
 fn run_command() -> ExitCode {
     let arguments = asker::with_command_of_link(std::env::args_os().collect());
     let name = arguments.get(1).and_then(|name| name.to_str());
+    #[cfg(feature = "exec-server")]
     if let Some(code) = name.and_then(|name| run_internal(name, &arguments[2..])) {
         return code;
     }
@@ -204,21 +207,20 @@ fn parse_alone<A: clap::Args>(name: &'static str, arguments: &[OsString]) -> Opt
 }
 
 /// Runs a command that this program starts itself; `None`: `name` is none of them.
+#[cfg(feature = "exec-server")]
 fn run_internal(name: &str, arguments: &[OsString]) -> Option<ExitCode> {
     Some(match name {
         // Start a session and become a command of the exec server.
-        #[cfg(feature = "exec-server")]
         "exec-child" => internal::run(name, arguments, exec_child::Args::parse, exec_child::run),
         // Run a command of the exec server, and judge what it executes.
-        #[cfg(all(feature = "exec-server", target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+        #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
         "exec-supervisor" => internal::run(name, arguments, exec_supervisor::Args::parse, exec_supervisor::run),
         // Become an approved program of a command.
-        #[cfg(all(feature = "exec-server", target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+        #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
         "exec-start" => exec_start::run(),
         // Kill the remaining commands of an exec server that was killed.
-        #[cfg(feature = "exec-server")]
         "exec-reaper" => internal::run(name, arguments, exec_reaper::Args::parse, exec_reaper::run),
-        // Become the command of `run` or `hold`.
+        // Become the command of `run --rules`.
         "run-child" => internal::run(name, arguments, run_child::Args::parse, run_child::run),
         _ => return None,
     })

@@ -106,13 +106,7 @@ async fn bridge(args: Args) -> ExitCode {
     let name = command.next().expect("clap requires one");
     // Every command has a thread of its own, which CODEX_THREAD_ID names. Empty: not set.
     let env = coordinator.environment("");
-    let program = Program {
-        name,
-        args: command.collect(),
-        env,
-        caller: NAME,
-        death_signal: Some(Signal::of(SystemSignal::TERM)),
-    };
+    let program = Program { name, args: command.collect(), env, death_signal: Some(Signal::of(SystemSignal::TERM)) };
     match wrapper::run(&program, plan).await {
         Ok(action) => action.carry_out(),
         Err(code) => code,

@@ -134,7 +134,7 @@ async fn run_under(hold: Option<&Hold>, args: Args, traced: bool) -> Result<Exit
     let traceparent = hold.filter(|_| traced).and_then(Hold::traceparent);
     let traceparent = traceparent.map(|parent| ("TRACEPARENT".into(), parent.into()));
     let env = args.variables.into_iter().chain(traceparent).collect();
-    let program = Program { name, args: command.collect(), env, caller: "hold", death_signal: None };
+    let program = Program { name, args: command.collect(), env, death_signal: None };
     let running = Running::start(&program).map_err(|error| cannot_run("hold", &program.name, &error))?;
     let ttl = args.ttl;
     let lost = async {

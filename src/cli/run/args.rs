@@ -109,7 +109,7 @@ pub(super) fn operands(operands: &[OsString]) -> Result<(Duration, Program), Str
     };
     let (name, args) = rest.split_first().ok_or("COMMAND is missing")?;
     let (name, args) = (name.clone(), args.to_vec());
-    Ok((limit, Program { name, args, env: Vec::new(), caller: "run", death_signal: None }))
+    Ok((limit, Program { name, args, env: Vec::new(), death_signal: None }))
 }
 
 pub(super) fn usage_error(problem: &str) -> clap::Error {

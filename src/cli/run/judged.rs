@@ -85,7 +85,7 @@ impl Judge {
         save_memory(&mut command);
         self.rules.restricted_programs().iter().for_each(|name| _ = command.args(["--name", name]));
         // The supervisor does not judge the first program; that executes COMMAND.
-        command.args(["--", "--", PROGRAM, "run-child", "--caller", program.caller, "--parent", "0"]);
+        command.args(["--", "--", PROGRAM, "run-child"]);
         if ignored_at_start() & 1 << (Signal::PIPE.as_raw() - 1) != 0 {
             command.arg("--ignore-pipe");
         }

@@ -25,6 +25,7 @@
 //! Standard streams that were closed are `/dev/null`.
 mod exit_action;
 mod inherited;
+mod prepare;
 #[cfg(feature = "exec-server")]
 pub(crate) mod reaper;
 #[cfg(feature = "exec-server")]
@@ -38,7 +39,8 @@ mod supervisor;
 
 pub(crate) use exit_action::ExitAction;
 pub(crate) use inherited::{ignored_at_start, record_ignored_signals};
+pub(crate) use prepare::die_with_parent;
 pub(crate) use signal::Signal;
 pub(crate) use signal_listener::SignalListener;
-pub(crate) use spawn::{Program, SpawnError, die_with_parent};
+pub(crate) use spawn::{Program, SpawnError};
 pub(crate) use supervisor::{Ended, Policy, Process, Supervisor};

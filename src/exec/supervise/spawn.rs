@@ -2,10 +2,9 @@
 //!
 //! The standard library spawns by `posix_spawnp`, which does not do that, so this case is tried again.
 //!
-//! Some things only the process of the command can prepare: a signal at the death of its parent, and SIGPIPE ignored. Code
-//! between `fork` and `exec` would have to be unsafe, so on Linux the hidden command `run-child` of this program prepares them
-//! and then executes the command. Without `/proc` it cannot be started, and the command starts without these two.
-use super::{inherited::was_ignored, signal::Signal};
+//! Some things only the process of the command can prepare: a signal at the death of its parent, and SIGPIPE ignored, which the standard
+//! library resets in every command. `prepare.rs` does both between `fork` and `exec`.
+use super::{inherited::was_ignored, prepare::prepare, signal::Signal};
 use rustix::{io::Errno, process};
 #[cfg(feature = "cli")]
 use std::process::Stdio;
@@ -21,8 +20,6 @@ pub(crate) struct Program {
     pub args: Vec<OsString>,
     /// Set in the command's environment.
     pub env: Vec<(OsString, OsString)>,
-    /// The command of ours that starts it (`run`), for messages.
-    pub caller: &'static str,
     /// The signal that it gets if this process ends first. Linux only.
     pub death_signal: Option<Signal>,
 }
@@ -85,9 +82,6 @@ impl Program {
             prepare(&mut command);
             command.spawn()
         };
-        if let Some(Ok(child)) = self.by_run_child().map(spawn) {
-            return Ok(child);
-        }
         match spawn(self.command()) {
             Err(error) if Errno::from_io_error(&error) == Some(Errno::NOEXEC) => Ok(spawn(self.by_shell())?),
             result => Ok(result?),
@@ -97,23 +91,8 @@ impl Program {
     fn command(&self) -> Command {
         let mut command = Command::new(&self.name);
         command.args(&self.args).envs(self.env.iter().map(|(name, value)| (name, value)));
+        prepare(&mut command, self.death_signal, was_ignored(process::Signal::PIPE));
         command
-    }
-
-    fn by_run_child(&self) -> Option<Command> {
-        let ignore_pipe = was_ignored(process::Signal::PIPE);
-        if !cfg!(target_os = "linux") || self.death_signal.is_none() && !ignore_pipe {
-            return None;
-        }
-        let mut command = Command::new("/proc/self/exe");
-        command.args(["run-child", "--caller", self.caller, "--parent", &std::process::id().to_string()]);
-        self.death_signal.iter().for_each(|signal| _ = command.arg("--death-signal").arg(signal.to_string()));
-        if ignore_pipe {
-            command.arg("--ignore-pipe");
-        }
-        command.arg("--").arg(&self.name).args(&self.args);
-        command.envs(self.env.iter().map(|(name, value)| (name, value)));
-        Some(command)
     }
 
     fn by_shell(&self) -> Command {
@@ -129,18 +108,4 @@ impl Program {
         let args = [self.name.clone()].into_iter().chain(self.args.iter().cloned()).collect();
         Self { name: "/bin/sh".into(), args, ..self.clone() }.command()
     }
-}
-
-/// Sends `signal` to this process when the thread that started it ends, and at once if its parent is not `parent` any more.
-///
-/// # Errors
-/// The system does not support this signal here.
-pub(crate) fn die_with_parent(signal: Signal, parent: i32) -> io::Result<()> {
-    #[cfg(target_os = "linux")]
-    process::set_parent_process_death_signal(signal.system())?;
-    // Checked afterwards: a parent that died before the call above sends no signal.
-    if process::getppid().map(process::Pid::as_raw_pid) != Some(parent) {
-        signal.send(process::getpid())?;
-    }
-    Ok(())
 }

@@ -161,8 +161,11 @@ fn yield_time_does_not_run_during_a_question() {
     let (directory, rules) = rules();
     let mut client = Client::start(server(&rules));
     let line = "touch made; echo made; sleep 60";
-    let id =
-        client.begin("exec_command", "t", json!({"command": line, "workdir": directory.path(), "yield_time_ms": 2_000}));
+    let id = client.begin(
+        "exec_command",
+        "t",
+        json!({"command": line, "workdir": directory.path(), "yield_time_ms": 2_000}),
+    );
     let asked = question(&mut client);
     std::thread::sleep(Duration::from_secs(3));
     client.respond(&asked, json!({"action": "accept", "content": {}}));
