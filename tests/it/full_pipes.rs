@@ -166,7 +166,8 @@ async fn serve_answers_when_its_address_cannot_be_written() {
     let mut command = program();
     command.args(["serve", "--store", "memory", "--listen", &address]).stdout(full_out).stderr(full_err);
     let server = Running::start(command);
-    while !socket.exists() {
+    // It has the name before it listens.
+    while std::os::unix::net::UnixStream::connect(&socket).is_err() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     api(&address).await.increment("t", None).await;

@@ -1,4 +1,4 @@
-//! seccomp user notification (`man 2 seccomp_unotify`) behind a safe interface: the only unsafe code of the library
+//! seccomp user notification (`man 2 seccomp_unotify`) behind a safe interface: most of the unsafe code of the library
 //! (docs/decisions/0004-execs-judged-by-seccomp-notification.md).
 //!
 //! A thread with the filter that calls `execve` or `execveat` waits until the owner of the [`Listener`] answers. From Linux 5.19 on
