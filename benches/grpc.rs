@@ -3,6 +3,7 @@ use crate::result::Result;
 use crate::sink::Sink;
 use crate::threads;
 use pausewatch::proto::v1;
+use std::net::IpAddr;
 use std::ops::Range;
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -27,6 +28,16 @@ pub(crate) struct Link {
 impl Link {
     /// `ca`: over TLS, with a certificate of this authority, in PEM.
     pub(crate) async fn connect(address: &str, by_change: bool, ca: Option<&str>) -> Result<Self> {
+        Self::connect_from(None, address, by_change, ca).await
+    }
+
+    /// From this address of the client, if it matters.
+    pub(crate) async fn connect_from(
+        client: Option<IpAddr>,
+        address: &str,
+        by_change: bool,
+        ca: Option<&str>,
+    ) -> Result<Self> {
         let endpoint = match ca {
             None => Endpoint::from_shared(format!("http://{address}"))?,
             Some(ca) => {
@@ -34,6 +45,7 @@ impl Link {
                 Endpoint::from_shared(format!("https://{address}"))?.tls_config(tls)?
             }
         };
+        let endpoint = endpoint.local_address(client);
         Ok(Link { stub: ElicitationServiceClient::new(endpoint.connect().await?), by_change })
     }
 

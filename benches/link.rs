@@ -2,6 +2,7 @@
 use crate::result::Result;
 use crate::sink::Sink;
 use crate::{grpc, redis};
+use std::net::IpAddr;
 use std::ops::Range;
 
 /// One connection; clones share it.
@@ -12,10 +13,10 @@ pub(crate) enum Link {
 }
 
 impl Link {
-    /// `by_change`: watches by `Watch` instead of `WatchPauseState`.
+    /// `client`: from this address. `by_change`: watches by `Watch` instead of `WatchPauseState`.
     /// `ca`: over TLS, with a certificate of this authority.
-    pub(crate) async fn grpc(address: &str, by_change: bool, ca: Option<&str>) -> Result<Self> {
-        Ok(Link::Grpc(grpc::Link::connect(address, by_change, ca).await?))
+    pub(crate) async fn grpc(client: Option<IpAddr>, address: &str, by_change: bool, ca: Option<&str>) -> Result<Self> {
+        Ok(Link::Grpc(grpc::Link::connect_from(client, address, by_change, ca).await?))
     }
 
     pub(crate) async fn redis(address: &str) -> Result<Self> {

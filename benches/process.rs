@@ -6,6 +6,8 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+/// Files that a server opens besides connections, at most.
+const SERVER_FILES: usize = 100;
 /// How long a server may take until it listens.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -119,7 +121,10 @@ pub(crate) fn serve(program: &Path, args: &[&str]) -> Command {
 
 pub(crate) fn serve_at(program: &Path, address: &str) -> Command {
     let mut command = Command::new(program);
+    // All clients have one address. Of a limit above that of open files, a caller would have half of what these allow.
+    let connections = open_files().saturating_sub(SERVER_FILES).min(65_536).to_string();
+    command.args(["serve", "--listen", address, "--max-connections", &connections]);
     // Logged as by default, and not to this terminal.
-    command.args(["serve", "--listen", address, "--max-connections-per-caller", "65536"]).stderr(Stdio::null());
+    command.args(["--max-connections-per-caller", &connections]).stderr(Stdio::null());
     command
 }

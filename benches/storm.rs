@@ -106,8 +106,8 @@ struct Reconnected {
 fn reconnect(server: &Server, clients: usize, storm: &Runtime) -> Result<Reconnected> {
     let (begin, over) = (Instant::now(), Arc::<AtomicBool>::default());
     let (mut opening, sink): (_, Sink) = (JoinSet::new(), Arc::new(|_, _| ()));
-    for _ in 0..clients {
-        let (address, sink) = (server.client_address(), sink.clone());
+    for client in 0..clients {
+        let (address, sink) = (server.client_address().of_client(client), sink.clone());
         let client = async move {
             let mut failed = 0;
             loop {

@@ -15,7 +15,7 @@ pub(crate) async fn open(server: &Server, count: usize, sink: impl Fn(usize) -> 
         if opening.len() >= OPENING {
             links.push(opening.join_next().await.ok_or("just counted")???);
         }
-        let (address, sink) = (server.client_address(), sink(client));
+        let (address, sink) = (server.client_address().of_client(client), sink(client));
         opening.spawn(async move { one(&address, sink).await });
     }
     while let Some(link) = opening.join_next().await {

@@ -6,7 +6,7 @@ use crate::measure;
 use crate::process::{Process, free_addresses, serve_at};
 use crate::result::Result;
 use crate::settings::Settings;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::process::Command;
 use tempfile::TempDir;
@@ -183,6 +183,9 @@ fn has_redis() -> bool {
     Command::new("redis-server").arg("--version").output().is_ok_and(|output| output.status.success())
 }
 
+/// Clients of many that have one address.
+const CLIENTS_OF_ADDRESS: usize = 1_000;
+
 /// A running server, and its data for as long as it runs.
 pub(crate) struct Server {
     target: Target,
@@ -199,13 +202,25 @@ pub(crate) struct Address {
     target: Target,
     address: String,
     certificate: Option<String>,
+    /// Where they connect from, if it matters. Not used for Redis.
+    client: Option<IpAddr>,
 }
 
 impl Address {
+    /// For one client of many. Each thousand have an address of loopback, as those of one machine would: with 20,000 clients of one
+    /// address, most of the time would be the kernel's search for a free port.
+    pub(crate) fn of_client(self, number: usize) -> Self {
+        let [.., machine] = (number / CLIENTS_OF_ADDRESS).to_be_bytes();
+        Address { client: Some(Ipv4Addr::new(127, 1, machine, 1).into()), ..self }
+    }
+
     pub(crate) async fn connect(&self) -> Result<Link> {
         match self.target {
             Target::Redis => Link::redis(&self.address).await,
-            target => Link::grpc(&self.address, target.watches_by_change(), self.certificate.as_deref()).await,
+            target => {
+                let by_change = target.watches_by_change();
+                Link::grpc(self.client, &self.address, by_change, self.certificate.as_deref()).await
+            }
         }
     }
 }
@@ -241,7 +256,7 @@ impl Server {
     /// How clients connect to it.
     pub(crate) fn client_address(&self) -> Address {
         let (address, certificate) = (self.process.address.clone(), self.certificate.clone());
-        Address { target: self.target, address, certificate }
+        Address { target: self.target, address, certificate, client: None }
     }
 
     /// `HOST:PORT`.

@@ -14,8 +14,9 @@ use std::time::Duration;
 use tokio::net::{TcpListener, TcpSocket, UnixListener, UnixStream};
 use tokio_util::sync::CancellationToken;
 
-/// Connections that wait to be accepted: a fleet that reconnects at once.
-const BACKLOG: u32 = 1_024;
+/// Connections that wait to be accepted: a fleet that reconnects at once. Of those above it a TCP client hears nothing, and tries again
+/// after 1, 3 and 7 s. Linux allows fewer by `net.core.somaxconn`, 4,096 by default (listen(2)).
+const BACKLOG: u32 = 16_384;
 /// After an error that more of the same would repeat, such as no file descriptor left.
 const ACCEPT_AGAIN_AFTER: Duration = Duration::from_millis(100);
 

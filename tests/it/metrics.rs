@@ -50,9 +50,12 @@ async fn each_metric_moves_with_its_cause() {
     api.try_decrement("b", "", None).await.unwrap();
     assert_eq!(api.try_decrement("b", "", None).await.unwrap_err().code(), Code::FailedPrecondition);
     api.get("a").await;
-    let after =
-        until(&url, "the end of a lease", |now| now.get("pausewatch_elicitations_closed_total{by=\"lease\"}") > 0.0);
-    let after = after.await;
+    // The gauge follows the counter: a scrape between them sees the one without the other.
+    let after = until(&url, "the end of a lease", |now| {
+        now.get("pausewatch_elicitations_closed_total{by=\"lease\"}") > 0.0
+            && now.get("pausewatch_open_elicitations") < 2.0
+    })
+    .await;
     let is = |sample: &str, value: f64| assert_eq!(after.get(&format!("pausewatch_{sample}")), value, "{sample}");
     is("calls_total{rpc=\"IncrementElicitation\",code=\"OK\"}", 3.0);
     is("calls_total{rpc=\"DecrementElicitation\",code=\"OK\"}", 1.0);

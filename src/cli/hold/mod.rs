@@ -102,7 +102,8 @@ pub(crate) fn run(args: Args) -> ExitCode {
         }
     });
     let ended = runtime.block_on(hold(args, &settings, traces.is_some()));
-    runtime.shutdown_background();
+    // It neither waits for a host name that is being resolved, nor takes the connection apart: what is left ends with this process.
+    std::mem::forget(runtime);
     drop(traces);
     match ended {
         Ok(action) => action.carry_out(),
