@@ -159,3 +159,44 @@ impl http::Transport for tokio::net::UnixStream {
     /// The system notices when the other side is gone.
     fn break_after(&self, _: Duration) {}
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::admission::{ConnectionLimiter, ServiceContext};
+    use super::super::services::Services;
+    use super::*;
+    use crate::clock::System;
+    use crate::coordinator::quota::CallerKey;
+    use std::convert::Infallible;
+    use std::future::pending;
+    use tokio_util::sync::CancellationToken;
+    use tonic::body::Body;
+    use tonic::codegen::http::{Request, Response};
+
+    #[tokio::test]
+    async fn of_connections_that_come_at_once_one_is_taken_in_a_turn_of_the_runtime() {
+        let never = tower::service_fn(|_: Request<Body>| pending::<Result<Response<Body>, Infallible>>());
+        let services = Arc::new(Services::all_by(never));
+        let worker = Worker::here(Work {
+            serving: Serving { services, http: true, drain: CancellationToken::new() },
+            tls: None,
+        });
+        let limiter = ConnectionLimiter::new(Arc::new(ServiceContext::default()), Arc::new(System::new()));
+        let entrance = worker.entrance();
+        let mut clients = Vec::new();
+        for _ in 0..20 {
+            let (client, stream) = UnixStream::pair().unwrap();
+            stream.set_nonblocking(true).unwrap();
+            entrance.unix(stream, limiter.enter(CallerKey::User(1))).await;
+            clients.push(client);
+        }
+        let mut left = entrance.unix.max_capacity() - entrance.unix.capacity();
+        assert!(left >= clients.len() - 1, "{left}");
+        while left > 0 {
+            yield_now().await;
+            let now = entrance.unix.max_capacity() - entrance.unix.capacity();
+            assert!(left - now <= 1, "{left}, then {now}");
+            left = now;
+        }
+    }
+}

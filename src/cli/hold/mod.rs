@@ -102,8 +102,7 @@ pub(crate) fn run(args: Args) -> ExitCode {
         }
     });
     let ended = runtime.block_on(hold(args, &settings, traces.is_some()));
-    // It neither waits for a host name that is being resolved, nor takes the connection apart: what is left ends with this process.
-    std::mem::forget(runtime);
+    runtime.shutdown_background();
     drop(traces);
     match ended {
         Ok(action) => action.carry_out(),
