@@ -9,6 +9,8 @@ use super::database::{ApplyError, Database, View, caught};
 use super::disk::{Disk, Health, is_no_space};
 use super::journal::{self, Journal, ReadError};
 use super::segments::{self, MAX_SEGMENTS, Pool, Segment};
+#[cfg(target_os = "linux")]
+use super::stand_back::stand_back;
 use crate::coordinator::store::rows::RowCodec;
 use crate::coordinator::store::{Contents, OpenError};
 use std::sync::atomic::Ordering::Relaxed;
@@ -21,11 +23,6 @@ const ENOUGH: usize = 4;
 
 /// How long a view of the database is waited for: far longer than a transaction takes.
 const VIEW_WITHIN: Duration = Duration::from_secs(30);
-
-/// The nice value: a third of the CPU share of the serving threads. Not less: the writer may have to wait for a file, and on a
-/// busy machine the lowest priority gets no time for seconds.
-#[cfg(target_os = "linux")]
-const STAND_BACK: i32 = 5;
 
 /// The writer's end.
 pub(super) struct Checkpoints {
@@ -226,10 +223,8 @@ struct Checkpointer {
 
 impl Checkpointer {
     fn run(self) {
-        // Usually nothing waits for this thread, and the threads that serve callers must not wait for a core. On Linux this is the
-        // thread's own priority (setpriority(2), notes); elsewhere it would be that of the process.
         #[cfg(target_os = "linux")]
-        let _ = rustix::process::setpriority_process(None, STAND_BACK);
+        stand_back();
         loop {
             let mut state = self.shared.lock();
             while !state.has_work() {

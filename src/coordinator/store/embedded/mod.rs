@@ -19,6 +19,8 @@ mod read_only_overlay;
 mod restore;
 mod segments;
 mod snapshot;
+#[cfg(target_os = "linux")]
+mod stand_back;
 
 pub(crate) use backup::Summary;
 pub(crate) use backup::copy as copy_backup;
