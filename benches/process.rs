@@ -121,7 +121,7 @@ pub(crate) fn serve(program: &Path, args: &[&str]) -> Command {
 
 pub(crate) fn serve_at(program: &Path, address: &str) -> Command {
     let mut command = Command::new(program);
-    // All clients have one address. Of a limit above that of open files, a caller would have half of what these allow.
+    // Many clients have one address. Of a limit above that of open files, a caller would have half of what these allow.
     let connections = open_files().saturating_sub(SERVER_FILES).min(65_536).to_string();
     command.args(["serve", "--listen", address, "--max-connections", &connections]);
     // Logged as by default, and not to this terminal.
