@@ -9,6 +9,8 @@
 use super::listen::{SocketFile, open_unix};
 use crate::clock::Clock;
 use crate::coordinator::store::Snapshots;
+#[cfg(target_os = "linux")]
+use crate::coordinator::store::stand_back;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::os::fd::AsRawFd;
@@ -32,9 +34,6 @@ const LINE: u64 = 64;
 const QUESTION_WITHIN: Duration = Duration::from_secs(5);
 /// How long nothing may be read of an answer.
 const READ_WITHIN: Duration = Duration::from_secs(30);
-/// The niceness of the thread, see nice(1): it gets a third of the CPU share of the workers.
-#[cfg(target_os = "linux")]
-const STAND_BACK: i32 = 5;
 /// Paths of sockets that are longer do not fit everywhere (sun_path).
 const LONGEST_PATH: usize = 100;
 
@@ -114,6 +113,8 @@ fn back_up(connection: UnixStream, snapshots: &Snapshots, clock: &dyn Clock) {
         match snapshots.take() {
             Err(why) => writeln!(connection, "error {}", why.to_string().replace('\n', " ")).map(|()| None),
             Ok(snapshot) => {
+                // From here on nobody waits for this thread.
+                #[cfg(target_os = "linux")]
                 stand_back();
                 writeln!(connection, "ok")?;
                 snapshot.write(taken, &mut BufWriter::with_capacity(64 << 10, connection)).map(Some)
@@ -125,13 +126,6 @@ fn back_up(connection: UnixStream, snapshots: &Snapshots, clock: &dyn Clock) {
         Ok(None) => {}
         Err(error) => tracing::warn!(%error, "a backup was not finished"),
     }
-}
-
-/// From here on nobody waits for this thread, and those who are served must not wait for a core. On Linux this is the
-/// thread's own priority (setpriority(2), notes); elsewhere it would be that of the process.
-fn stand_back() {
-    #[cfg(target_os = "linux")]
-    let _ = rustix::process::setpriority_process(None, STAND_BACK);
 }
 
 /// Asks the server that has `directory` open for a copy of its store, and returns what it is to be read from.

@@ -117,6 +117,8 @@ mod service_manager;
 #[cfg(feature = "exec-server")]
 mod shell;
 mod sleep;
+#[cfg(all(feature = "exec-server", target_os = "linux"))]
+mod stand_back;
 mod stopwatch;
 mod stopwatch_controller;
 mod stopwatch_server;

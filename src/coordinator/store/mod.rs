@@ -17,6 +17,8 @@ mod ops;
 mod restored_rows;
 mod rows;
 
+#[cfg(target_os = "linux")]
+pub(crate) use embedded::stand_back;
 pub use embedded::{Disk, Embedded, FORMAT, RESERVE_BYTES, Snapshot, restore};
 pub(crate) use embedded::{Snapshots, Summary, copy_backup};
 #[cfg(unix)]

@@ -33,6 +33,8 @@ pub(crate) use inspect::{inspect, look_at};
 pub use restore::restore;
 pub use snapshot::Snapshot;
 pub(crate) use snapshot::Snapshots;
+#[cfg(target_os = "linux")]
+pub(crate) use stand_back::stand_back;
 
 use super::ops;
 use super::rows::RowCodec;
