@@ -1,9 +1,10 @@
 //! Where the server listens, who may come in, and what else answers on the port: health and reflection.
-use crate::support::{Running, api, config, embedded, timed, unix};
+use crate::support::{Running, api, config, embedded, skipped, timed, unix};
 use pausewatch::server::{Config, Server};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::os::unix::fs::PermissionsExt;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, UnixStream};
 use tonic::transport::Endpoint;
 
 const SERVICE: &str = "pausewatch.v1.ElicitationService";
@@ -36,6 +37,32 @@ async fn one_state_is_served_on_tcp_and_on_a_unix_socket() {
     }
     running.stop().await.expect("it ends");
     assert!(!path.exists(), "a socket file of its own is removed");
+}
+
+/// A fleet that reconnects at once. Most libraries let 1,024 wait.
+#[tokio::test]
+async fn two_thousand_connections_can_wait_to_be_accepted() {
+    let somaxconn = std::fs::read_to_string("/proc/sys/net/core/somaxconn").expect("Linux says so");
+    let waiting = somaxconn.trim().parse().map_or(2_000, |most: usize| most.min(2_000));
+    let files = getrlimit(Resource::Nofile).maximum;
+    if files.is_some_and(|files| files < 4_000) {
+        return skipped("files", format!("this process may have {files:?} files"));
+    }
+    setrlimit(Resource::Nofile, Rlimit { current: files, maximum: files }).expect("below the maximum");
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("p.sock");
+    // It listens, and accepts nothing as long as it does not run.
+    let server = Server::start(on(&["127.0.0.1:0", &format!("unix:{}", path.display())])).await.expect("it starts");
+    let address = server.addresses()[0].clone();
+    let mut connected = Vec::new();
+    for _ in 0..waiting {
+        connected.push(timed("a connection over TCP", TcpStream::connect(&address)).await.expect("it waits"));
+    }
+    drop(connected);
+    let mut connected = Vec::new();
+    for _ in 0..waiting {
+        connected.push(timed("a connection over the socket", UnixStream::connect(&path)).await.expect("it waits"));
+    }
 }
 
 /// G8: plain text off loopback takes a flag.
