@@ -11,7 +11,7 @@ const SLICE: u64 = 100_000;
 
 /// Lets the other threads of this process go first, on their cores, from now on. What the system refuses stays as it was: it costs time only.
 pub(crate) fn stand_back() {
-    // A process that is nicer already stays so. On Linux these are the thread's own (setpriority(2), notes).
+    // A process that is nicer already stays so. On Linux each thread has a nice value of its own (setpriority(2), notes).
     let nice = getpriority_process(None).unwrap_or(0).max(NICE);
     let _ = setpriority_process(None, nice);
     let attributes = libc::sched_attr {
