@@ -195,7 +195,8 @@ impl Server {
         let health_service = fleet::DescribedHealth::new(health_service, Arc::new(describe));
         let look = fleet::LookService::new(leading.clone(), fleet.replica(), fleet.peer_key());
         let services = services(elicitations, &base.guard).and(base.guard.before_health(health_service));
-        let services = services.and(base.guard.before_health(look)).and(MemoryLimit(forward));
+        // Their messages are sealed with the key of the fleet; the limits of clients do not count for replicas.
+        let services = services.and(MemoryLimit(look)).and(MemoryLimit(forward));
         let listeners = base.open_listeners().await?;
         let address = replica.advertise.or_else(|| Some(listeners.first()?.address())).unwrap_or_default();
         let replica = fleet::Replica {

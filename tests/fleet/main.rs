@@ -20,6 +20,7 @@ mod histories;
 #[allow(dead_code)]
 #[path = "../model/history.rs"]
 mod history;
+mod hostile;
 #[path = "../model/linear.rs"]
 mod linear;
 #[allow(dead_code, clippy::unwrap_used)]

@@ -40,6 +40,8 @@ const PREFIX: usize = 5;
 const HOLD: Duration = Duration::from_secs(10);
 /// How soon a leader that did not answer is tried again.
 const AGAIN_AFTER: Duration = Duration::from_millis(20);
+/// Bytes that a call which waits takes besides its message: its head, and its task.
+const HELD_CALL: usize = 4 << 10;
 /// Bytes of a forwarded call at most: its message, and the rights of a token.
 const MAX_FORWARDED: usize = MAX_UNARY_REQUEST + (1 << 20);
 
@@ -52,10 +54,10 @@ pub(super) struct Held {
 }
 
 impl Held {
-    /// Reads a call.
+    /// Reads a call whole: until then it is no replica's.
     ///
     /// # Errors
-    /// Its client has broken off.
+    /// Its client has broken off, or it is too large.
     pub(super) async fn read(request: http::Request<Body>) -> Result<Self, Status> {
         let began = Instant::now();
         let (head, body) = request.into_parts();
@@ -67,19 +69,18 @@ impl Held {
             }
             Err(error) => return Err(Status::cancelled(error.to_string())),
         };
-        let message = with_request_id(head.uri.path(), message)?;
         Ok(Held { head, message, began })
+    }
+
+    /// The call, for this replica.
+    pub(super) fn into_request(self) -> http::Request<Body> {
+        let Held { mut head, message, .. } = self;
+        head.headers.remove(http::header::CONTENT_LENGTH);
+        http::Request::from_parts(head, Body::new(Full::new(message)))
     }
 
     fn method(&self) -> &str {
         self.head.uri.path().strip_prefix(OWN).unwrap_or_default()
-    }
-
-    /// As it came.
-    fn request(&self) -> http::Request<Body> {
-        let mut head = self.head.clone();
-        head.headers.remove(http::header::CONTENT_LENGTH);
-        http::Request::from_parts(head, Body::new(Full::new(self.message.clone())))
     }
 }
 
@@ -99,8 +100,9 @@ struct DecrementId {
 /// The message with a request id, if it is of a call that may have one and has none.
 fn with_request_id(path: &str, message: Bytes) -> Result<Bytes, Status> {
     use prost::Message;
-    // The leader refuses a body that is no message.
-    let Some(content) = message.get(PREFIX..).filter(|_| message[0] == 0) else { return Ok(message) };
+    // The leader refuses a body that is no message, or only the beginning of one.
+    let is_whole = |content: &&[u8]| message[0] == 0 && message[1..PREFIX] == (content.len() as u64).to_be_bytes()[4..];
+    let Some(content) = message.get(PREFIX..).filter(is_whole) else { return Ok(message) };
     let new = || -> Result<String, Status> {
         let random = || getrandom::u64().map_err(|error| Status::internal(format!("get random numbers: {error}")));
         Ok(format!("{:016x}{:016x}", random()?, random()?))
@@ -141,7 +143,14 @@ impl Forwarder {
     }
 
     /// Sends the call to the present leader, which may be this replica, until its time is over.
-    pub(super) async fn answer(mut self, held: Held, leading: Leading) -> Result<http::Response<Body>, Infallible> {
+    pub(super) async fn answer(mut self, mut held: Held, leading: Leading) -> Result<http::Response<Body>, Infallible> {
+        held.message = match with_request_id(held.head.uri.path(), held.message) {
+            Ok(message) => message,
+            Err(status) => return Ok(status.into_http()),
+        };
+        // A client may have thousands of calls that wait for a leader.
+        let connection = held.head.extensions.get::<Arc<ConnectionContext>>();
+        let _memory = connection.map(|connection| connection.hold(held.message.len() + HELD_CALL));
         let limit = grpc_timeout::of(&held.head.headers).unwrap_or(HOLD).min(HOLD);
         let over = held.began + limit;
         let origin = Origin::of(&held.head.extensions);
@@ -149,7 +158,7 @@ impl Forwarder {
         loop {
             let serving = terms.borrow_and_update().clone();
             if let Some(serving) = serving {
-                return serving.answer(held.request()).await;
+                return serving.answer(held.into_request()).await;
             }
             if leading.is_stopping() || Instant::now() >= over {
                 return Ok(no_leader().into_http());
@@ -295,5 +304,46 @@ impl Service<http::Request<Body>> for ForwardService {
     fn call(&mut self, request: http::Request<Body>) -> Self::Future {
         let service = self.clone();
         Box::pin(async move { Ok(service.answer(request).await.unwrap_or_else(Status::into_http)) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use prost::Message;
+
+    /// As gRPC frames it.
+    fn framed(length: usize, content: &[u8]) -> Bytes {
+        let length = u32::try_from(length).expect("it is short").to_be_bytes();
+        [&[0], &length[..], content].concat().into()
+    }
+
+    #[test]
+    fn a_whole_call_without_a_request_id_is_given_one() {
+        let content = b"\x0a\x01t";
+        for (method, has_id) in
+            [("IncrementElicitation", true), ("DecrementElicitation", true), ("GetPauseState", false)]
+        {
+            let path = format!("{OWN}{method}");
+            let message = framed(content.len(), content);
+            let with = with_request_id(&path, message.clone()).expect("random numbers");
+            assert_eq!(with != message, has_id, "{method}");
+            assert_eq!(framed(with.len() - PREFIX, &with[PREFIX..]), with, "{method}: it says its length");
+        }
+        let content = IncrementId { request_id: "mine".into() }.encode_to_vec();
+        let message = framed(content.len(), &content);
+        assert_eq!(
+            with_request_id(&format!("{OWN}IncrementElicitation"), message.clone()).expect("as it was"),
+            message
+        );
+    }
+
+    /// Else the leader would take it for a call of fewer fields.
+    #[test]
+    fn the_beginning_of_a_call_stays_what_it_is() {
+        for message in [framed(37, b"\x0a\x01t"), framed(2, b"\x0a\x01t"), framed(0, b"")[..3].to_vec().into()] {
+            let path = format!("{OWN}DecrementElicitation");
+            assert_eq!(with_request_id(&path, message.clone()).expect("as it was"), message);
+        }
     }
 }

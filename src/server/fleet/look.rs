@@ -1,12 +1,15 @@
 //! The leader's answers to looks of followers: its clock, with which a takeover goes on, and how far they may show durations.
 //!
 //! Both sides prove with the key of the fleet, which is in etcd, that they are replicas; an answer is of its question alone. So
-//! nobody else learns or sets the clock, whatever the connection.
+//! nobody else learns or sets the clock, whatever the connection. The proof admits a question: the limits of clients are not those of
+//! replicas, whose watches end when they cannot look.
 use super::leading::{Leading, Vouched};
+use crate::server::admission::ConnectionContext;
 use ring::hmac;
 use std::convert::Infallible;
 use std::future::{Future, ready};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use tonic::body::Body;
 use tonic::client::Grpc;
@@ -75,11 +78,14 @@ impl LookService {
         LookService { leading, replica, key: hmac::Key::new(hmac::HMAC_SHA256, key) }
     }
 
-    async fn answer(self, question: Question) -> Result<Response<Answer>, Status> {
+    async fn answer(self, request: Request<Question>) -> Result<Response<Answer>, Status> {
+        let connection = request.extensions().get::<Arc<ConnectionContext>>().cloned();
+        let question = request.into_inner();
         let asked = of_question(self.replica, question.nonce, question.anew);
         if question.replica != self.replica || hmac::verify(&self.key, &asked, &question.proof).is_err() {
             return Err(Status::permission_denied("only replicas of this fleet may ask"));
         }
+        connection.iter().for_each(|connection| connection.mark_active());
         let vouched = self.leading.vouch(question.anew).await;
         let Vouched { term, clock, horizon, seq } =
             vouched.ok_or_else(|| Status::unavailable("this replica does not lead"))?;
@@ -112,7 +118,7 @@ impl UnaryService<Question> for LookService {
     type Future = Pin<Box<dyn Future<Output = Result<Response<Answer>, Status>> + Send>>;
 
     fn call(&mut self, request: Request<Question>) -> Self::Future {
-        Box::pin(self.clone().answer(request.into_inner()))
+        Box::pin(self.clone().answer(request))
     }
 }
 

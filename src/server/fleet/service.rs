@@ -44,16 +44,16 @@ impl Service<http::Request<Body>> for ReplicaService {
         if let Some(watch) = self.watches.serve(&request) {
             return Box::pin(watch.serve(request));
         }
-        if let Some(serving) = self.leading.serving() {
-            return Box::pin(serving.answer(request));
-        }
         let (leading, forwarder) = (self.leading.clone(), self.forwarder.clone());
         Box::pin(async move {
             let held = match Held::read(request).await {
                 Ok(held) => held,
                 Err(status) => return Ok(status.into_http()),
             };
-            forwarder.answer(held, leading).await
+            match leading.serving() {
+                Some(serving) => serving.answer(held.into_request()).await,
+                None => forwarder.answer(held, leading).await,
+            }
         })
     }
 }

@@ -27,6 +27,8 @@ use tokio::time::sleep;
 /// How often an idle leader writes its record.
 pub(super) const TICK: Duration = Duration::from_millis(200);
 const AGAIN_AFTER: Duration = Duration::from_millis(20);
+/// How soon rows that etcd has refused are tried again, in nanoseconds.
+const ROWS_AGAIN_AFTER: i64 = 1_000_000_000;
 /// Bytes of one entry; etcd refuses requests of 1.5 MiB.
 pub(super) const MAX_ENTRY: usize = 512 << 10;
 
@@ -64,6 +66,8 @@ pub(super) struct Chain<K: Kv> {
     /// The revision of the last write.
     pub(super) revision: i64,
     pub(super) checkpoints: Checkpoints,
+    /// Rows of a checkpoint that etcd has refused, and when they are tried again, on the clock of the machine.
+    refused: Option<(Vec<RequestOp>, i64)>,
     pub(super) housekeeping: Housekeeping,
     pub(super) pulse: Arc<Pulse>,
     /// When the record was written, on the clock of the machine.
@@ -85,7 +89,21 @@ impl<K: Kv> Chain<K> {
         let now = machine.boot();
         let pulse = Arc::new(Pulse { seq: AtomicU64::new(seq), ..Pulse::at(now) });
         let (checkpoints, housekeeping) = (Checkpoints::default(), Housekeeping::new(now, compact));
-        Chain { kv, keys, clock, machine, me, term, seq, revision, checkpoints, housekeeping, pulse, written: now }
+        Chain {
+            kv,
+            keys,
+            clock,
+            machine,
+            me,
+            term,
+            seq,
+            revision,
+            checkpoints,
+            refused: None,
+            housekeeping,
+            pulse,
+            written: now,
+        }
     }
 
     /// Reads what earlier terms have left for a checkpoint. `next_row`: above the number of every row that was ever used.
@@ -194,23 +212,35 @@ impl<K: Kv> Chain<K> {
         }
     }
 
-    /// Makes a transaction that changes rows, and not the record.
-    pub(super) async fn write_rows(&mut self, rows: Vec<RequestOp>) -> Result<(), Ended> {
-        let txn = self.fenced(rows);
+    /// Makes the next transaction of a checkpoint, if one is due: it changes rows, and not the record. One that a full etcd refuses is
+    /// kept for later, and the term goes on.
+    pub(super) async fn write_rows(&mut self) -> Result<(), Ended> {
+        let now = self.machine.boot();
+        let next = match self.refused.take_if(|(_, again)| *again <= now) {
+            Some((rows, _)) => Some(rows),
+            None if self.is_refused() => None,
+            None => self.checkpoints.next(&self.keys, self.seq, self.clock.boot()),
+        };
+        let Some(rows) = next else { return Ok(()) };
+        let txn = self.fenced(rows.clone());
         loop {
             match self.kv.txn(txn.clone()).await {
                 Ok(response) if response.succeeded => return Ok(()),
                 Ok(_) => return Err(self.deposed()),
-                // A full etcd takes rows again later; until then nothing else does it good.
-                Err(error @ KvError::Refused(_)) => {
+                Err(KvError::Refused(why)) => {
                     self.pulse.full.store(true, Relaxed);
-                    self.confirm().await?;
-                    tracing::debug!(%error, "a checkpoint waits for etcd");
-                    sleep(TICK).await;
+                    tracing::debug!(why, "a checkpoint waits for etcd");
+                    self.refused = Some((rows, now.saturating_add(ROWS_AGAIN_AFTER)));
+                    return Ok(());
                 }
                 Err(error) => self.wait(&error).await?,
             }
         }
+    }
+
+    /// Whether etcd has refused rows, which wait.
+    pub(super) fn is_refused(&self) -> bool {
+        self.refused.is_some()
     }
 
     /// Waits until the next attempt.

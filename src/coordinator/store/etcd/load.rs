@@ -19,6 +19,8 @@ const FIRST_PAGE: i64 = 64;
 const LARGEST_PAGE: i64 = 10_000;
 /// The size of a page that is worth its round trip, in bytes.
 const GOOD_PAGE: usize = 4 << 20;
+/// How many times as many keys a page has than the page before, at most.
+const MOST_GROWTH: i64 = 4;
 const AGAIN_AFTER: Duration = Duration::from_millis(50);
 
 /// All rows as the log leaves them.
@@ -162,13 +164,18 @@ pub(super) async fn pages<K: Kv>(
     mut take: impl FnMut(KeyValue) -> Result<(), OpenError>,
 ) -> Result<RangeResponse, LoadError> {
     range.limit = FIRST_PAGE;
+    let mut has_failed = false;
     loop {
         let page = match kv.range(range.clone()).await {
             Ok(page) => page,
             Err(KvError::Refused(why)) => return Err(OpenError::Io(format!("read from etcd: {why}")).into()),
             Err(KvError::Compacted) => return Err(LoadError::Compacted),
             Err(KvError::Unknown(why)) => {
-                tracing::warn!(why, "read from etcd");
+                if !std::mem::replace(&mut has_failed, true) {
+                    tracing::warn!(why, "read from etcd; it is asked again");
+                }
+                // Perhaps the page is too large to come in time, or at all.
+                range.limit = (range.limit / 2).max(1);
                 sleep(AGAIN_AFTER).await;
                 continue;
             }
@@ -180,7 +187,9 @@ pub(super) async fn pages<K: Kv>(
         range.key = [&last.key[..], &[0]].concat();
         let size: usize = page.kvs.iter().map(|key_value| key_value.key.len() + key_value.value.len()).sum();
         let average = size / page.kvs.len();
-        range.limit = i64::try_from(GOOD_PAGE / average.max(1)).unwrap_or(LARGEST_PAGE).clamp(1, LARGEST_PAGE);
+        let good = i64::try_from(GOOD_PAGE / average.max(1)).unwrap_or(LARGEST_PAGE).clamp(1, LARGEST_PAGE);
+        // The next entries may be much larger than these.
+        range.limit = good.min(range.limit * MOST_GROWTH);
         page.kvs.into_iter().try_for_each(&mut take)?;
         if !page.more {
             return Ok(RangeResponse::default());

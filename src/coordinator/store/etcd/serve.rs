@@ -63,7 +63,8 @@ impl<K: Kv> Chain<K> {
     async fn rest(&self) {
         let silent = self.machine.boot().saturating_sub(self.written).max(0);
         let left = Duration::from_nanos(TICK_NANOS.saturating_sub(silent).max(0).unsigned_abs());
-        sleep(if self.checkpoints.are_being_written() { left.min(STEP) } else { left }).await;
+        let has_more = self.checkpoints.are_being_written() && !self.is_refused();
+        sleep(if has_more { left.min(STEP) } else { left }).await;
     }
 
     async fn serve(&mut self, request: Request) -> Result<(), Ended> {
@@ -106,9 +107,7 @@ impl<K: Kv> Chain<K> {
 
     /// What is due besides calls: a step of a checkpoint, a look at the room, a compaction.
     pub(super) async fn keep_house(&mut self) -> Result<(), Ended> {
-        if let Some(rows) = self.checkpoints.next(&self.keys, self.seq, self.clock.boot()) {
-            self.write_rows(rows).await?;
-        }
+        self.write_rows().await?;
         self.pulse.log_bytes.store(self.checkpoints.bytes(), Relaxed);
         let now = self.machine.boot();
         self.housekeeping.keep(&self.kv, &self.pulse, self.revision, now).await;

@@ -23,7 +23,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 fn keys() -> Arc<Keys> {
     Arc::new(Keys::under("/p"))
@@ -180,6 +180,42 @@ async fn a_term_goes_on_while_etcd_is_full_and_a_write_in_doubt() {
         assert!(pulse.is_fresh(machine.boot()), "{arrives:?}");
         etcd.deliver();
         assert_eq!((record(&etcd).seq, etcd.count(&keys().entries())), (1, 1), "{arrives:?}");
+    }
+}
+
+/// The rows wait; whoever calls does not, nor does the end of the term.
+#[tokio::test(start_paused = true)]
+async fn a_leader_serves_and_stops_while_etcd_refuses_a_checkpoint() {
+    const AT_ONCE: Duration = Duration::from_secs(1);
+    for stops in [false, true] {
+        let etcd = FakeEtcd::default();
+        let (chain, _) = lead(&etcd, 1).await;
+        let (pulse, machine) = (chain.pulse.clone(), chain.machine.clone());
+        let working = Working::new(chain);
+        working.commit(batch(1)).await.expect("it leads");
+        sleep(Duration::from_secs(299)).await;
+        assert_eq!(etcd.value(&keys().applied()), None, "no checkpoint is due yet");
+        // Each sign of life is refused too.
+        etcd.faults(std::iter::repeat_n(Fault::Full, 1_000));
+        for _ in 0..30 {
+            let confirmed = timeout(AT_ONCE, working.confirm()).await;
+            confirmed.expect("it is answered").expect("it leads");
+            sleep(Duration::from_millis(500)).await;
+        }
+        assert!(pulse.is_fresh(machine.boot()));
+        if stops {
+            drop(working.requests);
+            let ended = timeout(AT_ONCE, working.end).await.expect("it ends").expect("no panic");
+            assert!(ended.contains("gave up"), "{ended}");
+        } else {
+            let refused = working.commit(batch(2)).await;
+            assert!(matches!(refused, Err(CommitError::Refused(_))), "{refused:?}");
+            // Later there is space again.
+            sleep(Duration::from_secs(400)).await;
+            let applied = etcd.value(&keys().applied()).expect("the checkpoint was made");
+            assert_eq!(Applied::decode(&applied[..]).expect("readable").seq, 1);
+            assert_eq!(etcd.count(&keys().rows()), 1);
+        }
     }
 }
 

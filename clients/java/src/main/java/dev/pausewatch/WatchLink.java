@@ -2,14 +2,11 @@ package dev.pausewatch;
 
 import dev.pausewatch.v1.Refusal;
 import dev.pausewatch.v1.WatchRequest;
-import io.grpc.Status;
 import java.time.Duration;
-import java.time.Instant;
 import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Optional;
 import java.util.Set;
-import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.TimeUnit;
 import org.jspecify.annotations.Nullable;
 
@@ -31,8 +28,6 @@ import org.jspecify.annotations.Nullable;
  * move by others ends the stream after a random delay.
  */
 final class WatchLink implements WatchStream.Reader, ThreadClock.Confirmer {
-    private static final System.Logger LOG = System.getLogger(WatchLink.class.getName());
-
     private static final int FIRST_RETRY_DELAY_MS = 50;
     private static final int MAX_RETRY_DELAY_MS = 3_000;
     /** The maximum delay before a stream is reopened while a confirmation waits; plus up to 100 % at random. */
@@ -44,9 +39,6 @@ final class WatchLink implements WatchStream.Reader, ThreadClock.Confirmer {
     /** The minimum of that before the first answer of a stream: it may have to connect. */
     private static final long FIRST_ANSWER_TIMEOUT = TimeUnit.SECONDS.toNanos(2);
 
-    /** The longest random delay before a stream follows its client to another address. */
-    private static final long MAX_MOVE_DELAY = TimeUnit.MILLISECONDS.toNanos(500);
-
     /** The delay before a refused request is sent again, if the server sends none. */
     private static final Duration RETRY_AFTER = Duration.ofSeconds(1);
 
@@ -57,6 +49,8 @@ final class WatchLink implements WatchStream.Reader, ThreadClock.Confirmer {
     private final WatchRequest setup;
     private final Set<String> members = new LinkedHashSet<>();
     private final WatchRequests requests = new WatchRequests();
+    private final StreamToken token;
+    private final StreamMove move;
     private final Backoff retryDelays = Backoff.ofMillis(FIRST_RETRY_DELAY_MS, MAX_RETRY_DELAY_MS);
     private long confirmationTimeout = CONFIRMATION_TIMEOUT;
 
@@ -72,18 +66,8 @@ final class WatchLink implements WatchStream.Reader, ThreadClock.Confirmer {
 
     private boolean limitReported;
 
-    /** The next token to send on the stream. */
-    private Optional<String> nextToken = Optional.empty();
-
-    private Timer.Alarm renewal = Timer.Alarm.NONE;
-
     /** The number of streams without an answer since the last one with an answer. */
     private int unanswered;
-    /** Whether the stream is about to follow its client to another address. */
-    private boolean following;
-
-    private Timer.Alarm move = Timer.Alarm.NONE;
-    private final Runnable moved;
 
     private Timer.Alarm next = Timer.Alarm.NONE;
     private long notBefore;
@@ -108,7 +92,8 @@ final class WatchLink implements WatchStream.Reader, ThreadClock.Confirmer {
         this.setup = setup;
         this.all = setup.getAllThreads();
         this.notBefore = timer.now();
-        this.moved = () -> timer.execute(this::followLater);
+        this.token = new StreamToken(environment.connection, timer, this::flush);
+        this.move = new StreamMove(environment.connection, timer);
         if (all) {
             timer.execute(this::connect);
         }
@@ -252,9 +237,8 @@ final class WatchLink implements WatchStream.Reader, ThreadClock.Confirmer {
         }
         stream = null;
         request = null;
-        renewal.cancel();
-        move.cancel();
-        if (following) {
+        token.end();
+        if (move.end()) {
             notBefore = timer.now();
         } else if (leaves && unanswered % environment.connection.addresses() != 0) {
             notBefore = timer.now() + Backoff.jittered(TimeUnit.MILLISECONDS.toNanos(FIRST_RETRY_DELAY_MS));
@@ -262,7 +246,6 @@ final class WatchLink implements WatchStream.Reader, ThreadClock.Confirmer {
             // Also after a stream that worked: the clients of a restarted server must not all reconnect at once.
             notBefore = timer.now() + retryDelays.next();
         }
-        following = false;
         requests.allowAll();
         List<String> lost = List.copyOf(members);
         if (disconnectReported) {
@@ -272,20 +255,6 @@ final class WatchLink implements WatchStream.Reader, ThreadClock.Confirmer {
             listener.disconnected(lost, error, silentFor);
         }
         connect();
-    }
-
-    /** The client may have moved: the stream follows after a random delay, so that not all streams of a replica end at once. */
-    private void followLater() {
-        if (stream != null
-                && !following
-                && stream.moves() != environment.connection.now().moves()) {
-            following = true;
-            move = timer.in(ThreadLocalRandom.current().nextLong(MAX_MOVE_DELAY), () -> {
-                if (stream != null) {
-                    stream.fail(Failure.made(Status.UNAVAILABLE, "the client has moved to another address", null));
-                }
-            });
-        }
     }
 
     @Override
@@ -337,19 +306,16 @@ final class WatchLink implements WatchStream.Reader, ThreadClock.Confirmer {
         requests.restart(all ? listener.unknown() : members, timer.now());
         answered = false;
         complete = false;
-        Optional<String> token;
+        Optional<String> first;
         try {
-            token = environment.connection.nextToken();
+            first = token.begin();
         } catch (PausewatchException noToken) {
             broken(noToken, 0, false);
             return;
         }
-        environment.connection.onMove(moved);
         stream = new WatchStream(environment.connection, timer, this);
-        stream.open(environment.firstAnswer, token);
-        followLater();
-        nextToken = Optional.empty();
-        token.ifPresent(this::renewLater);
+        stream.open(environment.firstAnswer, first);
+        move.begin(stream);
         if (requests.isConfirming()) {
             expectAnswer();
         }
@@ -358,30 +324,6 @@ final class WatchLink implements WatchStream.Reader, ThreadClock.Confirmer {
         } else {
             send(setup);
         }
-    }
-
-    private void renewLater(String token) {
-        renewal = timer.in(Tokens.askAgainAfterNanos(token, Instant.now()), () -> renew(token));
-    }
-
-    /** Sends the current token, if it differs from that of the stream. */
-    private void renew(String token) {
-        if (stream == null) {
-            return;
-        }
-        String next;
-        try {
-            next = environment.connection.nextToken().orElse(token);
-        } catch (PausewatchException noToken) {
-            LOG.log(System.Logger.Level.WARNING, "the token cannot be renewed", noToken);
-            renewal = timer.in(Tokens.SHORTEST_NANOS, () -> renew(token));
-            return;
-        }
-        if (!next.equals(token)) {
-            nextToken = Optional.of(next);
-            flush();
-        }
-        renewLater(next);
     }
 
     /** Limits the silence of the stream, because a timeout waits for an answer. */
@@ -397,10 +339,8 @@ final class WatchLink implements WatchStream.Reader, ThreadClock.Confirmer {
 
     private void drop() {
         next.cancel();
-        renewal.cancel();
-        move.cancel();
-        following = false;
-        environment.connection.forget(moved);
+        token.end();
+        move.stop();
         disconnectReported = false;
         requests.stop();
         if (stream != null) {
@@ -429,12 +369,10 @@ final class WatchLink implements WatchStream.Reader, ThreadClock.Confirmer {
             complete = true;
             listener.snapshotComplete();
         }
-        if (answered && nextToken.isPresent()) {
-            // Sent alone: if it is refused, nothing else must be sent again.
-            WatchRequest renewed =
-                    WatchRequest.newBuilder().setToken(nextToken.get()).build();
-            nextToken = Optional.empty();
-            send(renewed);
+        // Sent alone: if it is refused, nothing else must be sent again.
+        Optional<String> renewed = answered ? token.takeNew() : Optional.empty();
+        if (renewed.isPresent()) {
+            send(WatchRequest.newBuilder().setToken(renewed.get()).build());
             return;
         }
         requests.next(timer.now(), answered).ifPresent(this::send);
