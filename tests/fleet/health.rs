@@ -10,7 +10,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
-use tonic::Code;
+use tonic::{Code, Status};
 
 fn addresses(replicas: &[Process]) -> String {
     replicas.iter().map(|replica| replica.address.as_str()).collect::<Vec<_>>().join(",")
@@ -135,29 +135,48 @@ async fn without_a_quorum_of_etcd_a_command_says_that_the_fleet_has_no_leader() 
     }
 }
 
-/// A full etcd: callers are told of its quota, and a replica that cannot take over says so once.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_full_etcd_is_named_to_callers_and_logged_once() {
-    let Some(etcd) = Etcd::own(&["--quota-backend-bytes", "300000"]) else { return };
-    let mut replicas = fleet(&etcd, "full", 1).await;
+/// A leader, a follower, and an etcd that is full. On a very busy machine, etcd may be too slow for the leader while it is being filled; then
+/// nobody leads, which is not what is tested: `None`.
+async fn full() -> Option<(Etcd, Process, Started, Status)> {
+    let etcd = Etcd::own(&["--quota-backend-bytes", "300000"])?;
+    let leader = fleet(&etcd, "full", 1).await.remove(0);
     let mut command = program();
     command.args(["serve", "--store", "etcd", "--etcd-endpoints", &etcd.url, "--etcd-prefix", "full"]);
     command.args(["--listen", "127.0.0.1:0"]);
     let follower = Started::start(command);
     assert!(follower.line().starts_with("listening "), "it has joined");
-    let mut api = replicas[0].api().await;
+    let mut api = leader.api().await;
     api.increment("t", None).await;
     let etcd = tokio::task::spawn_blocking(move || {
         fill(&etcd);
         etcd
     });
-    let _etcd = etcd.await.expect("no panic");
+    let etcd = etcd.await.expect("no panic");
     let refused = api.try_increment("t", "", None).await.expect_err("there is no space");
+    let leads = health(&leader.address, LEADER).await.as_deref() == Some("SERVING");
+    leads.then_some((etcd, leader, follower, refused))
+}
+
+/// A full etcd: callers are told of its quota, and a replica that cannot take over says so once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_full_etcd_is_named_to_callers_and_logged_once() {
+    if !crate::etcd::is_installed() {
+        return crate::etcd::report(false);
+    }
+    let mut made = None;
+    for _ in 0..5 {
+        made = full().await;
+        if made.is_some() {
+            break;
+        }
+    }
+    let (_etcd, leader, follower, refused) = made.expect("etcd is fast enough for its leader once in five times");
+    let mut api = leader.api().await;
     let (reason, metadata) = detail(&refused);
     assert_eq!((refused.code(), reason.as_str()), (Code::Unavailable, "STORE_UNAVAILABLE"));
     assert!(metadata["why"].contains("etcd") && metadata["why"].contains("quota"), "{metadata:?}");
     assert_eq!(api.get("t").await.count, 1, "reads go on");
-    replicas.remove(0).kill();
+    leader.kill();
     let is_attempt = |line: &str| line.contains("take over the leadership");
     let first = tokio::task::spawn_blocking(move || {
         let first = std::iter::repeat_with(|| follower.error_line()).find(|line| is_attempt(line));

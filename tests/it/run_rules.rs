@@ -179,6 +179,17 @@ fn a_person_is_asked_on_the_terminal() {
 }
 
 #[test]
+fn a_question_is_withdrawn_when_the_command_ends() {
+    let Some(project) = Project::new() else { return };
+    let command = "git push & while ! [ -s asks ]; do sleep 0.05; done; exit 3";
+    let ran = project.run(&["--ask", "echo $$ > asks; exec sleep 77.25"], &["1m", "sh", "-c", command]);
+    assert_eq!((ran.code, project.calls().as_str()), (Some(3), ""), "{ran:?}");
+    let asks = fs::read_to_string(project.path("asks")).unwrap();
+    let asks = Pid::from_raw(asks.trim().parse().unwrap()).unwrap();
+    until("the end of the command that asks", || rustix::process::test_kill_process(asks).is_err().then_some(()));
+}
+
+#[test]
 fn where_programs_cannot_be_judged_nothing_runs_and_the_reason_is_said() {
     let Some(project) = Project::new() else { return };
     // A process can have one listener only.

@@ -76,7 +76,12 @@ impl Judge {
                 failure::say("run", &note);
             }
         };
-        Ok(Judged { judging: Judging::new(link, Arc::new(policy), Arc::new(note)), supervisor, owns_group })
+        Ok(Judged {
+            judging: Judging::new(link, Arc::new(policy), Arc::new(note)),
+            supervisor,
+            owns_group,
+            ended: None,
+        })
     }
 
     fn spawn(&self, program: &Program) -> io::Result<(Child, Link)> {
@@ -103,16 +108,22 @@ pub(super) struct Judged {
     judging: Judging,
     supervisor: Child,
     owns_group: bool,
+    /// What the next call of `wait` returns.
+    ended: Option<io::Result<ExitStatus>>,
 }
 
 impl Process for Judged {
     async fn wait(&mut self) -> io::Result<ExitStatus> {
-        let status = self.judging.first_process_ended(&mut self.supervisor).await;
-        if self.judging.process().is_some() && self.owns_group {
-            // Its supervisor has ended before it.
-            let _ = crate::exec::supervise::Signal::KILL.send_to_own_group();
+        // Kept, should this be dropped while the questions are being withdrawn.
+        if self.ended.is_none() {
+            self.ended = Some(self.judging.first_process_ended(&mut self.supervisor).await);
+            if self.judging.process().is_some() && self.owns_group {
+                // Its supervisor has ended before it.
+                let _ = crate::exec::supervise::Signal::KILL.send_to_own_group();
+            }
         }
-        status
+        self.judging.withdraw_all().await;
+        self.ended.take().expect("it is there")
     }
 
     fn id(&self) -> Option<Pid> {
@@ -120,8 +131,8 @@ impl Process for Judged {
     }
 }
 
-/// The file of a program, its arguments and its directory.
-type Key = (PathBuf, Vec<String>, PathBuf);
+/// The file of a program, its arguments, its directory and its environment.
+type Key = (PathBuf, Vec<String>, PathBuf, u64);
 
 struct RunAsker {
     line: String,
@@ -142,7 +153,7 @@ impl Asker for RunAsker {
         let prompt = Prompt::about_program(question, exec, &self.line);
         let _pause = self.stopwatch.pause();
         let mut answers = self.answers.lock().await;
-        let key = (exec.file.clone(), exec.argv.clone(), exec.workdir.clone());
+        let key = (exec.file.clone(), exec.argv.clone(), exec.workdir.clone(), exec.environment);
         let known = answers.get(&key).filter(|_| exec.is_complete).copied();
         let is_yes = match known {
             Some(is_yes) => is_yes,

@@ -116,6 +116,16 @@ impl Executables {
         if let Some(known) = identity.as_ref().and_then(|identity| self.kept.get(identity)) {
             return Ok(Some(known.clone()));
         }
+        Ok(self.read(file, &data, identity))
+    }
+
+    /// As [`look_up`](Self::look_up), for a file whose directories may have other names since it was read. `None` also if it cannot be executed.
+    pub(super) fn read_again(&mut self, file: &Path) -> Option<Rc<Executable>> {
+        let data = fs::metadata(file).ok()?;
+        self.read(file, &data, Identity::of(&data, self.just_changed))
+    }
+
+    fn read(&mut self, file: &Path, data: &Metadata, identity: Option<Identity>) -> Option<Rc<Executable>> {
         let is_this_program = self.this_program == Some((data.dev(), data.ino()));
         let read = Executable::read(file).map(|read| Rc::new(Executable { is_this_program, ..read }));
         if let (Some(identity), Some(read)) = (identity, &read) {
@@ -124,7 +134,7 @@ impl Executables {
             }
             self.kept.insert(identity, read.clone());
         }
-        Ok(read)
+        read
     }
 }
 
@@ -181,8 +191,19 @@ mod tests {
         assert_eq!(look_up(&file, 1), "/bin/sh");
         fs::write(&file, "#!/bin/dash\n").unwrap();
         assert_eq!(look_up(&file, 2), "/bin/dash");
+        let moved = directory.path().join("moved");
+        fs::create_dir(&moved).unwrap();
+        let (before, after) = (moved.join("script"), directory.path().join("after/script"));
+        fs::rename(&file, &before).unwrap();
+        executables.look_up(&before).unwrap();
+        fs::rename(&moved, directory.path().join("after")).unwrap();
+        assert_eq!(executables.look_up(&after).unwrap().unwrap().resolved, before.as_path(), "nothing shows it");
+        assert_eq!(executables.read_again(&after).unwrap().resolved, after.canonicalize().unwrap());
+        assert_eq!(executables.look_up(&after).unwrap().unwrap().resolved, after.canonicalize().unwrap());
+        fs::rename(&after, &file).unwrap();
+        let mut look_up = |file: &Path| executables.look_up(file).unwrap().unwrap().interpreter[0].clone();
         // The same file by two names is two programs.
         fs::hard_link(&file, &other).unwrap();
-        assert_eq!([look_up(&other, 2), look_up(&file, 2)], ["/bin/dash"; 2]);
+        assert_eq!([look_up(&other), look_up(&file)], ["/bin/dash"; 2]);
     }
 }

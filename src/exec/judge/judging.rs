@@ -10,6 +10,9 @@ use tokio::{
     task::{AbortHandle, JoinSet},
 };
 
+/// The maximum of a reason, in characters: a packet must hold it.
+const MAX_REASON: usize = 10_000;
+
 /// Takes what the caller of a command should know of the programs in it.
 pub(crate) type Note = Arc<dyn Fn(String) + Send + Sync>;
 
@@ -70,6 +73,12 @@ impl Judging {
         while self.ended().await.is_some() {}
     }
 
+    /// Withdraws the questions that are open, and waits until whoever asks has noticed.
+    pub(crate) async fn withdraw_all(&mut self) {
+        self.open.clear();
+        self.verdicts.shutdown().await;
+    }
+
     /// The status of the command's first process, if the supervisor has reported it before it ended.
     fn last_status(&mut self) -> Option<ExitStatus> {
         while let Some(report) = self.link.report_now() {
@@ -99,7 +108,10 @@ impl Judging {
             Report::Asks { id, exec } => {
                 let (link, policy, note) = (self.link.clone(), self.policy.clone(), self.note.clone());
                 let determined = async move {
-                    let action = policy.determine_exec(&exec).await;
+                    let mut action = policy.determine_exec(&exec).await;
+                    if let Action::Deny { reason } = &mut action {
+                        *reason = reason.chars().take(MAX_REASON).collect();
+                    }
                     if let Action::Deny { reason } = &action {
                         note(format!("a program was denied: {reason}"));
                     }

@@ -2,6 +2,7 @@
 //!
 //! Whoever sends keeps a message below [`MAX_BYTES`]; texts without a bound travel as a file.
 use nix::sys::socket::{AddressFamily, ControlMessage, MsgFlags, SockFlag, SockType, sendmsg, socketpair};
+use rustix::io::Errno;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 use serde::{Serialize, de::DeserializeOwned};
 use std::{
@@ -11,7 +12,7 @@ use std::{
 };
 
 /// The maximum of a message, in bytes.
-pub(super) const MAX_BYTES: usize = 96 << 10;
+pub(super) const MAX_BYTES: usize = 128 << 10;
 /// The kernel's maximum of file descriptors in one packet (SCM_MAX_FD).
 pub(super) const MAX_FDS: usize = 253;
 
@@ -40,12 +41,16 @@ pub(super) fn send(socket: impl AsFd, message: &impl Serialize, fds: &[RawFd]) -
     Ok(())
 }
 
-/// Receives the next message; `None`: the other end has gone.
+/// Receives the next message; `None`: the other end has gone, perhaps without having read all of ours.
 ///
 /// # Errors
 /// EAGAIN: the socket does not block and is empty. Others: it is not such a socket, or the message is invalid.
 pub(super) fn receive<T: DeserializeOwned>(socket: impl AsFd) -> io::Result<Option<(T, Vec<OwnedFd>)>> {
-    let mut bytes = vec![0; length_of_next(&socket)?];
+    let has_gone = |error: &io::Error| Errno::from_io_error(error) == Some(Errno::CONNRESET);
+    let mut bytes = match length_of_next(&socket) {
+        Err(error) if has_gone(&error) => return Ok(None),
+        length => vec![0; length?],
+    };
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     #[cfg(target_os = "linux")]
@@ -105,5 +110,9 @@ mod tests {
         assert_eq!(receive::<u32>(&theirs).unwrap().unwrap().0, 1);
         assert!(receive::<u32>(&theirs).unwrap().is_none());
         assert_eq!(send(&theirs, &1, &[]).unwrap_err().kind(), io::ErrorKind::BrokenPipe);
+        let (ours, theirs) = pair().unwrap();
+        send(&theirs, &1, &[]).unwrap();
+        drop(ours);
+        assert!(receive::<u32>(&theirs).unwrap().is_none(), "it has not read all");
     }
 }

@@ -58,14 +58,15 @@ pub(super) fn redirect(
     let descriptor = free_pair(thread)?;
     let empty = empty_text(call, addresses)?;
     let (ours, theirs) = packet::pair()?;
+    // Before it is traced: the process may have reached its limit of descriptors.
+    listener.add_fd(call.id, program.as_fd(), descriptor, true)?;
+    listener.add_fd(call.id, theirs.as_fd(), descriptor + 1, false)?;
     let traced = Pid::from_raw(thread);
     ptrace::seize(traced, ptrace::Options::empty()).map_err(|error| match error {
         nix::Error::EPERM => io::Error::other("another process traces it, or this system forbids ptrace"),
         error => error.into(),
     })?;
     let redirected = (|| {
-        listener.add_fd(call.id, program.as_fd(), descriptor, true)?;
-        listener.add_fd(call.id, theirs.as_fd(), descriptor + 1, false)?;
         ptrace::interrupt(traced)?;
         match listener.fail(call.id, Errno::INTR) {
             // Before Linux 5.19, the interruption has ended the call.

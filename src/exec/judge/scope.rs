@@ -3,15 +3,17 @@ use super::{
     memory::is_internal,
     waiting::{Details, Waiting},
 };
-use crate::exec::policy::{Exec, Lineage, Place};
+use crate::exec::policy::{Exec, Lineage, Place, is_harmless, may_run_code};
 use std::{
     collections::{HashMap, HashSet},
     ffi::{OsStr, OsString},
+    hash::{BuildHasher, RandomState},
     os::unix::ffi::OsStrExt,
     path::Path,
+    sync::LazyLock,
 };
 
-/// The maximum of arguments in a question, in bytes: a packet must hold it, escaped as JSON.
+/// The maximum of arguments in a question, in bytes of JSON. A packet must hold them; and paths and names, which have bounds of their own.
 const MAX_QUESTION_ARGUMENTS: usize = 16 << 10;
 const MAX_CHANGED_ENV: usize = 64;
 
@@ -46,8 +48,9 @@ impl Scope {
         let path = |path: &Path| path.to_string_lossy().into_owned();
         let mut left = MAX_QUESTION_ARGUMENTS;
         let fits = |argument: &&OsString| {
-            let fits = argument.len() < left;
-            left = left.saturating_sub(argument.len() + 1);
+            let length = serde_json::to_vec(&argument.to_string_lossy()).map_or(usize::MAX, |escaped| escaped.len());
+            let fits = length < left;
+            left = left.saturating_sub(length);
             fits
         };
         let argv: Vec<_> = details.arguments.iter().take_while(fits).map(text).collect();
@@ -59,6 +62,7 @@ impl Scope {
             workdir: path(&details.workdir).into(),
             interpreter: waiting.executable.interpreter.iter().map(text).collect(),
             changed_env: changed(&details.environment),
+            environment: identity(&details.environment),
             lineage,
             place,
         }
@@ -73,9 +77,20 @@ fn changed(environment: &[OsString]) -> Vec<String> {
     let set = variables.iter().filter(|(name, value)| own.get(**name).is_none_or(|own| own != **value));
     let names = removed.map(OsString::as_os_str).chain(set.map(|(name, _)| *name));
     let mut names: Vec<_> = names.map(|name| name.to_string_lossy().chars().take(64).collect::<String>()).collect();
-    names.sort();
+    names.sort_by_cached_key(|name| (!may_run_code(name), name.clone()));
     names.truncate(MAX_CHANGED_ENV);
     names
+}
+
+/// The same number for the same variables, but for harmless ones. Its keys are of this process, so that no command can find two environments with
+/// one number.
+fn identity(environment: &[OsString]) -> u64 {
+    static KEYS: LazyLock<RandomState> = LazyLock::new(RandomState::new);
+    let is_harmless = |name: &OsStr| name.to_str().is_some_and(is_harmless) || is_internal(name);
+    let mut entries: Vec<_> =
+        environment.iter().filter(|entry| variable(entry).is_none_or(|(name, _)| !is_harmless(name))).collect();
+    entries.sort();
+    KEYS.hash_one(entries)
 }
 
 /// The name and the value of `NAME=value`.

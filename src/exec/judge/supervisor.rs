@@ -209,7 +209,7 @@ impl Supervisor {
             return proceed(listener, &call);
         }
         self.lineages.see_shell();
-        let waiting = match Waiting::read(&call, &addresses, &mut self.executables, &self.view) {
+        let mut waiting = match Waiting::read(&call, &addresses, &mut self.executables, &self.view) {
             Ok(waiting) => waiting,
             // The call fails by itself.
             Err(error) if Errno::from_io_error(&error) == Some(Errno::FAULT) => return proceed(listener, &call),
@@ -227,6 +227,11 @@ impl Supervisor {
         if !self.scope.is_restricted(&waiting) && !may_leave {
             self.lineages.executes(call.thread);
             return proceed(listener, &call);
+        }
+        if !is_same(&waiting.executable.resolved, &waiting.file)
+            && let Some(read) = self.executables.read_again(&waiting.file)
+        {
+            waiting.executable = read;
         }
         let details = Details::read(&call, &addresses);
         if !listener.waits(call.id) {

@@ -1,7 +1,7 @@
 //! Questions about programs that a running command is about to execute: each waits for a call that can ask the person.
 //!
 //! 1. The command's clock is paused while one of its questions waits or is being asked. Only the thread that executes the program waits.
-//! 2. An answer is valid for the same program, arguments and directory until the command ends, so that a loop asks once.
+//! 2. An answer is valid for the same program, arguments, directory and environment until the command ends, so that a loop asks once.
 //! 3. If a rule asked about the command's line, the programs that the line itself starts run without a further question.
 //! 4. At most [`MAX_WAITING`] wait; more are denied (G7).
 //! 5. After the end of the command nobody is asked: what its daemons want is denied.
@@ -22,8 +22,8 @@ const MAX_WAITING: usize = 100;
 /// The maximum of answers that are remembered for one command.
 const MAX_ANSWERS: usize = 1_000;
 
-/// The file of a program, its arguments and its directory.
-type Key = (PathBuf, Vec<String>, PathBuf);
+/// The file of a program, its arguments, its directory and its environment.
+type Key = (PathBuf, Vec<String>, PathBuf, u64);
 
 /// The open questions of one command.
 pub(super) struct ExecQuestions {
@@ -107,7 +107,7 @@ impl Asker for ExecQuestions {
             return Action::Run;
         }
         let prompt = Prompt::about_program(question, exec, &self.line);
-        let key = || (exec.file.clone(), exec.argv.clone(), exec.workdir.clone());
+        let key = || (exec.file.clone(), exec.argv.clone(), exec.workdir.clone(), exec.environment);
         let key = exec.is_complete.then(key);
         let (answer, answered) = oneshot::channel();
         let _pause = self.stopwatch.pause();

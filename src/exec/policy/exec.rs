@@ -13,7 +13,7 @@ pub struct Exec {
     pub program: String,
     /// The file that this path leads to, without symbolic links.
     pub file: PathBuf,
-    /// Its arguments, its own name included: the first 16 KiB of them.
+    /// Its arguments, its own name included: the first ones, as many as have 16 KiB as JSON.
     pub argv: Vec<String>,
     /// Whether these are all arguments.
     pub is_complete: bool,
@@ -21,8 +21,12 @@ pub struct Exec {
     pub workdir: PathBuf,
     /// If the file is a script: the program that its first line names, and the argument there, if any.
     pub interpreter: Vec<String>,
-    /// The names of environment variables, at most 64, that differ from those of the command line's shell.
+    /// The names of environment variables, at most 64, that differ from those of the command line's shell: first those by which many
+    /// programs run other code.
     pub changed_env: Vec<String>,
+    /// Identifies all variables and their values within one command, but for harmless ones such as `SHLVL`.
+    #[serde(default)]
+    pub environment: u64,
     /// Which process executes it.
     pub lineage: Lineage,
     /// Where it would run without an action.

@@ -1,7 +1,10 @@
 //! A question as the person reads it: what is to run, where, and which rule asks.
-use super::{Action, Exec, Lineage, Question};
+use super::{Action, Exec, Lineage, Question, is_harmless};
 use crate::escape::escaped_lines;
 use std::fmt::Write;
+
+/// How many environment variables a question names, at most.
+const MAX_VARIABLES: usize = 12;
 
 /// A question as the person reads it, and what the answers lead to.
 #[derive(Debug, Clone)]
@@ -19,7 +22,7 @@ impl Prompt {
             [_, option, line] if option.starts_with('-') => line.as_str(),
             argv => &argv.join(" "),
         };
-        Self::new(question, "Run this command?", line, "")
+        Self::new(question, "Run this command?", line, "", "")
     }
 
     /// About a program that a running command is about to execute. `line`: the command's line.
@@ -31,13 +34,14 @@ impl Prompt {
             Lineage::Unknown => "A background program executes it in this command:",
         };
         let after = format!("\n\n{by}\n\n{}", indented(line));
-        Self::new(question, "Run this program?", &text, after.trim_end())
+        Self::new(question, "Run this program?", &text, &variables_of(exec), after.trim_end())
     }
 
-    fn new(question: &Question<'_>, ask: &str, what: &str, after: &str) -> Self {
+    fn new(question: &Question<'_>, ask: &str, what: &str, with: &str, after: &str) -> Self {
         let judgement = question.judgement.to_string();
         let workdir = escaped_lines(&question.workdir.display().to_string());
-        let message = format!("{ask}\n\n{}\nin {workdir}\n\n{}{after}", indented(what), escaped_lines(&judgement));
+        let message =
+            format!("{ask}\n\n{}\nin {workdir}{with}\n\n{}{after}", indented(what), escaped_lines(&judgement));
         Self { message, accepted: question.accepted(), judgement }
     }
 
@@ -61,6 +65,19 @@ pub(crate) fn command_of(exec: &Exec) -> String {
         text += " …";
     }
     text
+}
+
+/// The variables by which the program may do something else than in the command's shell.
+fn variables_of(exec: &Exec) -> String {
+    let mut names: Vec<_> = exec.changed_env.iter().filter(|name| !is_harmless(name)).collect();
+    let more = names.len().saturating_sub(MAX_VARIABLES);
+    names.truncate(MAX_VARIABLES);
+    let names = names.iter().map(|name| escaped_lines(name).replace('\n', "\\n")).collect::<Vec<_>>().join(", ");
+    match (names.is_empty(), more) {
+        (true, _) => String::new(),
+        (false, 0) => format!("\nwith other values of {names}"),
+        (false, more) => format!("\nwith other values of {names}, and of {more} more variables"),
+    }
 }
 
 /// The text with nothing that a terminal or a client could show as something else, each line indented.
@@ -99,15 +116,15 @@ mod tests {
         let argv = ["git", "push", "a b", "\x1b[2K"].map(str::to_owned);
         let exec: Exec = serde_json::from_value(serde_json::json!({
             "program": "/usr/bin/git", "file": "/usr/bin/git", "argv": argv, "is_complete": false, "workdir": "/work",
-            "interpreter": [], "changed_env": [], "lineage": {"Nested": 2}, "place": "Sandbox",
+            "interpreter": [], "changed_env": ["LD_PRELOAD", "A\nB", "SHLVL"], "lineage": {"Nested": 2}, "place": "Sandbox",
         }))
         .unwrap();
         let (workdir, judgement) = (Path::new("/work"), rules.judge_exec(&exec));
         let question =
             Question { program: &exec.program, argv: &exec.argv, workdir, exec: Some(&exec), judgement: &judgement };
         let text = Prompt::about_program(&question, &exec, "make release").message;
-        let start =
-            "Run this program?\n\n    /usr/bin/git push 'a b' '\\u{1b}[2K' …\n\nin /work\n\n`/usr/bin/git push ";
+        let start = "Run this program?\n\n    /usr/bin/git push 'a b' '\\u{1b}[2K' …\n\nin /work\nwith other values of LD_PRELOAD, A\\nB\n\n\
+             `/usr/bin/git push ";
         assert!(text.starts_with(start), "{text}");
         assert!(text.contains("my.rules") && text.ends_with("in this command:\n\n    make release"), "{text}");
     }

@@ -154,3 +154,27 @@ fn the_check_says_what_is_enforced() {
     let off = "sandbox: off (--no-sandbox)\nrules: nested programs are not judged: they are only in the sandbox\n";
     assert_eq!(check(&["--no-sandbox", "--rules", rules]), off);
 }
+
+/// Our program cannot be passed to such a process; it is not traced then, so signals reach it.
+#[test]
+fn a_process_without_free_descriptors_is_refused_and_goes_on() {
+    let Some(mut judged) = Judged::start() else { return };
+    judged.script(
+        "limited",
+        "#!/bin/bash\nshopt -s execfail; trap 'echo handled' USR1; ulimit -n 4; exec touch made; kill -USR1 $$; echo after\n",
+    );
+    let answer = judged.run_approved("./limited");
+    let output = answer["output"].as_str().unwrap();
+    assert!(output.ends_with("handled\nafter\n"), "{answer}");
+    assert!(text(&answer, "note").contains("touch was not executed"), "{answer}");
+    assert!(!judged.path("made").exists());
+}
+
+/// As JSON, each of these characters takes six bytes.
+#[test]
+fn a_question_of_any_size_is_answered() {
+    let Some(mut judged) = Judged::start() else { return };
+    let answer = judged.run("a=$(printf '\\001%.0s' $(seq 16380)); rm \"$a\"; echo $?");
+    let output = answer["output"].as_str().unwrap();
+    assert!(output.contains("use trash") && output.ends_with("1\n"), "{}", &output[..output.len().min(500)]);
+}

@@ -68,6 +68,25 @@ fn a_decline_is_remembered_until_the_command_ends() {
 }
 
 #[test]
+fn a_yes_holds_for_one_environment_only() {
+    let Some(mut judged) = Judged::start() else { return };
+    let id = judged.begin(
+        "touch made; echo $?; touch made; echo $?; BASH_ENV=x touch made; echo $?; BASH_ENV=x touch made; echo $?
+         BASH_ENV=y touch made; echo $?",
+    );
+    for variable in [None, Some("BASH_ENV"), Some("BASH_ENV")] {
+        let asked = judged.question();
+        let message = text(&asked["params"], "message");
+        let with = variable.map_or_else(String::new, |name| format!("\nwith other values of {name}"));
+        let directory = judged.directory.path().canonicalize().unwrap();
+        assert!(message.contains(&format!("\nin {}{with}\n\n", directory.display())), "{message}");
+        accept(&mut judged, &asked);
+    }
+    let answer = judged.client.answer(id);
+    assert_eq!(answer["output"], "0\n0\n0\n0\n0\n", "{answer}");
+}
+
+#[test]
 fn two_programs_of_one_command_can_wait_at_once() {
     let Some(mut judged) = Judged::start() else { return };
     let id = judged.begin("touch one & touch two & wait; ls one two");
