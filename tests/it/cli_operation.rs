@@ -56,6 +56,14 @@ fn every_problem_of_a_config_file_is_reported() {
         assert!(wrong.err.contains(part), "{wrong:?} does not contain {part:?}");
     }
     assert!(wrong.err.contains("HOST:PORT"), "{wrong:?}");
+    let telemetry = config("[serve]\nmetrics_listen = 'foo'\notlp_endpoint = '127.0.0.1:4317'\n", &[]);
+    assert_eq!((telemetry.code, telemetry.err.lines().count()), (Some(1), 2), "{telemetry:?}");
+    for part in [
+        "line 2, column 18: metrics_listen: expected HOST:PORT",
+        "line 3, column 17: otlp_endpoint: expected http://HOST:PORT",
+    ] {
+        assert!(telemetry.err.contains(part), "{telemetry:?} does not contain {part:?}");
+    }
     let half = config("[serve]\ntls_cert = 'c.pem'\n", &[]);
     assert_eq!((half.code, half.err.contains("--tls-key")), (Some(1), true), "{half:?}");
     let plaintext = config("address = 'example.com:7420'\ntoken = 's3cret-s3cret'\n", &[]);
