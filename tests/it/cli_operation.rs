@@ -35,6 +35,17 @@ fn health_watch_reports_the_shutdown_of_a_server() {
     assert_eq!((end.code, end.out.as_str()), (Some(1), "not serving\n"), "{end:?}");
 }
 
+#[test]
+fn health_watch_names_the_server_whose_connection_broke() {
+    let coordinator = Coordinator::start();
+    let watch = Process::start(coordinator.command(["health", "--watch"]));
+    assert_eq!(watch.line(), "serving");
+    coordinator.signal(Signal::KILL);
+    let end = watch.end();
+    let begin = format!("pausewatch health: no answer from a coordinator at {}: ", coordinator.address);
+    assert_eq!((end.code, end.err.starts_with(&begin)), (Some(1), true), "{end:?}");
+}
+
 fn config(text: &str, arguments: &[&str]) -> crate::program::Ended {
     let directory = tempfile::tempdir().unwrap();
     std::fs::write(directory.path().join("c.toml"), text).unwrap();
