@@ -148,9 +148,11 @@ fn said(status: tonic_health::pb::health_check_response::ServingStatus) -> Resul
 }
 
 fn explained(status: &Status, address: &Address) -> String {
+    // Only what the transport made has a cause: a connection that breaks in the middle of a stream is `Unknown`.
+    let is_of_transport = std::error::Error::source(status).is_some();
     match status.code() {
         Code::NotFound => format!("the coordinator at {address} has no such service: look at --service"),
-        Code::Unavailable | Code::DeadlineExceeded => {
+        code if is_of_transport || [Code::Unavailable, Code::DeadlineExceeded].contains(&code) => {
             let mut cause = status.message().to_owned();
             let mut source = std::error::Error::source(status);
             while let Some(deeper) = source {

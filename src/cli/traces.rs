@@ -9,6 +9,7 @@ use opentelemetry_sdk::trace::SdkTracerProvider;
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
+use tonic::transport::Uri;
 
 /// How long the end of the process waits for the last spans.
 const LAST_WORDS: Duration = Duration::from_secs(2);
@@ -26,6 +27,16 @@ pub(crate) fn endpoint() -> Option<String> {
     set("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT").or_else(|| set("OTEL_EXPORTER_OTLP_ENDPOINT"))
 }
 
+/// Checks the URL of a collector. Without this, the exporter takes what is no URL, and every export fails.
+pub(crate) fn parse_endpoint(text: &str) -> Result<String, String> {
+    let is_http = |url: &Uri| matches!(url.scheme_str(), Some("http" | "https"));
+    let has_host = |url: &Uri| url.host().is_some_and(|host| !host.is_empty());
+    match text.parse::<Uri>() {
+        Ok(url) if is_http(&url) && has_host(&url) => Ok(text.to_owned()),
+        _ => Err("expected http://HOST:PORT or https://HOST:PORT".into()),
+    }
+}
+
 /// Starts to export to `endpoint`, such as `http://127.0.0.1:4317`. `None`: the environment disables it
 /// (`OTEL_SDK_DISABLED`).
 ///
@@ -37,7 +48,7 @@ pub(crate) fn start(endpoint: &str) -> Result<Option<Traces>, String> {
     }
     let (built, provider) = mpsc::channel();
     let (stop, stopped) = tokio::sync::oneshot::channel();
-    let endpoint = endpoint.to_owned();
+    let endpoint = parse_endpoint(endpoint)?;
     let export = move || {
         let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
             Ok(runtime) => runtime,
@@ -68,6 +79,21 @@ impl Drop for Traces {
     fn drop(&mut self) {
         if let Err(error) = self.provider.shutdown_with_timeout(LAST_WORDS) {
             tracing::debug!(%error, "the last spans were not exported");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parse_endpoint;
+
+    #[test]
+    fn a_collector_has_a_url_with_scheme_and_host() {
+        for good in ["http://127.0.0.1:4317", "https://collector.example", "HTTP://[::1]:4317/", "http://h:1/path"] {
+            assert_eq!(parse_endpoint(good), Ok(good.to_owned()));
+        }
+        for bad in ["", "not a url", "foo", "127.0.0.1:4317", "ftp://h:1", "unix:/c.sock", "http://", "http://:4317"] {
+            assert!(parse_endpoint(bad).is_err(), "{bad}");
         }
     }
 }

@@ -91,13 +91,16 @@ fn the_usual_program_is_found_and_never_pausewatch_itself() {
 #[test]
 fn without_a_pause_the_person_is_asked_anyway() {
     let script = Script::new("asks", "echo answer");
-    for (name, value) in
-        [("PAUSEWATCH_ADDRESS", "unix:/nonexistent/p.sock"), ("PAUSEWATCH_CONFIG", "/nonexistent/c.toml")]
-    {
+    for (name, value) in [
+        ("PAUSEWATCH_ADDRESS", "unix:/nonexistent/p.sock"),
+        ("PAUSEWATCH_CONFIG", "/nonexistent/c.toml"),
+        ("PAUSEWATCH_THREAD_ID", "a\n"),
+    ] {
         let mut command = program();
         command.args(["askpass", "?"]).env("PAUSEWATCH_ASKPASS", script.path()).env("PAUSEWATCH_THREAD_ID", "t");
         let asked = ended(command.env(name, value));
         assert_eq!((asked.code, asked.out.as_str()), (Some(0), "answer\n"), "{asked:?}");
+        assert!(asked.err.starts_with("pausewatch askpass: "), "{asked:?}");
         assert!(asked.err.contains("without a pause"), "{asked:?}");
     }
 }

@@ -3,7 +3,8 @@ use crate::program::{Coordinator, Process, program};
 use serde_json::{Value, json};
 use std::{
     collections::BTreeSet,
-    io::{BufRead, BufReader, Write, pipe},
+    fs::File,
+    io::{BufRead, BufReader, Read, Write, pipe},
     process::{Child, ChildStdin, Command, Stdio},
     time::{Duration, Instant},
 };
@@ -203,6 +204,28 @@ fn it_ends_with_its_input_when_nobody_reads_its_output() {
     for _ in 0..20_000 {
         writeln!(input, "garbage").unwrap();
     }
+    drop(input);
+    assert_eq!(ended(&mut child), Some(0));
+}
+
+#[test]
+fn it_ends_as_a_failure_when_its_output_cannot_be_written() {
+    let coordinator = Coordinator::start();
+    let full = File::options().write(true).open("/dev/full").unwrap();
+    let mut child = Follow::spawn(coordinator.command(["follow", "--stdio"]).stdout(full).stderr(Stdio::piped()));
+    // Its input stays open.
+    let mut input = child.stdin.take().unwrap();
+    writeln!(input, "{}", json!({"do": "start", "id": "1", "thread_id": "t", "limit": "1h"})).unwrap();
+    assert_eq!(ended(&mut child), Some(1));
+    let mut errors = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut errors).unwrap();
+    assert!(errors.starts_with("pausewatch follow: write to standard output: "), "{errors}");
+    // A reader that has gone away is no failure.
+    let (reader, writer) = pipe().unwrap();
+    drop(reader);
+    let mut child = Follow::spawn(coordinator.command(["follow", "--stdio"]).stdout(writer));
+    let mut input = child.stdin.take().unwrap();
+    (0..2).for_each(|_| writeln!(input, "garbage").unwrap());
     drop(input);
     assert_eq!(ended(&mut child), Some(0));
 }

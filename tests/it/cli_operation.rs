@@ -35,6 +35,17 @@ fn health_watch_reports_the_shutdown_of_a_server() {
     assert_eq!((end.code, end.out.as_str()), (Some(1), "not serving\n"), "{end:?}");
 }
 
+#[test]
+fn health_watch_names_the_server_whose_connection_broke() {
+    let coordinator = Coordinator::start();
+    let watch = Process::start(coordinator.command(["health", "--watch"]));
+    assert_eq!(watch.line(), "serving");
+    coordinator.signal(Signal::KILL);
+    let end = watch.end();
+    let begin = format!("pausewatch health: no answer from a coordinator at {}: ", coordinator.address);
+    assert_eq!((end.code, end.err.starts_with(&begin)), (Some(1), true), "{end:?}");
+}
+
 fn config(text: &str, arguments: &[&str]) -> crate::program::Ended {
     let directory = tempfile::tempdir().unwrap();
     std::fs::write(directory.path().join("c.toml"), text).unwrap();
@@ -56,6 +67,14 @@ fn every_problem_of_a_config_file_is_reported() {
         assert!(wrong.err.contains(part), "{wrong:?} does not contain {part:?}");
     }
     assert!(wrong.err.contains("HOST:PORT"), "{wrong:?}");
+    let telemetry = config("[serve]\nmetrics_listen = 'foo'\notlp_endpoint = '127.0.0.1:4317'\n", &[]);
+    assert_eq!((telemetry.code, telemetry.err.lines().count()), (Some(1), 2), "{telemetry:?}");
+    for part in [
+        "line 2, column 18: metrics_listen: expected HOST:PORT",
+        "line 3, column 17: otlp_endpoint: expected http://HOST:PORT",
+    ] {
+        assert!(telemetry.err.contains(part), "{telemetry:?} does not contain {part:?}");
+    }
     let half = config("[serve]\ntls_cert = 'c.pem'\n", &[]);
     assert_eq!((half.code, half.err.contains("--tls-key")), (Some(1), true), "{half:?}");
     let plaintext = config("address = 'example.com:7420'\ntoken = 's3cret-s3cret'\n", &[]);

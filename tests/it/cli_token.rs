@@ -104,6 +104,39 @@ fn invalid_token_requests_are_refused_with_advice() {
     assert!(!PathBuf::from(site.path("tokens")).exists());
 }
 
+#[test]
+fn file_that_is_no_token_file_is_left_as_it_was() {
+    let site = Site::new();
+    for (text, why) in [
+        (&b"address = \"127.0.0.1:7420\"\n"[..], "token file other: line 1: unknown field `address`"),
+        (b"token = \"s3cret-s3cret-s3cret\"\n", "token file other: line "),
+        (b"#!/bin/sh\necho no TOML\n", "token file other: line 2: "),
+        (b"[[token]]\nsubject = \"s\"\nrole = \"owner\"", "token file other: line 3: unknown variant `owner`"),
+        (b"\xff\xfe", "read other: "),
+    ] {
+        std::fs::write(site.path("other"), text).unwrap();
+        site.refused(&["add", "--thread-id", "t", "other"], 1, why);
+        assert_eq!(std::fs::read(site.path("other")).unwrap(), text, "{why}");
+    }
+    // A refusal prints no secret of the file.
+    std::fs::write(site.path("other"), "token = \"s3cret-s3cret-s3cret\"\n").unwrap();
+    let refused = ended(program().args(["token", "add", "--thread-id", "t", &site.path("other")]));
+    assert!(!refused.err.contains("s3cret"), "{refused:?}");
+    // Its last line needs no newline.
+    std::fs::write(site.path("other"), "# nobody yet").unwrap();
+    site.token(&["add", "--thread-id", "t", "other"]);
+    site.token(&["add", "--thread-id", "t", "other"]);
+}
+
+#[test]
+fn key_pair_that_is_not_complete_leaves_no_file() {
+    let site = Site::new();
+    std::fs::write(site.path("j.pub"), "another").unwrap();
+    site.refused(&["key", "j"], 1, "make j.pub: File exists");
+    assert!(!PathBuf::from(site.path("j")).exists());
+    assert_eq!(std::fs::read_to_string(site.path("j.pub")).unwrap(), "another");
+}
+
 /// G8: also by a coordinator that nobody else can reach.
 #[test]
 fn g8_a_command_under_run_has_a_token_that_opens_its_own_thread_alone() {

@@ -98,6 +98,14 @@ fn server_does_not_start_with_an_invalid_config_file() {
     );
 }
 
+/// A service manager restarts a server that ends with 1.
+#[test]
+fn invalid_address_of_metrics_is_bad_usage() {
+    let refused = ended(program().args(["serve", "--store", "memory", "--metrics-listen", "9420"]));
+    assert_eq!((refused.code, refused.err.contains("--metrics-listen")), (Some(2), true), "{refused:?}");
+    assert!(refused.err.contains("expected HOST:PORT"), "{refused:?}");
+}
+
 #[test]
 fn clients_and_the_server_share_a_file() {
     let coordinator = Coordinator::start();

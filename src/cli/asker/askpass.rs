@@ -90,10 +90,9 @@ pub(crate) fn run(args: Args) -> ExitCode {
         let error = SpawnError::from(Command::new(&command[0]).args(&command[1..]).env(ACTIVE, "1").exec());
         return failure::cannot_run("askpass", &command[0], &error);
     }
-    hold::run(
-        hold::Args::around(command, reason(&args.prompt.to_string_lossy()), args.ttl, args.thread, args.connection)
-            .with_variable(ACTIVE, "1"),
-    )
+    let reason = reason(&args.prompt.to_string_lossy());
+    let held = hold::Args::around("askpass", command, reason, args.ttl, args.thread, args.connection);
+    hold::run(held.with_variable(ACTIVE, "1"))
 }
 
 fn command(prompt: &OsString) -> Result<Vec<OsString>, String> {

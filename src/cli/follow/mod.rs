@@ -3,20 +3,21 @@
 //! 1. A line that is wrong is answered by an error, and changes nothing else.
 //! 2. Output that nobody reads delays no timeout. Each timeout has at most one line that waits, its latest; errors beyond
 //!    [`QUEUE`] lines are dropped.
-//! 3. It ends when standard input ends; timeouts that are still open end without a line.
+//! 3. It ends when standard input ends; timeouts that are still open end without a line. So it does, as a failure, when output cannot
+//!    be written: its parent would wait for lines that are lost. A reader that has gone away is no failure.
 mod command;
 mod timeout;
 
-use super::{call, connection::Connection, failure::Failure};
+use super::{call, connection::Connection, failure::Failure, output};
 use crate::client::{Client, stopwatch::StopwatchController};
 use command::Command;
 use serde_json::json;
 use std::{collections::HashMap, process::ExitCode, sync::Arc, time::Duration};
 use timeout::{Timeout, follow};
 use tokio::{
-    io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
+    io::{AsyncBufReadExt, AsyncReadExt, BufReader},
     sync::{Notify, mpsc},
-    task::{Id, JoinSet},
+    task::{Id, JoinError, JoinSet},
 };
 
 /// The maximum number of open timeouts.
@@ -54,7 +55,7 @@ pub(crate) fn run(args: Args) -> ExitCode {
 
 async fn serve(client: Client) -> Result<(), Failure> {
     let (output, lines) = mpsc::channel(QUEUE);
-    let writer = tokio::spawn(write(lines));
+    let mut writer = tokio::spawn(write(lines));
     let mut server =
         Server { client, output, controllers: HashMap::new(), open: HashMap::new(), tasks: JoinSet::new() };
     let mut input = BufReader::new(tokio::io::stdin());
@@ -75,6 +76,8 @@ async fn serve(client: Client) -> Result<(), Failure> {
                 }
                 line.clear();
             }
+            // Only a failure ends it before `server`, which has a sender.
+            written = &mut writer => return joined(written),
             Some(ended) = server.tasks.join_next_with_id() => {
                 server.remove(ended.map_or_else(|error| error.id(), |(task, ())| task));
             }
@@ -82,8 +85,11 @@ async fn serve(client: Client) -> Result<(), Failure> {
     }
     drop(server);
     // They may have no reader.
-    let _ = tokio::time::timeout(LAST_LINES, writer).await;
-    Ok(())
+    tokio::time::timeout(LAST_LINES, writer).await.map_or(Ok(()), joined)
+}
+
+fn joined(written: Result<Result<(), Failure>, JoinError>) -> Result<(), Failure> {
+    written.unwrap_or_else(|error| Err(Failure::System("write to standard output".into(), error.into())))
 }
 
 async fn skip_line(input: &mut BufReader<tokio::io::Stdin>) -> std::io::Result<()> {
@@ -100,13 +106,13 @@ async fn skip_line(input: &mut BufReader<tokio::io::Stdin>) -> std::io::Result<(
     }
 }
 
-async fn write(mut lines: mpsc::Receiver<String>) {
+async fn write(mut lines: mpsc::Receiver<String>) -> Result<(), Failure> {
     let mut out = tokio::io::stdout();
+    let mut has_reader = true;
     while let Some(line) = lines.recv().await {
-        if out.write_all(line.as_bytes()).await.is_err() || out.flush().await.is_err() {
-            return;
-        }
+        has_reader = has_reader && output::print_part(&mut out, &line).await?;
     }
+    Ok(())
 }
 
 /// An open timeout.

@@ -49,11 +49,17 @@ pub struct Args {
     /// Variables for COMMAND.
     #[arg(skip)]
     variables: Vec<(OsString, OsString)>,
+    /// Another command of ours that runs COMMAND under an elicitation: messages name it. It runs COMMAND in any case, because
+    /// whoever uses it may not know of the thread that its environment names.
+    #[arg(skip)]
+    caller: Option<&'static str>,
 }
 
 impl Args {
-    /// For another command of ours that runs `command` under an elicitation.
+    /// For `caller`, another command of ours that runs `command` under an elicitation. An invalid setting is a warning too: the
+    /// command runs without a pause.
     pub(super) fn around(
+        caller: &'static str,
         command: Vec<OsString>,
         reason: String,
         ttl: Duration,
@@ -61,12 +67,18 @@ impl Args {
         connection: Connection,
     ) -> Self {
         let (holder, require, verbose, variables) = Default::default();
-        Self { reason, holder, ttl, require, verbose, thread, connection, command, variables }
+        let caller = Some(caller);
+        Self { reason, holder, ttl, require, verbose, thread, connection, command, variables, caller }
     }
 
     pub(super) fn with_variable(mut self, name: &str, value: &str) -> Self {
         self.variables.push((name.into(), value.into()));
         self
+    }
+
+    /// The command that messages name.
+    fn name(&self) -> &'static str {
+        self.caller.unwrap_or("hold")
     }
 }
 
@@ -97,7 +109,7 @@ pub(crate) fn run(args: Args) -> ExitCode {
     let traces = traces::endpoint().and_then(|endpoint| match traces::start(&endpoint) {
         Ok(traces) => traces,
         Err(why) => {
-            say("hold", &format!("no traces are sent to {endpoint}: {why}"));
+            say(args.name(), &format!("no traces are sent to {endpoint}: {why}"));
             None
         }
     });
@@ -113,10 +125,10 @@ pub(crate) fn run(args: Args) -> ExitCode {
 async fn hold(args: Args, settings: &Settings, traced: bool) -> Result<ExitAction, ExitCode> {
     let hold = match open(&args, settings).await {
         Ok(hold) => Some(hold),
-        Err(NotOpen::Refused(why)) => return Err(fail(&why)),
+        Err(NotOpen::Refused(why)) if args.caller.is_none() => return Err(fail(&why)),
         Err(NotOpen::Unreachable(why)) if args.require => return Err(fail(&why)),
-        Err(NotOpen::Unreachable(why)) => {
-            say("hold", &format!("{why}; running the command without a pause"));
+        Err(NotOpen::Refused(why) | NotOpen::Unreachable(why)) => {
+            say(args.name(), &format!("{why}; running the command without a pause"));
             None
         }
     };
@@ -128,6 +140,7 @@ async fn hold(args: Args, settings: &Settings, traced: bool) -> Result<ExitActio
 }
 
 async fn run_under(hold: Option<&Hold>, args: Args, traced: bool) -> Result<ExitAction, ExitCode> {
+    let own_name = args.name();
     let mut command = args.command.into_iter();
     let name = command.next().expect("clap requires one");
     // The spans of COMMAND become children of the hold's span.
@@ -135,7 +148,7 @@ async fn run_under(hold: Option<&Hold>, args: Args, traced: bool) -> Result<Exit
     let traceparent = traceparent.map(|parent| ("TRACEPARENT".into(), parent.into()));
     let env = args.variables.into_iter().chain(traceparent).collect();
     let program = Program { name, args: command.collect(), env, death_signal: None };
-    let running = Running::start(&program).map_err(|error| cannot_run("hold", &program.name, &error))?;
+    let running = Running::start(&program).map_err(|error| cannot_run(own_name, &program.name, &error))?;
     let ttl = args.ttl;
     let lost = async {
         match hold {

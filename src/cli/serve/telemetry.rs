@@ -2,7 +2,7 @@
 use super::log::Format;
 use crate::cli::traces::{self, Traces};
 use crate::coordinator::quota::{LimitPair, Limits};
-use crate::server::Config;
+use crate::server::{Config, Listen};
 use std::path::PathBuf;
 
 /// Limits in total and per caller.
@@ -74,7 +74,7 @@ impl LimitArgs {
 #[command(next_help_heading = "Telemetry (docs/observability.md)")]
 pub(super) struct TelemetryArgs {
     /// Serve metrics for Prometheus at http://HOST:PORT/metrics.
-    #[arg(long, value_name = "HOST:PORT")]
+    #[arg(long, value_name = "HOST:PORT", value_parser = host_and_port)]
     metrics_listen: Option<String>,
     /// Allow metrics outside loopback: every client that reaches the port can read them.
     #[arg(long)]
@@ -96,7 +96,7 @@ pub(super) struct TelemetryArgs {
     audit_keep: u32,
     /// Send a span for each call by OTLP over gRPC to this collector, such as http://127.0.0.1:4317 [env:
     /// OTEL_EXPORTER_OTLP_ENDPOINT].
-    #[arg(long, value_name = "URL")]
+    #[arg(long, value_name = "URL", value_parser = traces::parse_endpoint)]
     pub(super) otlp_endpoint: Option<String>,
 }
 
@@ -105,6 +105,14 @@ impl TelemetryArgs {
     pub(super) fn start_traces(&self) -> Result<Option<Traces>, String> {
         let Some(endpoint) = self.otlp_endpoint.clone().or_else(traces::endpoint) else { return Ok(None) };
         traces::start(&endpoint).map_err(|error| format!("send traces to {endpoint}: {error}"))
+    }
+}
+
+/// Where `--listen` listens, without Unix sockets: Prometheus cannot reach them.
+fn host_and_port(text: &str) -> Result<String, String> {
+    match text.parse() {
+        Ok(Listen::Tcp(address)) => Ok(address),
+        _ => Err("expected HOST:PORT, such as 127.0.0.1:9420".into()),
     }
 }
 
@@ -156,6 +164,16 @@ mod tests {
         assert_eq!((size("100MiB"), size("1 KiB"), size("5000")), (Ok(100 << 20), Ok(1 << 10), Ok(5_000)));
         for bad in ["", "MiB", "1", "-1KiB", "1.5MiB", "1MB", "99999999999GiB"] {
             assert!(size(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn metrics_have_a_host_and_a_port() {
+        for good in ["127.0.0.1:9420", "[::1]:0", "localhost:9420"] {
+            assert_eq!(host_and_port(good), Ok(good.to_owned()));
+        }
+        for bad in ["", "9420", ":9420", "localhost", "localhost:65536", "unix:/run/m.sock", "unix:9420"] {
+            assert!(host_and_port(bad).is_err(), "{bad}");
         }
     }
 

@@ -4,7 +4,7 @@ use super::problem::{Problem, failed};
 use super::signing_key::now;
 use crate::server::access::mint;
 use std::fs::{self, OpenOptions};
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -38,11 +38,22 @@ pub(super) fn run(args: Args) -> Result<String, Problem> {
     let secret = mint::secret().map_err(Problem::Failed)?;
     let mut entry = mint::entry(&secret, &token, expires.transpose()?.as_deref()).map_err(Problem::Usage)?;
     let wrong = |error| failed("write", &args.file, &error);
-    let mut file = OpenOptions::new().append(true).create(true).mode(0o600).open(&args.file).map_err(wrong)?;
-    if fs::metadata(&args.file).map_err(wrong)?.len() > 0 {
+    let before = match fs::read_to_string(&args.file) {
+        Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
+        before => before.map_err(|error| failed("read", &args.file, &error))?,
+    };
+    if !before.is_empty() {
         // Also after a line without a newline.
         entry.insert(0, '\n');
     }
+    // Another file, such as a client's config file, would be damaged, and a server would not take the token.
+    mint::check_file(&(before + &entry)).map_err(|why| {
+        Problem::Failed(format!(
+            "token file {}: {why}; it is unchanged: correct it, or name another",
+            args.file.display()
+        ))
+    })?;
+    let mut file = OpenOptions::new().append(true).create(true).mode(0o600).open(&args.file).map_err(wrong)?;
     // In one write: a server that reads meanwhile sees all of it or nothing.
     file.write_all(entry.as_bytes()).and_then(|()| file.sync_all()).map_err(wrong)?;
     Ok(secret)

@@ -1,7 +1,7 @@
 //! `pausewatch token key`: creates a key pair.
 use super::problem::{Problem, failed};
 use crate::server::access::mint::Pair;
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -22,8 +22,17 @@ pub(super) fn run(args: &Args) -> Result<String, Problem> {
     let mut public_path = args.file.clone().into_os_string();
     public_path.push(".pub");
     let public_path = PathBuf::from(public_path);
+    let mut made = Vec::new();
     for (path, text, mode) in [(&args.file, &pair.private, 0o600), (&public_path, &pair.public, 0o644)] {
-        new_file(path, mode)?.write_all(text.as_bytes()).map_err(|error| failed("write", path, &error))?;
+        let written = new_file(path, mode).and_then(|mut file| {
+            made.push(path);
+            file.write_all(text.as_bytes()).map_err(|error| failed("write", path, &error))
+        });
+        if let Err(why) = written {
+            // Half a pair is useless, and in the way of the next attempt.
+            made.iter().for_each(|path| _ = fs::remove_file(path));
+            return Err(why);
+        }
     }
     Ok(public_path.display().to_string())
 }

@@ -187,6 +187,14 @@ pub fn entry(secret: &str, token: &Token, expires: Option<&str>) -> Result<Strin
     Ok(text)
 }
 
+/// Whether a server would take a file of static tokens with this text.
+///
+/// # Errors
+/// The line, and what is wrong there.
+pub fn check_file(text: &str) -> Result<(), String> {
+    super::tokens::parse(text).map(|_| ())
+}
+
 /// A basic string of TOML. What was checked has no control characters.
 fn toml_string(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
