@@ -50,3 +50,21 @@ impl Covered {
         self.0.clear();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_many_pauses_the_oldest_may_be_taken_for_one() {
+        let s = Duration::from_secs;
+        let mut covered = Covered::default();
+        (0..100).for_each(|i| covered.add(s(2 * i)..s(2 * i + 1)));
+        assert_eq!(covered.beyond(s(190)), s(5));
+        assert!(covered.beyond(s(0)) >= s(100), "never less than there is");
+        covered.cut(s(193));
+        assert_eq!(covered.beyond(s(190)), s(2));
+        covered.cut(s(0));
+        assert_eq!(covered.beyond(s(0)), s(0));
+    }
+}

@@ -287,6 +287,19 @@ mod tests {
     }
 
     #[test]
+    fn what_was_covered_before_a_baseline_makes_up_for_no_later_error() {
+        let (mut meter, start) = started();
+        meter.follow(start, s(0), s(50));
+        meter.pause(start + s(1), s(51));
+        meter.resume(start + s(6), s(56));
+        meter.set_baseline(start + s(8), s(50));
+        // Of the next assumed pause, one second is in an own one; then it turns out that there was none.
+        meter.pause(start + s(10), s(52));
+        meter.resume(start + s(11), s(53));
+        assert_eq!(meter.charged(start + s(12), s(50)), s(5));
+    }
+
+    #[test]
     fn arithmetic_saturates_at_the_limits_of_the_types() {
         let start = Instant::now();
         let mut meter = Meter::new(Some(Duration::MAX), start);
