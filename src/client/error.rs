@@ -138,6 +138,38 @@ impl Error {
     pub(crate) fn deadline_exceeded(after: Duration) -> Self {
         Self::DeadlineExceeded(Box::new(Status::deadline_exceeded(format!("no answer within {after:?}"))))
     }
+
+    /// The error of a deadline that passed on this side, in the attempt after the one that ended with `last`. If that found
+    /// nobody, this one waited for a connection: that there was none says more than the deadline.
+    pub(super) fn deadline_exceeded_after(last: Option<Self>, after: Duration) -> Self {
+        let late = Self::deadline_exceeded(after);
+        let Some(Self::Unavailable(last)) = last else { return late };
+        let mut status = Status::unavailable(format!("{}; {late}", last.message()));
+        if last.source().is_some() {
+            // For `at`, which makes the text from the causes.
+            status.set_source(Arc::new(NobodyUntilDeadline { text: format!("{}; {late}", causes(&last)), last }));
+        }
+        Self::Unavailable(Box::new(status))
+    }
+}
+
+/// Why nobody was found, and that it stayed so until the deadline.
+#[derive(Debug)]
+struct NobodyUntilDeadline {
+    text: String,
+    last: Box<Status>,
+}
+
+impl fmt::Display for NobodyUntilDeadline {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl std::error::Error for NobodyUntilDeadline {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.last.source()
+    }
 }
 
 /// Parts of transport errors, and hints at their usual causes.

@@ -4,7 +4,8 @@
 //! 2. Only UNAVAILABLE and the limit of calls per second are retried; with the same request id, the call counts once (G4).
 //! 3. With several addresses, an attempt that finds nobody, or gets no answer in time, goes on at the next one at once; the
 //!    pause comes after a full lap. STORE_UNAVAILABLE and limits stay: another replica has the same store.
-//! 4. The pauses between attempts are random, so that the clients of a restarted server do not all return at once.
+//! 4. If the deadline passes in an attempt after one that found nobody, the error is still UNAVAILABLE, with the cause.
+//! 5. The pauses between attempts are random, so that the clients of a restarted server do not all return at once.
 use super::{
     Error,
     route::{Route, Stub},
@@ -49,6 +50,7 @@ where
     let no_answer = route.no_answer().map(|limit| limit.min(policy.deadline / 2));
     let mut pauses = backoff(Duration::from_millis(25), Duration::from_secs(1)).take(policy.retries);
     let mut unanswered = 0_usize;
+    let mut last = None;
     loop {
         let position = route.position();
         let mut request = Request::new(message.clone());
@@ -58,12 +60,12 @@ where
             Ok(Ok(response)) => return Ok(response.into_inner()),
             // The transport and tonic servers end the call at the same time, with CANCELLED.
             Ok(Err(status)) if status.code() == Code::Cancelled && Instant::now() + TICK >= give_up => {
-                return Err(Error::deadline_exceeded(policy.deadline));
+                return Err(Error::deadline_exceeded_after(last, policy.deadline));
             }
             Ok(Err(status)) => Error::from(status),
             Err(_) => match no_answer.filter(|_| until < give_up) {
                 Some(limit) => Error::Unavailable(Box::new(Status::unavailable(format!("no answer within {limit:?}")))),
-                None => return Err(Error::deadline_exceeded(policy.deadline)),
+                None => return Err(Error::deadline_exceeded_after(last, policy.deadline)),
             },
         };
         let wait = error.rate_limit_delay();
@@ -73,6 +75,7 @@ where
         if matches!(error, Error::Unavailable(_)) && route.move_on(position.moves) {
             unanswered += 1;
             if !unanswered.is_multiple_of(route.len()) && Instant::now() < give_up {
+                last = Some(error);
                 continue;
             }
         }
@@ -81,6 +84,7 @@ where
             Some(pause) if Instant::now() + pause < give_up => sleep(pause).await,
             _ => return Err(error),
         }
+        last = Some(error);
     }
 }
 
@@ -176,6 +180,45 @@ mod tests {
         .await;
         assert!(matches!(result, Err(Error::Unavailable(_))), "{result:?}");
         assert_eq!(attempts, 3);
+    }
+
+    /// The error of a call whose first attempt ends with `first`, and whose second one has no answer until the deadline.
+    async fn unanswered_after(first: Status) -> Error {
+        let channel = crate::client::connect::channel(&Address::default(), &Config::default()).unwrap();
+        let (route, mut first) = (Route::over(channel), Some(first));
+        let result: Result<(), _> = unary(POLICY, &route, (), |_, _: Request<()>| {
+            let answer = first.take();
+            async move {
+                match answer {
+                    Some(status) => Err(status),
+                    None => std::future::pending().await,
+                }
+            }
+        })
+        .await;
+        result.unwrap_err()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_retry_without_an_answer_until_the_deadline_says_that_nobody_was_there() {
+        let mut nobody = Status::unavailable("tcp connect error");
+        nobody.set_source(std::sync::Arc::new(std::io::Error::other("connection refused")));
+        let error = unanswered_after(nobody).await;
+        assert!(matches!(error, Error::Unavailable(_)), "{error:?}");
+        assert_eq!(error.to_string(), "tcp connect error; no answer within 5s");
+        assert_eq!(error.at(&"host:1").to_string(), "host:1: connection refused; no answer within 5s");
+
+        let draining = unanswered_after(Status::unavailable("draining")).await;
+        assert!(matches!(draining, Error::Unavailable(_)), "{draining:?}");
+        assert_eq!(draining.at(&"host:1").to_string(), "draining; no answer within 5s");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_retry_after_another_error_says_the_deadline() {
+        let away = vectors::status("UNAVAILABLE", Some("STORE_UNAVAILABLE"), None, None);
+        let error = unanswered_after(away).await;
+        assert!(matches!(error, Error::DeadlineExceeded(_)), "{error:?}");
+        assert_eq!(error.to_string(), "no answer within 5s");
     }
 
     #[tokio::test(start_paused = true)]

@@ -5,8 +5,10 @@
 //!
 //! 1. The charged time is never negative, and the reported one never decreases: after a late credit it stands still until
 //!    the credit is used up.
-//! 2. Where a pause of the stopwatch and one of its thread overlap, the time counts once.
+//! 2. Where a pause of the stopwatch and one of its thread overlap, the time counts once. If the thread was not paused then
+//!    after all, the time is still not charged: see [`Covered`].
 //! 3. All arithmetic saturates.
+use super::covered::Covered;
 use std::time::{Duration, Instant};
 
 #[derive(Debug)]
@@ -20,6 +22,7 @@ pub(super) struct Meter {
     join: (Instant, Duration),
     /// The stopwatch's own open pauses.
     pauses: u32,
+    covered: Covered,
     /// The highest elapsed time returned so far.
     reported: Duration,
 }
@@ -27,7 +30,16 @@ pub(super) struct Meter {
 impl Meter {
     pub(super) fn new(limit: Option<Duration>, now: Instant) -> Self {
         let zero = Duration::ZERO;
-        Self { limit, charged: zero, mark: now, paused_at_mark: zero, join: (now, zero), pauses: 0, reported: zero }
+        Self {
+            limit,
+            charged: zero,
+            mark: now,
+            paused_at_mark: zero,
+            join: (now, zero),
+            pauses: 0,
+            covered: Covered::default(),
+            reported: zero,
+        }
     }
 
     /// Whether the stopwatch has open pauses of its own.
@@ -50,7 +62,7 @@ impl Meter {
     /// Follows another thread, whose paused time is `new`; `old` is that of the thread followed before.
     pub(super) fn follow(&mut self, now: Instant, old: Duration, new: Duration) {
         self.settle(now, old);
-        self.paused_at_mark = new;
+        self.set_paused_at_mark(new);
         self.join = (now, new);
     }
 
@@ -61,12 +73,28 @@ impl Meter {
         let (since, assumed) = self.join;
         let growth = paused_time.saturating_sub(assumed).min(now.saturating_duration_since(since));
         self.settle(now, assumed.saturating_add(growth).max(self.paused_at_mark));
+        self.set_paused_at_mark(paused_time);
+    }
+
+    /// From here on the paused time is another one. What was covered is certain: no correction reaches back behind it.
+    fn set_paused_at_mark(&mut self, paused_time: Duration) {
         self.paused_at_mark = paused_time;
+        self.covered.clear();
     }
 
     /// Moves the mark to `now`.
     pub(super) fn settle(&mut self, now: Instant, paused_time: Duration) {
         let charged = self.charged(now, paused_time);
+        self.move_mark(charged, now, paused_time);
+    }
+
+    fn move_mark(&mut self, charged: Duration, now: Instant, paused_time: Duration) {
+        self.covered.cut(paused_time);
+        if self.is_paused() {
+            let span = now.saturating_duration_since(self.mark);
+            // What is longer than the own pause is older.
+            self.covered.add(paused_time.saturating_sub(span).max(self.paused_at_mark)..paused_time);
+        }
         (self.charged, self.mark, self.paused_at_mark) = (charged, self.mark.max(now), paused_time);
     }
 
@@ -81,10 +109,10 @@ impl Meter {
             _ if growth > span => span - growth,
             _ => (-growth).max(0),
         };
-        let charged = signed(self.charged) + since_mark;
+        let charged = signed(self.charged) + since_mark - signed(self.covered.beyond(paused_time));
         if charged < 0 {
             // More credit than charged time: the rest must not be used later.
-            (self.charged, self.mark, self.paused_at_mark) = (Duration::ZERO, self.mark.max(now), paused_time);
+            self.move_mark(Duration::ZERO, now, paused_time);
         }
         unsigned(charged)
     }
@@ -256,6 +284,19 @@ mod tests {
         meter.resume(start + s(6), s(56));
         meter.set_baseline(start + s(8), s(50));
         assert_eq!(meter.charged(start + s(8), s(50)), s(2));
+    }
+
+    #[test]
+    fn what_was_covered_before_a_baseline_makes_up_for_no_later_error() {
+        let (mut meter, start) = started();
+        meter.follow(start, s(0), s(50));
+        meter.pause(start + s(1), s(51));
+        meter.resume(start + s(6), s(56));
+        meter.set_baseline(start + s(8), s(50));
+        // Of the next assumed pause, one second is in an own one; then it turns out that there was none.
+        meter.pause(start + s(10), s(52));
+        meter.resume(start + s(11), s(53));
+        assert_eq!(meter.charged(start + s(12), s(50)), s(5));
     }
 
     #[test]

@@ -49,6 +49,7 @@
 mod builder;
 mod command;
 mod controller;
+mod covered;
 mod ended_by;
 mod follow;
 mod follows;

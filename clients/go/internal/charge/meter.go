@@ -11,7 +11,8 @@ import "time"
 //  1. The charged time is never negative, and the reported one never decreases: after a late credit it stands still
 //     until
 //     the credit is used up.
-//  2. Where a pause of the stopwatch and one of its thread overlap, the time counts once.
+//  2. Where a pause of the stopwatch and one of its thread overlap, the time counts once. If the thread was not paused
+//     then after all, the time is still not charged: see covered.
 type Meter struct {
 	limit time.Duration
 	// Charged up to mark, when the paused time was pausedTimeAtMark.
@@ -19,6 +20,7 @@ type Meter struct {
 	mark             time.Time
 	pausedTimeAtMark time.Duration
 	pauses           int
+	covered          covered
 	reported         time.Duration
 }
 
@@ -52,6 +54,11 @@ func (m *Meter) Settle(now time.Time, pausedTime time.Duration) {
 }
 
 func (m *Meter) moveMark(charged time.Duration, now time.Time, pausedTime time.Duration) {
+	m.covered.cut(pausedTime)
+	if m.Paused() {
+		// What is longer than the pause of its own is older.
+		m.covered.add(max(m.pausedTimeAtMark, add(pausedTime, -since(m.mark, now))), pausedTime)
+	}
 	m.charged, m.mark, m.pausedTimeAtMark = charged, latest(m.mark, now), pausedTime
 }
 
@@ -70,7 +77,7 @@ func (m *Meter) Charged(now time.Time, pausedTime time.Duration) time.Duration {
 	default:
 		sinceMark = max(0, -growth)
 	}
-	charged := add(m.charged, sinceMark)
+	charged := add(add(m.charged, sinceMark), -m.covered.beyond(pausedTime))
 	if charged < 0 {
 		// More paused time than wall time: the excess must not be credited later.
 		charged = 0

@@ -6,6 +6,7 @@ import pytest
 from support.vectors import Json, cases, nanos, only
 
 from pausewatch._io.durations import MAX_DURATION
+from pausewatch._stopwatch.covered import Covered
 from pausewatch._stopwatch.meter import Meter
 
 
@@ -31,6 +32,18 @@ def test_a_downward_correction_is_charged_during_an_own_pause_too() -> None:
     meter.settle(5, 4)
     meter.pause(5, 4)
     assert meter.charged(6, 1) == 4
+
+
+def test_of_many_pauses_the_oldest_may_be_taken_for_one() -> None:
+    covered = Covered()
+    for begin in range(0, 200, 2):
+        covered.add(begin, begin + 1)
+    assert covered.beyond(190) == 5
+    assert covered.beyond(0) >= 100, "never less than there is"
+    covered.cut(193)
+    assert covered.beyond(190) == 2
+    covered.cut(0)
+    assert covered.beyond(0) == 0
 
 
 def test_huge_values_and_one_resume_too_many_are_harmless() -> None:

@@ -15,6 +15,8 @@ export class Follow {
   awaited = 1;
   /** The thread's paused time when the stopwatch joined, as far as it is known. */
   #base: number;
+  /** Whether a state has come since. */
+  #hasState = false;
   #used = 0;
 
   constructor(thread: ThreadClock, now: number) {
@@ -30,11 +32,15 @@ export class Follow {
 
   /**
    * Corrects the paused time that was assumed at the join, which may have been wrong: no time before the join is charged, and no pause before
-   * the join is credited. Paused time that was used meanwhile is never charged again: a pause of the stopwatch itself may have been in it.
+   * the join is credited. With the first state, paused time that was used meanwhile is not charged again: it was measured from the assumption,
+   * and how much of the difference is older than the join is not known. Later, a pause that was assumed too long is charged: the meter knows
+   * what of it was in pauses of its own.
    */
   correct(now: number): void {
     const pausedTime = this.pausedTime(now);
-    this.#base += pausedTime - Math.max(Math.min(pausedTime, now - this.joinedAt), this.#used);
+    const isFirstState = this.thread.linked && !this.#hasState;
+    this.#hasState ||= isFirstState;
+    this.#base += pausedTime - Math.max(Math.min(pausedTime, now - this.joinedAt), isFirstState ? this.#used : 0);
   }
 
   /** Notes that the stopwatch has used the paused time of `now`. */

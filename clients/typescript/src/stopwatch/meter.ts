@@ -6,8 +6,11 @@
  *
  * 1. The charged time is never below zero, and the elapsed time never decreases: if paused time is learnt late, the elapsed time stands still
  *    until that time is made up for.
- * 2. Where a pause of the stopwatch itself and a pause of its thread overlap, the time is subtracted once.
+ * 2. Where a pause of the stopwatch itself and a pause of its thread overlap, the time is subtracted once. If the thread was not paused
+ *    then after all, the time is still not charged: see `Covered`.
  */
+import { Covered } from "./covered.js";
+
 export class Meter {
   readonly limit: number;
   /** Charged up to `mark`, when the thread's paused time was `pausedTimeAtMark`. */
@@ -16,6 +19,7 @@ export class Meter {
   #pausedTimeAtMark = 0;
   /** The number of open pauses of its own. */
   #pauses = 0;
+  readonly #covered = new Covered();
   #shown = 0;
 
   /** `limit` Infinity: there is no limit. */
@@ -43,19 +47,15 @@ export class Meter {
 
   /** Moves the mark to `now`. */
   settle(now: number, pausedTime: number): void {
-    this.#charged = this.charged(now, pausedTime);
-    this.#mark = Math.max(this.#mark, now);
-    this.#pausedTimeAtMark = pausedTime;
+    this.#moveMark(this.charged(now, pausedTime), now, pausedTime);
   }
 
   /** The charged time, as exactly as it is known now. */
   charged(now: number, pausedTime: number): number {
-    const charged = this.#charged + this.#sinceMark(now, pausedTime);
+    const charged = this.#charged + this.#sinceMark(now, pausedTime) - this.#covered.beyond(pausedTime);
     if (charged >= 0) return charged;
     // More paused time than wall time: the rest must not be credited later.
-    this.#charged = 0;
-    this.#mark = Math.max(this.#mark, now);
-    this.#pausedTimeAtMark = pausedTime;
+    this.#moveMark(0, now, pausedTime);
     return 0;
   }
 
@@ -68,6 +68,18 @@ export class Meter {
   elapsed(now: number, pausedTime: number): number {
     this.#shown = Math.max(this.#shown, this.charged(now, pausedTime));
     return this.#shown;
+  }
+
+  #moveMark(charged: number, now: number, pausedTime: number): void {
+    this.#covered.cut(pausedTime);
+    if (this.paused) {
+      // What is longer than the pause of its own is older.
+      const span = Math.max(now - this.#mark, 0);
+      this.#covered.add(Math.max(this.#pausedTimeAtMark, pausedTime - span), pausedTime);
+    }
+    this.#charged = charged;
+    this.#mark = Math.max(this.#mark, now);
+    this.#pausedTimeAtMark = pausedTime;
   }
 
   #sinceMark(now: number, pausedTime: number): number {

@@ -55,6 +55,8 @@ export class Requests {
     this.#known.clear();
     this.#addNotBefore = 0;
     this.#confirmNotBefore = 0;
+    // A request whose confirmations were all cancelled is lost: nobody waits any more.
+    this.#clearIfConfirmed();
     if (answered) this.#forbidden.clear();
   }
 

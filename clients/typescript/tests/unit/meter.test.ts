@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { Covered } from "../../src/stopwatch/covered.js";
 import { Meter } from "../../src/stopwatch/meter.js";
 import { known, testEach } from "../support/vectors.js";
 
@@ -39,6 +40,17 @@ testEach<Case>("meter.json", (one) => {
       assert.equal(found[key as keyof typeof found](), expected, `${key} at ${step.at_ms}`);
     }
   }
+});
+
+test("of many pauses the oldest may be taken for one", () => {
+  const covered = new Covered();
+  for (let begin = 0; begin < 200; begin += 2) covered.add(begin, begin + 1);
+  assert.equal(covered.beyond(190), 5);
+  assert.ok(covered.beyond(0) >= 100, "never less than there is");
+  covered.cut(193);
+  assert.equal(covered.beyond(190), 2);
+  covered.cut(0);
+  assert.equal(covered.beyond(0), 0);
 });
 
 test("extreme values are safe", () => {

@@ -65,6 +65,21 @@ test("g1: a confirmation is sent first and alone, and one that was sent too earl
   assert.equal(short(requests.next(17)), "?a", "nobody waits for the other one");
 });
 
+test("after a disconnect nothing is waited for if the confirmation was cancelled", () => {
+  const requests = restarted("a");
+  requests.next(0);
+  requests.onAnswer();
+  requests.confirm("a", 10, 10);
+  assert.equal(short(requests.next(10)), "?a");
+  requests.cancelConfirmation("a");
+  assert.equal(requests.confirmingSince(11), 10, "its answer is still to come");
+  requests.disconnected(true);
+  assert.equal(requests.confirmingSince(12), undefined);
+  requests.confirm("a", 13, 13);
+  requests.disconnected(false);
+  assert.equal(requests.confirmingSince(14), 13, "this one was not cancelled");
+});
+
 test("a refused request has done nothing, and is sent again when the limit allows", () => {
   const requests = restarted("a", "b", "c");
   requests.next(0);

@@ -308,3 +308,41 @@ test("g2: the grace of a silent dead link counts from the last message", async (
   await scene.clock.advance(300);
   assert.equal(stopwatch.expired, true, "its time had run out at 23 s");
 });
+
+test("g3: an assumed pause that was none is charged later, but not what was in a pause of its own", async () => {
+  for (const [began, ended, charged] of [
+    [6_000, 26_000, 1_500],
+    [25_000, 26_000, 20_500],
+  ] as const) {
+    const scene = new Scene();
+    const stopwatch = scene.start(60_000);
+    scene.tell(1n, true, 0);
+    await scene.clock.advance(5_000);
+    scene.thread.disconnect();
+    await scene.clock.advance(began - 5_000);
+    stopwatch.pause();
+    await scene.clock.advance(ended - began);
+    stopwatch.resume();
+    await scene.clock.advance(27_000 - ended);
+    assert.equal(Math.round(stopwatch.elapsedMs), 0, "the thread counts as paused");
+    scene.tell(2n, false, 5_500);
+    assert.equal(Math.round(stopwatch.elapsedMs), charged);
+    await scene.clock.advance(1_000);
+    assert.equal(Math.round(stopwatch.elapsedMs), charged + 1_000);
+  }
+});
+
+test("the first state after the start charges nothing of what a pause of its own has used", async () => {
+  const scene = new Scene();
+  scene.tell(1n, true, 0);
+  scene.thread.disconnect();
+  await scene.clock.advance(2_000);
+  const stopwatch = scene.start(60_000);
+  await scene.clock.advance(1_000);
+  stopwatch.pause();
+  await scene.clock.advance(5_000);
+  stopwatch.resume();
+  await scene.clock.advance(2_000);
+  scene.tell(2n, false, 0);
+  assert.equal(Math.round(stopwatch.elapsedMs), 2_000);
+});

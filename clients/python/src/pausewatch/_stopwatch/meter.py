@@ -5,12 +5,15 @@ The charged time is stored up to a mark and computed from there, so each operati
 
 1. The charged time is never below zero, and the elapsed time never decreases: if paused time is learnt late, the elapsed time
    stands still until that time is made up for.
-2. Where a pause of the stopwatch itself and a pause of its thread overlap, the time is subtracted once.
+2. Where a pause of the stopwatch itself and a pause of its thread overlap, the time is subtracted once. If the thread was not
+   paused then after all, the time is still not charged: see `covered`.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+
+from .covered import Covered
 
 if TYPE_CHECKING:
     from .._io.durations import Nanos
@@ -19,7 +22,7 @@ if TYPE_CHECKING:
 class Meter:
     """Starts at `now`, when the thread's paused time is `paused_time`. `limit` None: there is no limit."""
 
-    __slots__ = ("_charged", "_limit", "_mark", "_paused_time_at_mark", "_pauses", "_shown")
+    __slots__ = ("_charged", "_covered", "_limit", "_mark", "_paused_time_at_mark", "_pauses", "_shown")
 
     def __init__(self, limit: Nanos | None, now: Nanos, paused_time: Nanos) -> None:
         self._limit = limit
@@ -27,6 +30,7 @@ class Meter:
         self._mark = now
         self._paused_time_at_mark = paused_time
         self._pauses = 0
+        self._covered = Covered()
         self._shown: Nanos = 0
 
     @property
@@ -46,8 +50,7 @@ class Meter:
 
     def settle(self, now: Nanos, paused_time: Nanos) -> None:
         """Moves the mark to `now`."""
-        charged = self.charged(now, paused_time)
-        self._charged, self._mark, self._paused_time_at_mark = charged, max(self._mark, now), paused_time
+        self._move_mark(self.charged(now, paused_time), now, paused_time)
 
     def charged(self, now: Nanos, paused_time: Nanos) -> Nanos:
         """The charged time, as exactly as it is known now."""
@@ -59,12 +62,20 @@ class Meter:
         else:
             # The whole span is not charged anyway. Only a correction of the paused time before the mark is.
             since_mark = max(0, -growth)
-        charged = self._charged + since_mark
+        charged = self._charged + since_mark - self._covered.beyond(paused_time)
         if charged < 0:
             # More paused time than wall time: the rest must not be credited later.
-            self._charged, self._mark, self._paused_time_at_mark = 0, max(self._mark, now), paused_time
+            self._move_mark(0, now, paused_time)
             return 0
         return charged
+
+    def _move_mark(self, charged: Nanos, now: Nanos, paused_time: Nanos) -> None:
+        self._covered.cut(paused_time)
+        if self.is_paused:
+            # What is longer than the pause of its own is older.
+            span = max(0, now - self._mark)
+            self._covered.add(max(self._paused_time_at_mark, paused_time - span), paused_time)
+        self._charged, self._mark, self._paused_time_at_mark = charged, max(self._mark, now), paused_time
 
     def left(self, now: Nanos, paused_time: Nanos) -> Nanos | None:
         """The limit less the charged time; negative beyond the limit. None: it has no limit."""

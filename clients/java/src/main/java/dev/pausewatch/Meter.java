@@ -10,7 +10,8 @@ package dev.pausewatch;
  * <p>1. The charged time is never negative, and the reported one never decreases: after a late credit it stands still until the
  * credit is used up.
  *
- * <p>2. Where a pause of the stopwatch and one of its thread overlap, the time counts once.
+ * <p>2. Where a pause of the stopwatch and one of its thread overlap, the time counts once. If the thread was not paused then after
+ * all, the time is still not charged: see {@link Covered}.
  *
  * <p>3. Each argument is at most {@link Nanos#MAX} from the next, and so is the charged time: no sum overflows a {@code long}.
  */
@@ -24,6 +25,7 @@ final class Meter {
     /** Pauses of its own that are open. */
     private int pauses;
 
+    private final Covered covered = new Covered();
     private long shown;
 
     Meter(long limit, long now) {
@@ -50,7 +52,17 @@ final class Meter {
 
     /** Moves the mark. */
     void settle(long now, long pausedTime) {
-        charged = charged(now, pausedTime);
+        moveMark(charged(now, pausedTime), now, pausedTime);
+    }
+
+    private void moveMark(long chargedUntil, long now, long pausedTime) {
+        covered.cut(pausedTime);
+        if (isPaused()) {
+            // What is longer than the pause of its own is older.
+            long span = Math.max(0, now - mark);
+            covered.add(Math.max(pausedTimeAtMark, pausedTime - span), pausedTime);
+        }
+        charged = chargedUntil;
         mark = later(now);
         pausedTimeAtMark = pausedTime;
     }
@@ -68,12 +80,10 @@ final class Meter {
         } else {
             sinceMark = Math.max(0, -growth);
         }
-        long sum = charged + sinceMark;
+        long sum = charged + sinceMark - covered.beyond(pausedTime);
         if (sum < 0) {
             // More paused time than time: the rest must not be spent later.
-            charged = 0;
-            mark = later(now);
-            pausedTimeAtMark = pausedTime;
+            moveMark(0, now, pausedTime);
         }
         return Math.max(0, Math.min(sum, Nanos.MAX));
     }

@@ -36,6 +36,8 @@ final class Stopwatch {
     private Optional<EndedBy> endedBy = Optional.empty();
 
     private boolean stopped;
+    /** When a look has found that the time ran out; empty: it has not. */
+    private OptionalLong noticed = OptionalLong.empty();
 
     /** On the timer's thread. */
     private Timer.Alarm alarm = Timer.Alarm.NONE;
@@ -154,6 +156,8 @@ final class Stopwatch {
             return true;
         }
         long left = meter.left(now, follows.pausedTime(now));
+        long foundAt = noticed.orElse(now);
+        noticed = OptionalLong.empty();
         OptionalLong until;
         if (meter.isPaused()) {
             until = OptionalLong.empty();
@@ -163,7 +167,8 @@ final class Stopwatch {
             until = OptionalLong.of(now + left);
             whileAssumed();
         } else {
-            until = whileUnconfirmed(now + left);
+            noticed = OptionalLong.of(foundAt);
+            until = whileUnconfirmed(now + left, foundAt);
             if (until.isEmpty() || now - until.getAsLong() >= 0) {
                 endedBy = Optional.of(EndedBy.LIMIT);
                 return true;
@@ -196,7 +201,7 @@ final class Stopwatch {
     }
 
     /** Sees to it that the coordinator is asked about every thread; returns until when to wait for that. Empty: it has answered. */
-    private OptionalLong whileUnconfirmed(long ranOut) {
+    private OptionalLong whileUnconfirmed(long ranOut, long noticedAt) {
         // The grace is one budget, whichever thread has used it.
         long graceLeft = Nanos.MAX;
         ThreadClock waitedFor = null;
@@ -210,7 +215,7 @@ final class Stopwatch {
         }
         return waitedFor == null
                 ? OptionalLong.empty()
-                : OptionalLong.of(waitedFor.confirmationDeadline(ranOut, ranOut + graceLeft));
+                : OptionalLong.of(waitedFor.confirmationDeadline(ranOut, noticedAt, ranOut + graceLeft));
     }
 
     /** Looks at that moment (empty: never); at the end of the limit on wall time at the latest. */

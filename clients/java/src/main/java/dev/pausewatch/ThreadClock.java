@@ -187,14 +187,16 @@ final class ThreadClock {
 
     /**
      * How long to wait for the confirmation of a stopwatch that ran out at {@code ranOut}: until {@code giveUp}; while there is a
-     * stream, for the minimum time at least.
+     * stream, for the minimum time at least. As long as nothing is asked, that begins at {@code noticed}, when the stopwatch found
+     * that it had run out: a stalled process finds it late, and must ask all the same.
      */
-    long confirmationDeadline(long ranOut, long giveUp) {
+    long confirmationDeadline(long ranOut, long noticed, long giveUp) {
         if (!confirmer.hasStream()) {
             return giveUp;
         }
         boolean asked = askedAt.isPresent() && askedAt.getAsLong() - ranOut > 0;
-        long least = (asked ? askedAt.getAsLong() : ranOut) + MIN_CONFIRMATION_TIME;
+        long since = noticed - ranOut > 0 ? noticed : ranOut;
+        long least = (asked ? askedAt.getAsLong() : since) + MIN_CONFIRMATION_TIME;
         return giveUp - least >= 0 ? giveUp : least;
     }
 

@@ -39,12 +39,17 @@ final class ManualTimer implements Timer {
         long end = now + duration.toNanos();
         settle();
         for (Optional<Task> due = due(end); due.isPresent(); due = due(end)) {
-            now = due.get().at;
+            now = Math.max(now, due.get().at);
             alarms.remove(due.get());
             due.get().task.run();
             settle();
         }
         now = end;
+    }
+
+    /** Time in which nothing runs, not even what becomes due: the process is stopped. */
+    void stall(Duration duration) {
+        now += duration.toNanos();
     }
 
     void settle() {

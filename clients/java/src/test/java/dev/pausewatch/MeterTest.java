@@ -72,6 +72,20 @@ class MeterTest {
     }
 
     @Test
+    void ofManyPausesTheOldestMayBeTakenForOne() {
+        Covered covered = new Covered();
+        for (long begin = 0; begin < 200; begin += 2) {
+            covered.add(begin, begin + 1);
+        }
+        assertEquals(5, covered.beyond(190));
+        assertTrue(covered.beyond(0) >= 100, "never less than there is");
+        covered.cut(193);
+        assertEquals(2, covered.beyond(190));
+        covered.cut(0);
+        assertEquals(0, covered.beyond(0));
+    }
+
+    @Test
     void theEndsOfTheTypesAreSafe() {
         Meter longest = new Meter(Nanos.MAX, START);
         assertEquals(0, longest.charged(START, Nanos.MAX));
