@@ -184,7 +184,7 @@ mod tests {
 
     /// The error of a call whose first attempt ends with `first`, and whose second one has no answer until the deadline.
     async fn unanswered_after(first: Status) -> Error {
-        let channel = crate::client::connect::channel(&Address::default(), &Config::default()).unwrap();
+        let channel = crate::client::connect::channel(&Address::default(), &Config::default()).expect("a channel");
         let (route, mut first) = (Route::over(channel), Some(first));
         let result: Result<(), _> = unary(POLICY, &route, (), |_, _: Request<()>| {
             let answer = first.take();
@@ -196,7 +196,7 @@ mod tests {
             }
         })
         .await;
-        result.unwrap_err()
+        result.expect_err("nobody answers")
     }
 
     #[tokio::test(start_paused = true)]
