@@ -42,6 +42,8 @@ mod hooked;
 #[cfg(test)]
 mod lease_tests;
 #[cfg(test)]
+mod load_tests;
+#[cfg(test)]
 mod restore_tests;
 #[cfg(test)]
 mod tests;

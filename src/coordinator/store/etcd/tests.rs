@@ -25,7 +25,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{sleep, timeout};
 
-fn keys() -> Arc<Keys> {
+pub(super) fn keys() -> Arc<Keys> {
     Arc::new(Keys::under("/p"))
 }
 
