@@ -91,6 +91,8 @@ func (c *Client) startStopwatch(limit time.Duration, threadID string, opts []Tim
 		return nil, callEnded(ErrClosed, 0)
 	}
 	o := timeoutOptionsOf(opts)
+	// Before its start: the paused time of a thread that is new begins here, and what is before that is charged.
+	thread := follower.acquire(threadID)
 	s := &Stopwatch{
 		follower: follower,
 		threadID: threadID,
@@ -105,7 +107,7 @@ func (c *Client) startStopwatch(limit time.Duration, threadID string, opts []Tim
 	s.meter = charge.NewMeter(limit, s.began, 0)
 	s.mu.Lock()
 	s.follows.union = charge.NewPausedUnion(s.began)
-	s.follows.add(s.follower.acquire(threadID), s.began)
+	s.follows.add(thread, s.began)
 	s.timer = time.AfterFunc(s.limitByWall(limit, s.began), s.check)
 	s.mu.Unlock()
 	return s, nil

@@ -23,10 +23,13 @@ class Stage:
         self.ended: list[tuple[Ticking, float]] = []
         self.connected = True
 
-    def start(self, thread_id: str = "t", limit: float | None = 10, max_wall: float | None = None) -> Ticking:
+    def start(
+        self, thread_id: str = "t", limit: float | None = 10, max_wall: float | None = None, began_ago: float = 0
+    ) -> Ticking:
+        """`began_ago`: how long it took to start it."""
         length = None if limit is None else round(limit * SECOND)
         wall = None if max_wall is None else round(max_wall * SECOND)
-        began = self.runtime.now()
+        began = self.runtime.now() - round(began_ago * SECOND)
         ticking = Ticking(self.runtime, self.controller, thread_id, length, began, lambda: self._ended(ticking), wall)
         return ticking
 

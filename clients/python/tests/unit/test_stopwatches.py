@@ -85,6 +85,16 @@ def test_a_stopwatch_that_joins_a_paused_thread_starts_paused_without_earlier_cr
     assert (elapsed(late), late.is_paused) == (5, False)
 
 
+def test_a_stopwatch_of_a_paused_thread_is_not_charged_for_the_time_that_its_start_takes() -> None:
+    stage = Stage()
+    stage.move_to(1)
+    ticking = stage.start(began_ago=0.009)
+    stage.move_to(1.005)
+    stage.stream.state("t", 2, count=1, total=1.6)
+    stage.move_to(2)
+    assert (ticking.is_paused, ticking.elapsed()) == (True, 0)
+
+
 def test_own_pauses_nest_and_overlap_with_those_of_the_thread() -> None:
     stage = Stage()
     ticking = stage.linked()

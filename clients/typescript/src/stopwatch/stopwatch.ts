@@ -33,22 +33,26 @@ export class Stopwatch implements Waiter {
   #ranOutNoticed: number | undefined;
   #stopTimer: (() => void) | undefined;
 
-  /** Starts now. `limitMs`, `maxWallMs` Infinity: there is no such limit. */
-  constructor(limitMs: number, maxWallMs: number, clock: Clock, onExpired: () => void) {
+  /**
+   * Runs from now on, and stands still while `thread`, its own, is paused. Earlier pauses are not credited. `limitMs`, `maxWallMs` Infinity:
+   * there is no such limit.
+   *
+   * `thread` was entered before: the paused time of a new thread begins when it is entered, and what is before that would be charged.
+   */
+  constructor(limitMs: number, maxWallMs: number, thread: ThreadClock, clock: Clock, onExpired: () => void) {
     const now = clock.now();
     this.#clock = clock;
     this.#meter = new Meter(limitMs, now);
     this.#follows = new Follows(now);
     this.#wallEnd = now + maxWallMs;
     this.#onExpired = onExpired;
+    this.#follows.add(thread, now);
   }
 
-  /** Follows its own thread from now on, and starts its checks. Earlier pauses are not credited. */
-  follow(thread: ThreadClock): void {
-    const now = this.#clock.now();
-    this.#follows.add(thread, now);
+  /** Starts its checks. */
+  start(): void {
     // Not at once: the caller has had no time to add a listener.
-    if (now >= this.#wallEnd) this.#checkAfter(0);
+    if (this.#clock.now() >= this.#wallEnd) this.#checkAfter(0);
     else this.check();
   }
 

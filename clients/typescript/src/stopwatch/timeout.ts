@@ -74,12 +74,12 @@ export class PausableTimeout implements Disposable {
       );
     }
     this.#limitMs = limitMs;
-    this.#stopwatch = new Stopwatch(limitMs, maxWallMs, clock, () => this.#expire());
     this.#threadId = threadId;
     this.#follower = follower();
     const { thread, leave } = this.#follower.enter(threadId);
     this.#leaves.set(threadId, leave);
-    this.#stopwatch.follow(thread);
+    this.#stopwatch = new Stopwatch(limitMs, maxWallMs, thread, clock, () => this.#expire());
+    this.#stopwatch.start();
   }
 
   /**

@@ -34,8 +34,9 @@ class Family {
   }
 
   start(threadId: string, ...awaited: string[]): Stopwatch {
-    const stopwatch = new Stopwatch(10_000, Number.POSITIVE_INFINITY, this.clock, () => undefined);
-    stopwatch.follow(this.thread(threadId));
+    const thread = this.thread(threadId);
+    const stopwatch = new Stopwatch(10_000, Number.POSITIVE_INFINITY, thread, this.clock, () => undefined);
+    stopwatch.start();
     for (const each of awaited) stopwatch.awaitThread(each, () => this.thread(each));
     return stopwatch;
   }

@@ -6,6 +6,7 @@ import type { PauseState } from "../../src/messages.js";
 import { Follower, type Stream } from "../../src/stopwatch/follower.js";
 import { type Link, LinkReporter } from "../../src/stopwatch/link.js";
 import { Stopwatch } from "../../src/stopwatch/stopwatch.js";
+import { PausableTimeout } from "../../src/stopwatch/timeout.js";
 import type { Listener } from "../../src/watch/stream.js";
 import { ManualClock } from "../support/clock.js";
 
@@ -16,6 +17,8 @@ class Scene implements Stream {
   readonly isOpen = true;
   listener: Listener | undefined;
   readonly watched = new Set<string>();
+  /** How long it takes to add a thread, in milliseconds. */
+  addTakes = 0;
   readonly links: Link[] = [];
   readonly logged: string[] = [];
   readonly logger = {
@@ -40,6 +43,7 @@ class Scene implements Stream {
   }
 
   add(threadId: string): void {
+    this.clock.take(this.addTakes);
     this.calls.push(`add ${threadId}`);
     this.watched.add(threadId);
   }
@@ -64,9 +68,9 @@ class Scene implements Stream {
   }
 
   begin(threadId: string, limitMs = 600_000) {
-    const stopwatch = new Stopwatch(limitMs, Number.POSITIVE_INFINITY, this.clock, () => undefined);
     const entered = this.follower.enter(threadId);
-    stopwatch.follow(entered.thread);
+    const stopwatch = new Stopwatch(limitMs, Number.POSITIVE_INFINITY, entered.thread, this.clock, () => undefined);
+    stopwatch.start();
     return { stopwatch, ...entered };
   }
 
@@ -90,6 +94,20 @@ test("stopwatches of a thread share one subscription and one record", () => {
     [first.stopwatch.paused, second.stopwatch.paused, scene.begin("b").stopwatch.paused],
     [true, true, false],
   );
+});
+
+test("a timeout of a paused thread is not charged for the time that its start takes", async () => {
+  const scene = new Scene();
+  scene.addTakes = 9;
+  const follower = () => {
+    scene.clock.take(7);
+    return scene.follower;
+  };
+  const timeout = new PausableTimeout(10_000, Number.POSITIVE_INFINITY, "a", follower, scene.clock);
+  await scene.clock.advance(5);
+  scene.tell(state("a", true, 1n, 1_600));
+  await scene.clock.advance(700);
+  assert.deepEqual([timeout.paused, timeout.elapsedMs], [true, 0]);
 });
 
 test("a thread lingers for 30 s after its last stopwatch, and a late joiner knows at once", async () => {

@@ -27,8 +27,8 @@ class Scene {
 
   start(limitMs: number, maxWallMs = Number.POSITIVE_INFINITY): Stopwatch & { expiries: number } {
     const watched = { expiries: 0 };
-    const stopwatch = new Stopwatch(limitMs, maxWallMs, this.clock, () => watched.expiries++);
-    stopwatch.follow(this.thread);
+    const stopwatch = new Stopwatch(limitMs, maxWallMs, this.thread, this.clock, () => watched.expiries++);
+    stopwatch.start();
     return Object.defineProperty(stopwatch, "expiries", { get: () => watched.expiries }) as never;
   }
 

@@ -45,11 +45,14 @@ class Controller:
         self._watching = Watching(runtime, deadline, self._on_event, self._on_confirmation)
         self._closed = False
 
-    def enter(self, thread_id: str) -> ThreadClock:
-        """Registers a stopwatch that follows the thread. `thread_id` must be valid."""
+    def enter(self, thread_id: str, joined: Nanos) -> ThreadClock:
+        """Registers a stopwatch that follows the thread since `joined`. `thread_id` must be valid.
+
+        The paused time of a new thread begins then, also if that is a while ago: what is before its beginning is charged.
+        """
         followed = self._threads.get(thread_id)
         if followed is None:
-            followed = _Followed(ThreadClock(self._runtime, thread_id, self._grace, self._watching))
+            followed = _Followed(ThreadClock(self._runtime, thread_id, self._grace, self._watching, joined))
             self._threads[thread_id] = followed
             if self._closed:
                 followed.clock.close()

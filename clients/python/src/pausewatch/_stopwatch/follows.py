@@ -118,7 +118,7 @@ class Follows:
             self._controller.leave(thread_id)
 
     def _enter(self, thread_id: str, now: Nanos) -> Follow:
-        follow = self._follows[thread_id] = Follow(self._controller.enter(thread_id), now)
+        follow = self._follows[thread_id] = Follow(self._controller.enter(thread_id, now), now)
         self._union.add(thread_id, follow.paused_time(now))
         return follow
 

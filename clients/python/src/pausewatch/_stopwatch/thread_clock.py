@@ -33,14 +33,14 @@ if TYPE_CHECKING:
 
 
 class ThreadClock:
-    """`grace`: how long an unconfirmed pause counts."""
+    """Its paused time begins at `began`. `grace`: how long an unconfirmed pause counts."""
 
-    def __init__(self, runtime: Runtime, thread_id: str, grace: Nanos, watching: Watching) -> None:
+    def __init__(self, runtime: Runtime, thread_id: str, grace: Nanos, watching: Watching, began: Nanos) -> None:
         self._grace = grace
         self._runtime = runtime
         self._thread_id = thread_id
         self._watching = watching
-        self._tracker = PausedTimeTracker(runtime.now(), grace)
+        self._tracker = PausedTimeTracker(began, grace)
         # When the last confirmation that was answered was sent.
         self._confirmed_at: Nanos | None = None
         self._closed = False
