@@ -74,18 +74,19 @@ struct Identity {
 }
 
 impl Identity {
-    /// `None`: what is read of the file is not to be kept.
-    fn of(data: &Metadata, just_changed: Duration) -> Option<Self> {
-        let age = |seconds: i64| {
-            let changed = SystemTime::UNIX_EPOCH + Duration::from_secs(seconds.try_into().ok()?);
-            SystemTime::now().duration_since(changed).ok()
-        };
-        let is_kept = data.nlink() == 1 && age(data.ctime()).is_some_and(|age| age >= just_changed);
-        is_kept.then(|| Self {
+    /// `None`: the file may have other names, so nothing of it is kept.
+    fn of(data: &Metadata) -> Option<Self> {
+        (data.nlink() == 1).then(|| Self {
             file: (data.dev(), data.ino(), data.size()),
             modified: (data.mtime(), data.mtime_nsec()),
             changed: (data.ctime(), data.ctime_nsec()),
         })
+    }
+
+    /// The time since the last change, by full seconds; `None`: that is in the future.
+    fn age(&self) -> Option<Duration> {
+        let changed = SystemTime::UNIX_EPOCH + Duration::from_secs(self.changed.0.try_into().ok()?);
+        SystemTime::now().duration_since(changed).ok()
     }
 }
 
@@ -112,7 +113,7 @@ impl Executables {
         if !data.is_file() || data.permissions().mode() & 0o111 == 0 {
             return Err(Errno::ACCESS);
         }
-        let identity = Identity::of(&data, self.just_changed);
+        let identity = Identity::of(&data);
         if let Some(known) = identity.as_ref().and_then(|identity| self.kept.get(identity)) {
             return Ok(Some(known.clone()));
         }
@@ -122,12 +123,13 @@ impl Executables {
     /// As [`look_up`](Self::look_up), for a file whose directories may have other names since it was read. `None` also if it cannot be executed.
     pub(super) fn read_again(&mut self, file: &Path) -> Option<Rc<Executable>> {
         let data = fs::metadata(file).ok()?;
-        self.read(file, &data, Identity::of(&data, self.just_changed))
+        self.read(file, &data, Identity::of(&data))
     }
 
     fn read(&mut self, file: &Path, data: &Metadata, identity: Option<Identity>) -> Option<Rc<Executable>> {
         let is_this_program = self.this_program == Some((data.dev(), data.ino()));
         let read = Executable::read(file).map(|read| Rc::new(Executable { is_this_program, ..read }));
+        let identity = identity.filter(|identity| identity.age().is_some_and(|age| age >= self.just_changed));
         if let (Some(identity), Some(read)) = (identity, &read) {
             if self.kept.len() >= MAX_KEPT {
                 self.kept.clear();

@@ -15,7 +15,7 @@ use rustix::{
 use std::{
     ffi::OsString,
     fs,
-    os::unix::fs::MetadataExt,
+    os::unix::{ffi::OsStrExt, fs::MetadataExt},
     path::{Component, Path, PathBuf},
     rc::Rc,
 };
@@ -27,8 +27,8 @@ const PROC_ROOT_INODE: u64 = 1;
 
 /// Whether the thread would have found the same. `given`: the path that it executes; `looked_up`: that by which this process has `found` something.
 pub(super) fn is_certain(given: &Path, looked_up: &Path, found: &Result<Option<Rc<Executable>>, Errno>) -> bool {
-    let names_own = |part: Component<'_>| ["self", "thread-self", "fd"].iter().any(|name| part.as_os_str() == *name);
-    if given.components().any(names_own) {
+    let names_own = |part: &[u8]| matches!(part, b"self" | b"thread-self" | b"fd");
+    if given.as_os_str().as_bytes().split(|byte| *byte == b'/').any(names_own) {
         return false;
     }
     match found {

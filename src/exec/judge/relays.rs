@@ -57,12 +57,12 @@ impl Relays {
     }
 
     /// The sockets of all relays, in the order of their numbers.
-    pub(super) fn sockets(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+    pub(super) fn sockets(&self) -> impl ExactSizeIterator<Item = BorrowedFd<'_>> {
         self.relays.iter().map(|relay| relay.socket.as_fd())
     }
 
     /// Those of the programs that are being started.
-    pub(super) fn starting_sockets(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+    pub(super) fn starting_sockets(&self) -> impl ExactSizeIterator<Item = BorrowedFd<'_>> {
         self.starting.iter().map(|program| program.socket.as_fd())
     }
 

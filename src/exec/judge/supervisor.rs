@@ -33,13 +33,16 @@ use std::{
     collections::HashMap,
     fs::File,
     io,
-    os::fd::{OwnedFd, RawFd},
+    os::fd::{AsFd, OwnedFd, RawFd},
     path::Path,
     rc::Rc,
 };
 
 /// How often the supervisor looks whether the threads that wait for a verdict still do. The kernel does not notify that.
 const CHECK_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+
+/// As many file descriptors as most commands need.
+const POLLED: usize = 8;
 
 /// Where execs come from: processes that have one filter.
 struct Source {
@@ -155,32 +158,41 @@ impl Supervisor {
     }
 
     fn wait_for(&self, signals: &SignalFd) -> io::Result<Vec<Ready>> {
-        let server = self.is_connected.then(|| (PollFd::new(&self.server, PollFlags::IN), Ready::Server));
         let readable = |socket| PollFd::from_borrowed_fd(socket, PollFlags::IN);
-        let relays = self.relays.sockets().enumerate().map(|(at, socket)| (readable(socket), Ready::Relay(at)));
-        let starting = self.relays.starting_sockets().enumerate();
-        let starting = starting.map(|(at, socket)| (readable(socket), Ready::Starting(at)));
-        let sources = self.sources.iter();
-        let sources =
-            sources.map(|source| (PollFd::new(&source.listener, PollFlags::IN), Ready::Source(source.clone())));
-        let signals = (PollFd::new(signals, PollFlags::IN), Ready::Signals);
+        let mut polled = Vec::with_capacity(POLLED);
+        polled.push(readable(signals.as_fd()));
+        polled.extend(self.is_connected.then(|| readable(self.server.as_fd())));
+        polled.extend(self.relays.sockets().map(readable));
+        polled.extend(self.relays.starting_sockets().map(readable));
+        polled.extend(self.sources.iter().map(|source| readable(source.listener.as_fd())));
         // The last, so that it counts for the calls that came with it.
-        let view = self.view.change().map(|change| (change, Ready::View));
-        let all = [signals].into_iter().chain(server).chain(relays).chain(starting).chain(sources).chain(view);
-        let (mut polled, ready): (Vec<_>, Vec<_>) = all.unzip();
+        polled.extend(self.view.change());
         match poll(&mut polled, (!self.open.is_empty()).then_some(&CHECK_INTERVAL)) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
-        let events = polled.iter().map(PollFd::revents);
-        let ready = events.zip(ready).filter(|(events, _)| !events.is_empty());
-        Ok(ready
-            .map(|(events, ready)| match ready {
+        let mut ready = Vec::new();
+        let mut polled = polled.iter().map(PollFd::revents);
+        let mut next = || polled.next().filter(|events| !events.is_empty());
+        ready.extend(next().map(|_| Ready::Signals));
+        if self.is_connected {
+            ready.extend(next().map(|_| Ready::Server));
+        }
+        for at in 0..self.relays.sockets().len() {
+            ready.extend(next().map(|_| Ready::Relay(at)));
+        }
+        for at in 0..self.relays.starting_sockets().len() {
+            ready.extend(next().map(|_| Ready::Starting(at)));
+        }
+        for source in &self.sources {
+            ready.extend(next().map(|events| match events.contains(PollFlags::IN) {
+                true => Ready::Source(source.clone()),
                 // No process has its filter any more.
-                Ready::Source(source) if !events.contains(PollFlags::IN) => Ready::Gone(source),
-                ready => ready,
-            })
-            .collect())
+                false => Ready::Gone(source.clone()),
+            }));
+        }
+        ready.extend(next().map(|_| Ready::View));
+        Ok(ready)
     }
 
     fn report(&self, report: &Report) {
@@ -228,8 +240,8 @@ impl Supervisor {
             self.lineages.executes(call.thread);
             return proceed(listener, &call);
         }
-        if !is_same(&waiting.executable.resolved, &waiting.file)
-            && let Some(read) = self.executables.read_again(&waiting.file)
+        if !is_same(&waiting.executable.resolved, &waiting.file())
+            && let Some(read) = self.executables.read_again(&waiting.file())
         {
             waiting.executable = read;
         }
@@ -283,7 +295,7 @@ impl Supervisor {
             Action::Deny { reason } => (Order::Refuse(reason), None),
             // A file without a name, such as one in memory, cannot be started from outside.
             Action::Escalate
-                if (source.place == Place::Sandbox || has_privileges(file)) && is_same(file, &waiting.file) =>
+                if (source.place == Place::Sandbox || has_privileges(file)) && is_same(file, &waiting.file()) =>
             {
                 let Details { process, arguments, environment, directory, .. } = details;
                 let shell = shell_of(call.thread).to_owned();

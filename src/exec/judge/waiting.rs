@@ -23,21 +23,26 @@ use std::{
         fd::{AsRawFd, OwnedFd},
         unix::ffi::OsStringExt,
     },
-    path::PathBuf,
+    path::{Path, PathBuf},
     rc::Rc,
 };
 
 /// The maximum of argument texts and pointers together: the kernel's own bound with the usual limit of the stack is 2 MiB.
 const MAX_BYTES: usize = 6 << 20;
 const PAGE: u64 = 4096;
+/// So much is read at once.
+const PART: usize = 1024;
+/// The maximum size of a pointer.
+const POINTER: usize = 8;
 
 /// A program that a thread is about to execute: what it takes to see whether a rule mentions it.
 #[derive(Debug)]
 pub(super) struct Waiting {
     /// The path as it was given, or that of the file descriptor that it is relative to.
     pub(super) program: PathBuf,
-    /// A path that leads this process to the same file while the call waits.
-    pub(super) file: PathBuf,
+    /// A path that leads this process to the same file while the call waits; `None`: `program` in the root directory of the thread.
+    led: Option<PathBuf>,
+    thread: i32,
     /// The first argument.
     pub(super) name: Option<OsString>,
     /// What it is; the path as given, and no interpreter, if the file has no name or cannot be read.
@@ -99,35 +104,31 @@ impl Waiting {
     ) -> io::Result<Self> {
         let thread = call.thread;
         // One system call instead of two, for most programs.
-        let memory = Memory::with(thread, [(addresses.path, first_part(addresses.path)), (addresses.arguments, addresses.pointer)]);
+        let (mut path, mut list) = ([0; PART], [0; POINTER]);
+        let path = (addresses.path, &mut path[..first_part(addresses.path)]);
+        let memory = Memory::with(thread, [path, (addresses.arguments, &mut list[..addresses.pointer])]);
         let given = PathBuf::from(OsString::from_vec(memory.text(addresses.path, &mut { MAX_BYTES })?));
-        let directory = addresses.directory.filter(|number| *number >= 0 && given.is_relative());
-        // As the thread sees it: its root directory may be another one than ours.
-        let start = PathBuf::from(match directory {
-            Some(number) => format!("/proc/{thread}/fd/{number}"),
-            None if given.is_absolute() => format!("/proc/{thread}/root"),
-            None => format!("/proc/{thread}/cwd"),
-        });
-        let is_directory_itself = given.as_os_str().is_empty() && directory.is_some();
-        let mut file = match is_directory_itself {
-            true => start.clone(),
-            false => start.join(given.strip_prefix("/").unwrap_or(&given)),
-        };
         let name = memory.first_text(addresses.arguments, addresses.pointer)?;
-        let looked_up = match given.is_absolute() && view.is_shared() {
-            true => &given,
-            false => &file,
+        let is_absolute = given.is_absolute();
+        let directory = addresses.directory.filter(|number| *number >= 0 && !is_absolute);
+        let start = || Self::start(thread, directory, is_absolute);
+        let is_directory_itself = given.as_os_str().is_empty() && directory.is_some();
+        let mut led = match () {
+            () if is_absolute && view.is_shared() => None,
+            () if is_directory_itself => Some(start()),
+            () => Some(start().join(given.strip_prefix("/").unwrap_or(&given))),
         };
+        let looked_up = led.as_ref().unwrap_or(&given);
         let mut found = executables.look_up(looked_up);
         if !own_files::is_certain(&given, looked_up, &found)
-            && let Some(theirs) = own_files::leads_to(thread, &view.root_of(thread), &start, &given)
+            && let Some(theirs) = own_files::leads_to(thread, &view.root_of(thread), &start(), &given)
         {
             found = executables.look_up(&theirs);
-            file = theirs;
+            led = Some(theirs);
         }
         let program = match directory {
-            Some(_) if is_directory_itself => fs::read_link(&start)?,
-            Some(_) => fs::read_link(&start)?.join(given),
+            Some(_) if is_directory_itself => fs::read_link(start())?,
+            Some(_) => fs::read_link(start())?.join(given),
             None => given,
         };
         let (executable, error) = match found {
@@ -138,10 +139,29 @@ impl Waiting {
         let executable = executable.unwrap_or_else(|| {
             Rc::new(match error {
                 Some(_) => Executable::none(&program),
-                None => Executable::unknown(&file, &program),
+                None => Executable::unknown(&Self::file_of(thread, led.as_deref(), &program), &program),
             })
         });
-        Ok(Self { program, file, name, executable, error })
+        Ok(Self { program, led, thread, name, executable, error })
+    }
+
+    /// A path that leads this process to the same file while the call waits.
+    pub(super) fn file(&self) -> PathBuf {
+        Self::file_of(self.thread, self.led.as_deref(), &self.program)
+    }
+
+    fn file_of(thread: i32, led: Option<&Path>, program: &Path) -> PathBuf {
+        let in_root = || Self::start(thread, None, true).join(program.strip_prefix("/").unwrap_or(program));
+        led.map_or_else(in_root, Path::to_owned)
+    }
+
+    /// Where the path that the thread executes starts, as the thread sees it: its root directory may be another one than ours.
+    fn start(thread: i32, directory: Option<i32>, is_absolute: bool) -> PathBuf {
+        PathBuf::from(match directory {
+            Some(number) => format!("/proc/{thread}/fd/{number}"),
+            None if is_absolute => format!("/proc/{thread}/root"),
+            None => format!("/proc/{thread}/cwd"),
+        })
     }
 }
 
@@ -169,49 +189,53 @@ pub(super) fn empty_text(call: &Call, addresses: &Addresses) -> io::Result<u64> 
     Ok(addresses.path + text.len() as u64)
 }
 
-struct Memory {
+struct Memory<'a> {
     thread: i32,
     /// Parts that were read before, with their addresses.
-    known: Vec<(u64, Vec<u8>)>,
+    known: [(u64, &'a [u8]); 2],
 }
 
-impl Memory {
+impl<'a> Memory<'a> {
     fn of(thread: i32) -> Self {
-        Self { thread, known: Vec::new() }
+        Self { thread, known: [(0, &[]); 2] }
     }
 
-    /// Reads these parts, of which each is an address and a length, in one system call. Those that cannot be read are left out.
-    fn with(thread: i32, parts: [(u64, usize); 2]) -> Self {
-        let remote = parts.map(|(address, len)| RemoteIoVec { base: usize::try_from(address).unwrap_or(0), len });
-        let mut known = parts.map(|(address, length)| (address, vec![0; length]));
-        let mut local = known.each_mut().map(|(_, bytes)| IoSliceMut::new(bytes));
-        let mut read = process_vm_readv(nix::unistd::Pid::from_raw(thread), &mut local, &remote).unwrap_or(0);
-        let known = known.into_iter().filter(|(_, bytes)| {
-            let is_whole = read >= bytes.len();
-            read = read.saturating_sub(bytes.len());
-            is_whole
-        });
-        Self { thread, known: known.collect() }
+    /// Reads these parts, each from an address, in one system call. Those that cannot be read whole are left out.
+    fn with(thread: i32, [(first, first_bytes), (second, second_bytes)]: [(u64, &'a mut [u8]); 2]) -> Self {
+        let base = |address| usize::try_from(address).unwrap_or(0);
+        let remote = [
+            RemoteIoVec { base: base(first), len: first_bytes.len() },
+            RemoteIoVec { base: base(second), len: second_bytes.len() },
+        ];
+        let mut local = [IoSliceMut::new(first_bytes), IoSliceMut::new(second_bytes)];
+        let read = process_vm_readv(nix::unistd::Pid::from_raw(thread), &mut local, &remote).unwrap_or(0);
+        let mut memory = Self::of(thread);
+        if read >= first_bytes.len() {
+            memory.known[0] = (first, first_bytes);
+        }
+        if read == first_bytes.len() + second_bytes.len() {
+            memory.known[1] = (second, second_bytes);
+        }
+        memory
     }
 
-    fn bytes(&self, address: u64, length: usize) -> io::Result<Vec<u8>> {
-        if let Some((_, known)) = self.known.iter().find(|(at, known)| (*at, known.len()) == (address, length)) {
-            return Ok(known.clone());
+    /// As much as `buffer` holds, or less if what follows cannot be read. Not always in the buffer.
+    fn bytes<'b>(&'b self, address: u64, buffer: &'b mut [u8]) -> io::Result<&'b [u8]> {
+        if let Some((_, known)) = self.known.iter().find(|(at, known)| (*at, known.len()) == (address, buffer.len())) {
+            return Ok(known);
         }
         let base = usize::try_from(address).map_err(|_| Errno::FAULT)?;
-        let mut bytes = vec![0; length];
-        let remote = [RemoteIoVec { base, len: length }];
+        let remote = [RemoteIoVec { base, len: buffer.len() }];
         let thread = nix::unistd::Pid::from_raw(self.thread);
-        let read = process_vm_readv(thread, &mut [IoSliceMut::new(&mut bytes)], &remote)?;
-        bytes.truncate(read);
-        Ok(bytes)
+        let read = process_vm_readv(thread, &mut [IoSliceMut::new(buffer)], &remote)?;
+        Ok(&buffer[..read])
     }
 
     /// A text up to its NUL. It is read up to the end of a page at a time, because the next page may not exist.
     fn text(&self, mut address: u64, left: &mut usize) -> io::Result<Vec<u8>> {
-        let mut text = Vec::new();
+        let (mut text, mut buffer) = (Vec::new(), [0; PART]);
         loop {
-            let bytes = self.bytes(address, first_part(address))?;
+            let bytes = self.bytes(address, &mut buffer[..first_part(address)])?;
             let end = bytes.iter().position(|byte| *byte == 0);
             let part = &bytes[..end.unwrap_or(bytes.len())];
             *left = left.checked_sub(part.len() + 1).ok_or(Errno::TOOBIG)?;
@@ -230,9 +254,9 @@ impl Memory {
         if address == 0 {
             return Ok(None);
         }
-        match self.bytes(address, pointer)? {
+        match self.bytes(address, &mut [0; POINTER][..pointer])? {
             bytes if bytes.len() < pointer => Err(Errno::FAULT.into()),
-            bytes => match pointer_in(&bytes) {
+            bytes => match pointer_in(bytes) {
                 0 => Ok(None),
                 text => Ok(Some(OsString::from_vec(self.text(text, &mut { MAX_BYTES })?))),
             },
@@ -241,10 +265,10 @@ impl Memory {
 
     /// A list of pointers to texts, up to its null pointer. No list at all is an empty one.
     fn texts(&self, mut address: u64, pointer: usize, left: &mut usize) -> io::Result<Vec<OsString>> {
-        let mut texts = Vec::new();
+        let (mut texts, mut buffer) = (Vec::new(), [0; PART]);
         while address != 0 {
-            let length = (to_end_of_page(address) / pointer).clamp(1, 128) * pointer;
-            let bytes = self.bytes(address, length)?;
+            let length = (to_end_of_page(address).min(PART) / pointer).max(1) * pointer;
+            let bytes = self.bytes(address, &mut buffer[..length])?;
             if bytes.len() < pointer {
                 return Err(Errno::FAULT.into());
             }
@@ -263,14 +287,14 @@ impl Memory {
 
 /// The pointer, of 4 or 8 bytes.
 fn pointer_in(bytes: &[u8]) -> u64 {
-    let mut full = [0; 8];
+    let mut full = [0; POINTER];
     full[..bytes.len()].copy_from_slice(bytes);
     u64::from_le_bytes(full)
 }
 
 /// So much of a text is read at once.
 fn first_part(address: u64) -> usize {
-    to_end_of_page(address).min(1024)
+    to_end_of_page(address).min(PART)
 }
 
 fn to_end_of_page(address: u64) -> usize {
@@ -304,15 +328,15 @@ mod tests {
     fn parts_that_cannot_be_read_together_are_read_one_by_one() {
         let (text, thread) = (c"text", rustix::process::getpid().as_raw_pid());
         let (address, pointers) = (text.as_ptr().addr() as u64, [text.as_ptr(), std::ptr::null()]);
-        let list = (pointers.as_ptr().addr() as u64, size_of::<usize>());
-        let known = |parts| Memory::with(thread, parts).known.len();
-        let path = (address, first_part(address));
-        assert_eq!([known([path, list]), known([path, (8, 8)]), known([(8, 8), list])], [2, 1, 0]);
-        for parts in [[path, list], [path, (8, 8)], [(8, 8), list]] {
-            let memory = Memory::with(thread, parts);
+        let list = pointers.as_ptr().addr() as u64;
+        for (addresses, known) in [([address, list], [true, true]), ([address, 8], [true, false]), ([8, list], [false, false])] {
+            let (mut path, mut pointer) = ([0; PART], [0; POINTER]);
+            let path = (addresses[0], &mut path[..first_part(addresses[0])]);
+            let memory = Memory::with(thread, [path, (addresses[1], &mut pointer)]);
+            assert_eq!(memory.known.map(|(_, bytes)| !bytes.is_empty()), known);
             assert_eq!(memory.text(address, &mut { MAX_BYTES }).unwrap(), b"text");
-            assert_eq!(memory.first_text(list.0, list.1).unwrap(), Some("text".into()));
-            assert_eq!(Errno::from_io_error(&memory.bytes(8, 8).unwrap_err()), Some(Errno::FAULT));
+            assert_eq!(memory.first_text(list, POINTER).unwrap(), Some("text".into()));
+            assert_eq!(Errno::from_io_error(&memory.bytes(8, &mut [0; 8]).unwrap_err()), Some(Errno::FAULT));
         }
     }
 }
