@@ -155,7 +155,7 @@ func (c *Client) open(ctx context.Context, threadID string, opts HoldOptions) (*
 	}
 	renewing := c.WithCallTimeout(min(c.callTimeout, opts.TTL/3))
 	go renewLease(renewal, hold.status, opts.TTL, sent, func() error {
-		_, err := renewing.RenewElicitation(renewal, threadID, opened.Elicitation.ID, opts.TTL)
+		_, err := renewing.RenewElicitation(renewal, threadID, opened.Elicitation.ID, 0)
 		return err
 	})
 	return hold, nil

@@ -5,7 +5,9 @@
 //! and so on.
 use opentelemetry_otlp::{SpanExporter, WithExportConfig};
 use opentelemetry_sdk::Resource;
-use opentelemetry_sdk::trace::SdkTracerProvider;
+use opentelemetry_sdk::error::OTelSdkResult;
+use opentelemetry_sdk::trace::{SdkTracerProvider, SpanData};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
@@ -72,7 +74,40 @@ fn provide(exporter: SpanExporter) -> SdkTracerProvider {
         true => resource,
         false => resource.with_service_name("pausewatch"),
     };
+    let exporter = Reported { exporter, is_failing: AtomicBool::new(false) };
     SdkTracerProvider::builder().with_batch_exporter(exporter).with_resource(resource.build()).build()
+}
+
+/// Logs when exports begin to fail, and when they succeed again: the SDK says it to nobody.
+#[derive(Debug)]
+struct Reported {
+    exporter: SpanExporter,
+    is_failing: AtomicBool,
+}
+
+impl opentelemetry_sdk::trace::SpanExporter for Reported {
+    async fn export(&self, batch: Vec<SpanData>) -> OTelSdkResult {
+        let exported = self.exporter.export(batch).await;
+        let was_failing = self.is_failing.swap(exported.is_err(), Ordering::Relaxed);
+        match &exported {
+            Err(error) if !was_failing => tracing::warn!(%error, "spans cannot be exported, and are dropped"),
+            Ok(()) if was_failing => tracing::info!("spans are exported again"),
+            _ => {}
+        }
+        exported
+    }
+
+    fn shutdown_with_timeout(&self, timeout: Duration) -> OTelSdkResult {
+        self.exporter.shutdown_with_timeout(timeout)
+    }
+
+    fn force_flush(&self) -> OTelSdkResult {
+        self.exporter.force_flush()
+    }
+
+    fn set_resource(&mut self, resource: &Resource) {
+        self.exporter.set_resource(resource);
+    }
 }
 
 impl Drop for Traces {

@@ -176,7 +176,9 @@ pub(crate) fn unguarded() -> Status {
     Status::internal("the call was not authorized; please report this")
 }
 
-/// How a watch ends when the server stops.
+/// How a watch ends when the server stops, and when a replica does not know whether its state is the latest.
 pub(crate) fn draining() -> Status {
-    Status::unavailable("the server is stopping: watch again, there or at another one")
+    Status::unavailable(
+        "the server is stopping, or may not know the latest state: watch again, there or at another one",
+    )
 }

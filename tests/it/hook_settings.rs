@@ -88,6 +88,10 @@ fn settings_that_cannot_be_changed_stay_as_they_are() {
     fs::create_dir(&file).unwrap();
     assert_eq!(hook(home.path(), &["install"]).code, Some(1));
     assert_eq!(ended(program().args(["hook", "claude", "install", "--nonsense"])).code, Some(2));
+    // 2 would block the tool.
+    for wrong in [&["hook", "claude", "--nonsense"][..], &["hook", "clod"], &["hook"]] {
+        assert_eq!(ended(program().args(wrong)).code, Some(1), "{wrong:?}");
+    }
 }
 
 #[test]

@@ -156,7 +156,8 @@ async fn the_context_of_the_environment_is_passed_on() {
 async fn g7_an_unreachable_or_hanging_collector_delays_no_call() {
     let hanging = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let hangs = format!("http://{}", hanging.local_addr().unwrap());
-    for endpoint in ["http://127.0.0.1:9", &hangs] {
+    let away = "http://127.0.0.1:9";
+    for endpoint in [away, &hangs] {
         let server = serve(endpoint);
         let mut api = server.api().await;
         // More than its queue takes.
@@ -169,9 +170,14 @@ async fn g7_an_unreachable_or_hanging_collector_delays_no_call() {
         let (status, said) = server.end();
         assert!(status.success(), "{said}");
         assert!(began.elapsed() < Duration::from_secs(10), "it ends in time: {:?}", began.elapsed());
+        if endpoint == away {
+            assert_eq!(said.matches("spans cannot be exported").count(), 1, "{said}");
+        }
     }
+    // A server that takes the endpoint fails to listen, with 1.
     for wrong in ["not a url", "foo", "127.0.0.1:4317", "ftp://h:1"] {
-        let refused = ended(program().args(["serve", "--store", "memory", "--otlp-endpoint", wrong]));
+        let refused =
+            ended(program().args(["serve", "--listen", "unix:/nonexistent/p.sock", "--otlp-endpoint", wrong]));
         assert_eq!((refused.code, refused.err.contains(wrong)), (Some(2), true), "{refused:?}");
     }
 }

@@ -75,7 +75,7 @@ export class Renewal {
     const deadlineMs = Math.min(this.#calls.deadlineMs, this.#ttlMs / 3);
     const sent = this.#clock.now();
     try {
-      await this.#calls.renew({ threadId, elicitationId, ttlMs: this.#ttlMs }, { deadlineMs, signal });
+      await this.#calls.renew({ threadId, elicitationId }, { deadlineMs, signal });
     } catch (error) {
       if (signal.aborted) return;
       const ending = endingOf(error);

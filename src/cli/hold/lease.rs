@@ -14,29 +14,39 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 /// The interval between two attempts, and between two checks of an overdue lease.
 const RETRY_INTERVAL: Duration = Duration::from_millis(200);
 
+/// The command of this program that holds the elicitation; warnings name it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Reporter(pub(crate) &'static str);
+
+impl Reporter {
+    fn warn(self, message: &str) {
+        say(self.0, message);
+    }
+}
+
 /// Reports when the server's maximum pause is going to end the elicitation, when the lease cannot be renewed or is lost, and
 /// when it is held again.
-pub(super) async fn report_loss(hold: &Hold, ttl: Duration) -> Infallible {
+pub(super) async fn report_loss(hold: &Hold, ttl: Duration, reporter: Reporter) -> Infallible {
     let warn_before_end = async {
         let left = hold.last_end().await.saturating_duration_since(Instant::now());
         let left = super::super::duration::show(left);
-        warn(&format!("the server ends this pause in {left}, the longest that it allows: answer before that"));
+        reporter.warn(&format!("the server ends this pause in {left}, the longest that it allows: answer before that"));
         std::future::pending().await
     };
     tokio::select! {
         never = warn_before_end => never,
-        never = report_risks(hold) => never,
-        never = report_lost_leases(hold, ttl) => never,
+        never = report_risks(hold, reporter) => never,
+        never = report_lost_leases(hold, ttl, reporter) => never,
     }
 }
 
-async fn report_risks(hold: &Hold) -> Infallible {
+async fn report_risks(hold: &Hold, reporter: Reporter) -> Infallible {
     let mut risk = hold.risk();
     loop {
         if let Ok(Some(LeaseRisk { ends, error })) = risk.wait_for(Option::is_some).await.as_deref() {
             let left = super::super::duration::show(ends.saturating_duration_since(Instant::now()));
             let why = error.as_ref().map_or("the coordinator does not respond".to_owned(), cause);
-            warn(&format!(
+            reporter.warn(&format!(
                 "cannot renew the lease: {why}; trying again. If that fails for {left}, the pause ends, and commands of the thread may \
                   time out"
             ));
@@ -44,22 +54,22 @@ async fn report_risks(hold: &Hold) -> Infallible {
         // After the end of the lease too, if a coordinator that was away still holds it.
         let _ = risk.wait_for(Option::is_none).await;
         if hold.lease() == Lease::Held {
-            warn("the lease is renewed again: the thread is still paused");
+            reporter.warn("the lease is renewed again: the thread is still paused");
         }
     }
 }
 
-async fn report_lost_leases(hold: &Hold, ttl: Duration) -> Infallible {
+async fn report_lost_leases(hold: &Hold, ttl: Duration, reporter: Reporter) -> Infallible {
     loop {
         let lost = hold.lost().await;
         match lost {
             Lease::Held => continue,
-            Lease::Overdue => warn(&format!("no response from the coordinator for {ttl:?}: the pause may be over")),
-            Lease::Expired => warn(
+            Lease::Overdue => reporter.warn(&format!("no response from the coordinator for {ttl:?}: the pause may be over")),
+            Lease::Expired => reporter.warn(
                 "the lease has expired, or the pause was as long as the server allows: this command no longer pauses the thread",
             ),
-            Lease::Released => warn("another client closed the elicitation while the command runs"),
-            Lease::Unknown => warn("the coordinator no longer knows the elicitation: the pause is over"),
+            Lease::Released => reporter.warn("another client closed the elicitation while the command runs"),
+            Lease::Unknown => reporter.warn("the coordinator no longer knows the elicitation: the pause is over"),
         }
         // A closed elicitation stays closed; an overdue lease may be renewed.
         while hold.lease() == lost {
@@ -69,21 +79,23 @@ async fn report_lost_leases(hold: &Hold, ttl: Duration) -> Infallible {
 }
 
 /// Closes the elicitation, and reports if it was closed before the command ended.
-pub(crate) async fn close(hold: &Hold) {
+pub(crate) async fn close(hold: &Hold, reporter: Reporter) {
     let known = hold.lease();
     match try_to_close(hold).await {
         Ok(Release::Closed { .. }) => {}
         Ok(Release::Expired) => {
-            warn(
+            reporter.warn(
                 "the lease expired before the command ended, or the pause was as long as the server allows: commands of the \
                   thread may have timed out",
             );
         }
         Ok(Release::Released) if known == Lease::Released => {}
-        Ok(Release::Released) => warn("another client closed the elicitation before the command ended"),
+        Ok(Release::Released) => reporter.warn("another client closed the elicitation before the command ended"),
         Ok(Release::Unknown) if known == Lease::Unknown => {}
-        Ok(Release::Unknown) => warn("the coordinator lost the elicitation before the command ended"),
-        Err(error) => warn(&format!("cannot close the elicitation, its lease will end the pause: {}", cause(&error))),
+        Ok(Release::Unknown) => reporter.warn("the coordinator lost the elicitation before the command ended"),
+        Err(error) => {
+            reporter.warn(&format!("cannot close the elicitation, its lease will end the pause: {}", cause(&error)))
+        }
     }
 }
 
@@ -102,8 +114,4 @@ async fn try_to_close(hold: &Hold) -> Result<Release, Error> {
         Ok(result) => result,
         Err(_) => Err(last.unwrap_or_else(|| Error::deadline_exceeded(CLOSE_TIMEOUT))),
     }
-}
-
-fn warn(message: &str) {
-    say("hold", message);
 }

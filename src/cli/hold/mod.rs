@@ -9,7 +9,7 @@
 mod command;
 mod lease;
 
-pub(super) use lease::close;
+pub(super) use lease::{Reporter, close};
 
 use super::connection::{self, Connection, NO_THREAD, Thread};
 use super::failure::{call_error, cannot_run, say};
@@ -132,9 +132,10 @@ async fn hold(args: Args, settings: &Settings, traced: bool) -> Result<ExitActio
             None
         }
     };
+    let reporter = Reporter(args.name());
     let ended = run_under(hold.as_ref(), args, traced).await;
     if let Some(hold) = hold {
-        lease::close(&hold).await;
+        close(&hold, reporter).await;
     }
     ended
 }
@@ -152,7 +153,7 @@ async fn run_under(hold: Option<&Hold>, args: Args, traced: bool) -> Result<Exit
     let ttl = args.ttl;
     let lost = async {
         match hold {
-            Some(hold) => lease::report_loss(hold, ttl).await,
+            Some(hold) => lease::report_loss(hold, ttl, Reporter(own_name)).await,
             None => std::future::pending().await,
         }
     };

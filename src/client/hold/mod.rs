@@ -149,7 +149,7 @@ impl HoldBuilder {
         let renewal = Renewal { ttl, lease: lease.clone(), last_end: last_end.clone(), risk: risk.clone() };
         let renewing = client.with_deadline(client.deadline().min(ttl / 3));
         let elicitation_id = elicitation.elicitation_id.clone();
-        let request = RenewElicitationRequest { thread_id, elicitation_id, ttl: Some(ttl_to_wire(ttl)) };
+        let request = RenewElicitationRequest { thread_id, elicitation_id, ttl: None };
         let renew = move || {
             let (client, request) = (renewing.clone(), request.clone());
             async move { client.renew_elicitation(request).await }

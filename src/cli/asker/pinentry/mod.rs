@@ -80,7 +80,7 @@ async fn stand_between(program: &Path, arguments: Vec<OsString>) -> io::Result<E
         }
     };
     if let Some(hold) = hold {
-        hold::close(&hold).await;
+        hold::close(&hold, hold::Reporter("pinentry")).await;
     }
     result?;
     Ok(ExitAction::of(child.wait().await?, false, false))
@@ -110,7 +110,7 @@ async fn pass_on(child: &mut Child, hold: &mut Option<Hold>) -> io::Result<()> {
                 let is_end = read? == 0;
                 // The clock goes on only when the answer is known, and before its reader does.
                 if questions.answer(&answer) && let Some(hold) = hold.take() {
-                    hold::close(&hold).await;
+                    hold::close(&hold, hold::Reporter("pinentry")).await;
                 }
                 to_agent.write_all(&answer).await?;
                 to_agent.flush().await?;

@@ -113,7 +113,6 @@ impl<K: Kv> Follower<K> {
                             }
                             let record = seen.as_ref().and_then(|seen| seen.record.as_ref());
                             let last = record.map_or(0, |record| record.seq);
-                            record.iter().for_each(|record| progress.holds(record.seq, record.clock));
                             progress.reads.succeed(last);
                             reading_since.get_or_insert(now());
                             let applied = standby.as_ref().map_or(u64::MAX, |standby| standby.seq);
@@ -175,7 +174,8 @@ impl<K: Kv> Follower<K> {
             if seq != standby.seq + 1 {
                 return Err(damaged(&format!("it follows entry {}", standby.seq)));
             }
-            let clock = entry.clock;
+            // What is in the first part of a batch is shown with its last one.
+            let clock = if entry.more { i64::MIN } else { entry.clock };
             let committed = standby.apply(entry).map_err(damaged)?;
             progress.hub().publish(committed);
             progress.applied(seq, clock);

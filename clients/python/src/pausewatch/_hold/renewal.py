@@ -36,7 +36,7 @@ class Renewal:
     ) -> None:
         self.record = record
         self._runtime = runtime
-        self._call = calls.renew(elicitation.thread_id, elicitation.elicitation_id, ttl=ttl)
+        self._call = calls.renew(elicitation.thread_id, elicitation.elicitation_id)
         self._timeout = timeout
         self._changed = changed
         self._overdue: Cancel = runtime.call_at(record.over, changed)

@@ -50,7 +50,7 @@ public final class Hold implements AutoCloseable {
         failure = Optional.empty();
         ending = Optional.empty();
         String elicitationId = opened.elicitation().elicitationId();
-        RenewElicitation renew = RenewElicitation.of(threadId, elicitationId).withTtl(ttl);
+        RenewElicitation renew = RenewElicitation.of(threadId, elicitationId);
         Renewal renewal = core.opened(ended -> new Renewal(
                 core.timer(), ttl, sent, attempt -> core.calls().renew(renew, policy.atMost(attempt)), ended));
         renewal.start();
