@@ -1,6 +1,7 @@
 #!/usr/bin/env node
 // Runs the program that the package of this platform has, with its signals and its exit status.
 import { spawn } from "node:child_process";
+import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { constants } from "node:os";
 
@@ -29,10 +30,19 @@ try {
 }
 
 const child = spawn(program, process.argv.slice(2), { stdio: "inherit" });
-// The program decides what a signal means. KILL and STOP cannot be forwarded; a terminal sends its signals to both.
+// The program decides what a signal means. KILL and STOP cannot be forwarded. A terminal sends its signals to both, unless the program has
+// a process group of its own, as `pausewatch run` has.
 const forwarded = ["SIGHUP", "SIGINT", "SIGQUIT", "SIGTERM", "SIGUSR1", "SIGUSR2", "SIGALRM", "SIGCONT", "SIGWINCH"];
 const terminal = process.stdin.isTTY ? ["SIGINT", "SIGQUIT", "SIGWINCH", "SIGCONT"] : [];
-for (const signal of forwarded) process.on(signal, () => terminal.includes(signal) || child.kill(signal));
+const groupOf = (pid) => readFileSync(`/proc/${pid}/stat`, "utf8").replace(/^.*\) /s, "").split(" ")[2];
+function hasTerminalSent(signal) {
+  try {
+    return terminal.includes(signal) && groupOf("self") === groupOf(child.pid);
+  } catch {
+    return false;
+  }
+}
+for (const signal of forwarded) process.on(signal, () => hasTerminalSent(signal) || child.kill(signal));
 
 child.on("error", (error) => fail(`start ${program}: ${error.message}`));
 child.on("exit", (code, signal) => {

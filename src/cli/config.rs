@@ -81,12 +81,13 @@ fn problems_of_server(args: serve::Args) -> Result<Vec<String>, String> {
     Ok(runtime.block_on(server::problems(&config)))
 }
 
-fn client_options(settings: &Settings) -> [OptionValue; 6] {
+fn client_options(settings: &Settings) -> [OptionValue; 7] {
     let path = |path: &Option<PathBuf>| path.clone().map(OsString::from);
     let values = [
         ("address", Some(settings.address.clone().unwrap_or_default().to_string().into())),
         ("thread_id", settings.thread_id.clone().map(OsString::from)),
         ("token", settings.token.as_ref().map(|_| "(hidden)".into())),
+        ("token_file", path(&settings.token_file)),
         ("tls_ca", path(&settings.tls_ca)),
         ("tls_cert", path(&settings.tls_cert)),
         ("tls_key", path(&settings.tls_key)),
@@ -96,6 +97,7 @@ fn client_options(settings: &Settings) -> [OptionValue; 6] {
         let origin = match std::env::var_os(&variable).is_some_and(|value| !value.is_empty()) {
             true => variable,
             false if key == "address" && settings.address.is_none() => "default".into(),
+            false if key == "thread_id" => settings.thread_source.unwrap_or_default().into(),
             false => "config file".into(),
         };
         OptionValue { key: key.into(), values: value.into_iter().collect(), origin }

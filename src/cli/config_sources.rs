@@ -56,7 +56,33 @@ pub(crate) fn environment_and_file(serve: &Command, config: Option<&Path>) -> Re
         let values = values.into_iter().map(OsString::from).collect();
         set.push(OptionValue { key, values, origin: name });
     }
+    problems.extend(misspelt(serve));
     if problems.is_empty() { Ok(set) } else { Err(problems) }
+}
+
+/// The variables that look like those of options, and are none: a typing error must not silently select the default.
+fn misspelt(serve: &Command) -> Vec<String> {
+    let known: Vec<_> = options(serve).map(|(key, _)| variable(&key)).collect();
+    let prefix = variable("");
+    // Kubernetes sets these for a service that is called pausewatch-serve.
+    let is_service = |rest: &str| {
+        rest == "PORT" || ["PORT_", "SERVICE_HOST", "SERVICE_PORT"].iter().any(|begin| rest.starts_with(begin))
+    };
+    let set = env::vars_os().filter(|(_, value)| !value.is_empty());
+    let names = set.filter_map(|(name, _)| name.into_string().ok()).filter(|name| !known.contains(name));
+    let mut wrong: Vec<_> = names
+        .filter_map(|name| {
+            let rest = name.strip_prefix(&prefix).filter(|rest| !is_service(rest))?;
+            let meant = known.iter().find(|known| {
+                known.ends_with(&format!("_{rest}")) || known.starts_with(&name) || name.starts_with(known.as_str())
+            });
+            let meant =
+                meant.map_or("`pausewatch serve --help` has the options".into(), |meant| format!("is {meant} meant?"));
+            Some(format!("{name}: there is no such option; {meant}"))
+        })
+        .collect();
+    wrong.sort();
+    wrong
 }
 
 fn values_of(arg: &Arg, matches: &ArgMatches) -> Vec<OsString> {

@@ -33,7 +33,10 @@ pub(crate) fn endpoint() -> Option<String> {
 pub(crate) fn parse_endpoint(text: &str) -> Result<String, String> {
     let is_http = |url: &Uri| matches!(url.scheme_str(), Some("http" | "https"));
     let has_host = |url: &Uri| url.host().is_some_and(|host| !host.is_empty());
+    let has_user = |url: &Uri| url.authority().is_some_and(|authority| authority.as_str().contains('@'));
     match text.parse::<Uri>() {
+        // Options are logged.
+        Ok(url) if has_user(&url) => Err("expected no user in it: set OTEL_EXPORTER_OTLP_HEADERS instead".into()),
         Ok(url) if is_http(&url) && has_host(&url) => Ok(text.to_owned()),
         _ => Err("expected http://HOST:PORT or https://HOST:PORT".into()),
     }
@@ -127,7 +130,17 @@ mod tests {
         for good in ["http://127.0.0.1:4317", "https://collector.example", "HTTP://[::1]:4317/", "http://h:1/path"] {
             assert_eq!(parse_endpoint(good), Ok(good.to_owned()));
         }
-        for bad in ["", "not a url", "foo", "127.0.0.1:4317", "ftp://h:1", "unix:/c.sock", "http://", "http://:4317"] {
+        for bad in [
+            "",
+            "not a url",
+            "foo",
+            "127.0.0.1:4317",
+            "ftp://h:1",
+            "unix:/c.sock",
+            "http://",
+            "http://:4317",
+            "http://a:b@h:1",
+        ] {
             assert!(parse_endpoint(bad).is_err(), "{bad}");
         }
     }

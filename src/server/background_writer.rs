@@ -100,14 +100,24 @@ impl BackgroundWriter {
         let state = self.shared.lock();
         state.waiting.len() + state.taken > self.most / 4 * 3
     }
+
+    /// Waits shortly until all lines are written. Returns the number of bytes that are not: no more is.
+    pub(crate) fn close(&self) -> usize {
+        let mut state = self.shared.lock();
+        state.stopping = true;
+        self.shared.changed.notify_all();
+        let waited = self.shared.changed.wait_timeout_while(state, LAST_WORDS, |state| !state.ended);
+        let (state, _) = waited.expect("nothing panics while it holds the lines");
+        state.waiting.len() + state.taken
+    }
 }
 
 impl Drop for BackgroundWriter {
     fn drop(&mut self) {
-        let mut state = self.shared.lock();
-        state.stopping = true;
-        self.shared.changed.notify_all();
-        let _ = self.shared.changed.wait_timeout_while(state, LAST_WORDS, |state| !state.ended);
+        let is_closed = self.shared.lock().stopping;
+        if !is_closed {
+            self.close();
+        }
     }
 }
 
@@ -206,7 +216,19 @@ mod tests {
         may.send(false).unwrap();
         assert_eq!(heard.recv().unwrap(), "one\ntwo\n");
         may.send(true).unwrap();
-        drop(writer);
+        assert_eq!(writer.close(), 0);
+    }
+
+    #[test]
+    fn what_is_not_written_in_the_end_is_counted() {
+        let (writer, may, heard) = stepped(true);
+        assert!(writer.push(b"one\n"));
+        assert_eq!(heard.recv().unwrap(), "one\n");
+        assert!(writer.push(b"three\n"));
+        may.send(false).unwrap();
+        may.send(false).unwrap();
+        may.send(false).unwrap();
+        assert_eq!(writer.close(), 10);
     }
 
     #[test]

@@ -25,6 +25,13 @@ fn files(config: &Config) -> Vec<String> {
     let tls = config.tls.clone().map(|files| Tls::load(files, config.http).err());
     let access = config.access.clone().map(|access| Access::load(access, Arc::new(System::new())).err());
     let mut wrong: Vec<_> = tls.into_iter().chain(access).flatten().collect();
+    #[cfg(feature = "etcd")]
+    if let super::StoreConfig::Etcd(replica) = &config.store {
+        wrong.extend(
+            crate::coordinator::store::etcd::Client::new(&replica.fleet.endpoints).err().map(|why| why.to_string()),
+        );
+        wrong.extend(super::fleet::peer_tls(replica.peer_ca.as_ref(), config.tls.as_ref()).err());
+    }
     if let Some(audit) = &config.audit
         && let Err(why) = audit.check()
     {

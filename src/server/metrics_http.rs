@@ -2,6 +2,7 @@
 //!
 //! It is served by the runtime of the first worker. A connection is for one request, and there are a few at a time, so that
 //! nobody there is in the way of those who ask for pauses.
+use super::http::Browsers;
 use super::listen::{ListenError, bind, resolve};
 use crate::http_connections::{HttpConnection, HttpConnections};
 use http_body_util::Full;
@@ -25,8 +26,11 @@ const LONGEST_REQUEST: Duration = Duration::from_secs(1);
 /// After an error that more of the same would repeat, such as no file descriptor left.
 const ACCEPT_AGAIN_AFTER: Duration = Duration::from_millis(100);
 
-/// The path of the metrics.
-pub(super) struct Listener(TcpListener);
+/// Where the metrics are served.
+pub(super) struct Listener {
+    listener: TcpListener,
+    browsers: Browsers,
+}
 
 /// The answer.
 pub(super) trait Source: Fn() -> String + Send + Sync + 'static {}
@@ -46,27 +50,31 @@ pub(super) async fn allowed(address: &str, insecure: bool) -> Result<SocketAddr,
 }
 
 impl Listener {
-    pub(super) async fn open(address: &str, insecure: bool) -> Result<Self, ListenError> {
+    /// `names`: by which the server is reached besides addresses and `localhost`.
+    pub(super) async fn open(address: &str, insecure: bool, names: &[String]) -> Result<Self, ListenError> {
         let open = async { bind(allowed(address, insecure).await?) };
-        open.await.map(Listener).map_err(|why| ListenError::new(address, why))
+        let listener = open.await.map_err(|why| ListenError::new(address, why))?;
+        let names = names.iter().map(|name| name.to_ascii_lowercase()).collect();
+        Ok(Listener { listener, browsers: Browsers { names, has_tls: false } })
     }
 
     /// The address, as a browser takes it.
     pub(super) fn address(&self) -> String {
-        self.0.local_addr().map(|address| format!("http://{address}/metrics")).unwrap_or_default()
+        self.listener.local_addr().map(|address| format!("http://{address}/metrics")).unwrap_or_default()
     }
 
     /// Answers forever.
     pub(super) async fn serve(self, source: impl Source) {
         let (source, connections) = (Arc::new(source), HttpConnections::new(AT_ONCE));
+        let browsers = Arc::new(self.browsers);
         loop {
             connections.wait_for_room().await;
-            match self.0.accept().await {
+            match self.listener.accept().await {
                 Ok((stream, _)) => {
-                    let (source, place) = (source.clone(), connections.enter());
+                    let (source, browsers, place) = (source.clone(), browsers.clone(), connections.enter());
                     tokio::spawn(async move {
                         tokio::select! {
-                            _ = timeout(LONGEST, answer(stream, &place, &*source)) => {}
+                            _ = timeout(LONGEST, answer(stream, &place, &browsers, &*source)) => {}
                             () = place.closing() => {}
                         }
                     });
@@ -80,9 +88,15 @@ impl Listener {
     }
 }
 
-async fn answer(stream: TcpStream, connection: &Arc<HttpConnection>, source: &impl Source) {
+async fn answer(stream: TcpStream, connection: &Arc<HttpConnection>, browsers: &Browsers, source: &impl Source) {
+    // Beyond loopback, names lead here that this server does not know; and its pages are for everybody.
+    let is_local = stream.local_addr().is_ok_and(|address| address.ip().to_canonical().is_loopback());
     let service = service_fn(|request: Request<hyper::body::Incoming>| {
-        let answer = of(request.method(), request.uri().path(), source);
+        let checked = if is_local { browsers.check(&request) } else { browsers.check_origin(&request) };
+        let answer = match checked {
+            Ok(()) => of(request.method(), request.uri().path(), source),
+            Err((status, why)) => text(status, why),
+        };
         let counted = connection.request();
         let answer = answer.map(|body| counted.until_sent(body));
         async { Ok::<_, Infallible>(answer) }
@@ -93,12 +107,13 @@ async fn answer(stream: TcpStream, connection: &Arc<HttpConnection>, source: &im
     let _ = http.serve_connection(TokioIo::new(stream), service).await;
 }
 
+fn text(status: StatusCode, text: &'static str) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::from(text));
+    *response.status_mut() = status;
+    response
+}
+
 fn of(method: &Method, path: &str, source: &impl Source) -> Response<Full<Bytes>> {
-    let text = |status, text: &'static str| {
-        let mut response = Response::new(Full::from(text));
-        *response.status_mut() = status;
-        response
-    };
     match path {
         "/metrics" if *method == Method::GET || *method == Method::HEAD => {
             let mut response = Response::new(Full::from(source()));

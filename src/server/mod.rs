@@ -26,6 +26,7 @@ mod http;
 mod in_process;
 mod listen;
 mod metrics_http;
+mod named_file;
 mod pause_log;
 mod reflection;
 mod reload;
@@ -225,7 +226,9 @@ impl Server {
         let Base { config, tls, guard, .. } = base;
         let LayerStack { context, clock, drain, .. } = guard;
         let scrape = match &config.metrics {
-            Some(address) => Some(metrics_http::Listener::open(address, config.metrics_insecure).await?),
+            Some(address) => {
+                Some(metrics_http::Listener::open(address, config.metrics_insecure, &config.web_hosts).await?)
+            }
             None => None,
         };
         let serving = Serving { services: Arc::new(services), http: config.http, drain: drain.clone() };

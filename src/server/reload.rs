@@ -4,15 +4,19 @@
 //!    a `touch` is none.
 //! 2. New content that is wrong is logged once, and all stays as it was.
 //! 3. The content is looked at before it is loaded: what changes in between is found the next time.
+use super::named_file;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
+use tokio::time::timeout;
 
 /// How often files are looked at: a few milliseconds of work a minute.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
+/// A file system that takes longer is reported.
+const LONGEST_LOOK: Duration = Duration::from_secs(10);
 
 /// The content of a file, or that it cannot be read.
 type Digest = Option<[u8; 32]>;
@@ -73,11 +77,20 @@ pub(super) async fn keep_current(mut sources: Vec<Source>, reload: Reload) {
             tracing::info!("reload requested, but there are no files to reload");
         }
         // A disk may take its time.
-        let looked = tokio::task::spawn_blocking(move || {
+        let mut looked = tokio::task::spawn_blocking(move || {
             sources.iter_mut().for_each(|source| source.look(asked));
             sources
         });
-        match looked.await {
+        let looked = match timeout(LONGEST_LOOK, &mut looked).await {
+            Ok(looked) => looked,
+            Err(_) => {
+                tracing::error!(
+                    "files have not been read within {LONGEST_LOOK:?}: their changes take effect when they are"
+                );
+                looked.await
+            }
+        };
+        match looked {
             Ok(again) => sources = again,
             Err(error) => return tracing::error!(%error, "changes of files are no longer detected: restart the server"),
         }
@@ -102,7 +115,7 @@ impl Source {
 }
 
 fn digest(path: &Path) -> Digest {
-    let bytes = fs::read(path).ok()?;
+    let bytes = named_file::read(path).ok()?;
     let digest = ring::digest::digest(&ring::digest::SHA256, &bytes);
     Some(digest.as_ref().try_into().expect("SHA-256 has 32 bytes"))
 }

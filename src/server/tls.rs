@@ -3,7 +3,7 @@
 //! The files can be replaced while connections are open: open connections keep the old ones, later ones get the new.
 //! Sessions are resumed only within one and the same configuration, so that a client whose certificate authority was
 //! taken out has to prove itself anew.
-use super::reload;
+use super::{named_file, reload};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, RwLock};
 use tokio_rustls::TlsAcceptor;
@@ -88,8 +88,10 @@ fn read(files: &TlsFiles, protocols: &[&[u8]]) -> Result<Arc<ServerConfig>, Stri
     };
     let (cert, key) = (files.cert.display(), files.key.display());
     let chain = certificates(&files.cert).map_err(|why| format!("--tls-cert {cert}: {why}"))?;
-    let private = PrivateKeyDer::from_pem_file(&files.key)
-        .map_err(|error| format!("--tls-key {key}: {}", why(error, "a private key that is not encrypted")))?;
+    let private = named_file::read(&files.key).and_then(|pem| {
+        PrivateKeyDer::from_pem_slice(&pem).map_err(|error| why(error, "a private key that is not encrypted"))
+    });
+    let private = private.map_err(|why| format!("--tls-key {key}: {why}"))?;
     reload::warn_if_open_to_others("--tls-key", &files.key);
     let config = builder.with_single_cert(chain, private);
     let mut config = config.map_err(|error| format!("--tls-cert {cert} and --tls-key {key}: {error}"))?;
@@ -100,7 +102,7 @@ fn read(files: &TlsFiles, protocols: &[&[u8]]) -> Result<Arc<ServerConfig>, Stri
 
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
     let expected = "a certificate";
-    let all: Result<Vec<_>, _> = CertificateDer::pem_file_iter(path).and_then(Iterator::collect);
+    let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&named_file::read(path)?).collect();
     match all {
         Ok(none) if none.is_empty() => Err(why(pem::Error::NoItemsFound, expected)),
         all => all.map_err(|error| why(error, expected)),
@@ -109,7 +111,6 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
 
 fn why(error: pem::Error, expected: &str) -> String {
     match error {
-        pem::Error::Io(error) => error.to_string(),
         pem::Error::NoItemsFound => format!("there is no PEM of {expected} in it"),
         error => format!("{error}: expected PEM of {expected}"),
     }

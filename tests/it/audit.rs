@@ -149,3 +149,15 @@ async fn a_trail_that_cannot_be_written_refuses_increments_and_nothing_else() {
     api.try_decrement("t0", "", None).await.expect("there is room for it");
     assert_eq!(api.get("t0").await.count, 0);
 }
+
+/// Nothing of it may be missing in silence.
+#[test]
+fn a_trail_that_ends_without_its_last_lines_is_reported() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pausewatch"));
+    command.args(["serve", "--listen", "127.0.0.1:0", "--store", "memory", "--audit-log", "/dev/full"]);
+    let server = Process::start(command);
+    server.signal(Signal::TERM);
+    let (status, said) = server.end();
+    assert!(status.success(), "{said}");
+    assert!(said.contains("the audit trail ends without its last lines"), "{said}");
+}

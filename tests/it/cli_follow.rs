@@ -118,6 +118,21 @@ fn g3_a_timeout_stands_still_through_a_pause_and_a_restart_of_the_coordinator() 
     assert_eq!(ended(&mut child), Some(0));
 }
 
+/// As on the command line.
+#[test]
+fn a_limit_of_0_is_none() {
+    let coordinator = Coordinator::start();
+    let mut follow = Follow::start(&coordinator);
+    follow.say(r#"{"do": "start", "id": "1", "thread_id": "t", "limit": "0", "max_wall": "0"}"#);
+    follow.expect("started", "1");
+    follow.say(r#"{"do": "start", "id": "2", "thread_id": "t", "limit": "0", "max_wall": "10ms"}"#);
+    let first = follow.line();
+    let last = if first["event"] == "started" { follow.line() } else { first };
+    assert_eq!((&last["id"], &last["ended_by"]), (&json!("2"), &json!("max_wall")), "{last}");
+    follow.say(r#"{"do": "stop", "id": "1"}"#);
+    follow.expect("stopped", "1");
+}
+
 #[test]
 fn a_wrong_line_is_answered_by_an_error_and_changes_nothing_else() {
     let coordinator = Coordinator::start();

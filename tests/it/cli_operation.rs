@@ -92,6 +92,33 @@ fn every_problem_of_a_config_file_is_reported() {
 }
 
 #[test]
+fn files_of_a_replica_are_checked_too() {
+    let replica = "[serve]\nstore = 'etcd'\netcd_endpoints = ['https://h:2379']\netcd_ca = '/nonexistent/etcd.pem'\n\
+                   peer_ca = '/nonexistent/peer.pem'\n";
+    let wrong = config(replica, &[]);
+    assert_eq!((wrong.code, wrong.err.lines().count()), (Some(1), 2), "{wrong:?}");
+    for part in ["--etcd-ca /nonexistent/etcd.pem: No such file", "/nonexistent/peer.pem: No such file"] {
+        assert!(wrong.err.contains(part), "{wrong:?} does not contain {part:?}");
+    }
+}
+
+#[test]
+fn printed_settings_of_a_client_have_their_sources() {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("c.toml"), "address = '127.0.0.1:1'\n").unwrap();
+    let mut command = program();
+    command.args(["config", "check", "c.toml", "--print"]).current_dir(directory.path());
+    let printed = ended(command.env("CLAUDE_CODE_SESSION_ID", "s").env("PAUSEWATCH_TOKEN_FILE", "tok"));
+    for line in [
+        "address = \"127.0.0.1:1\"  # config file",
+        "thread_id = \"s\"  # CLAUDE_CODE_SESSION_ID",
+        "token_file = \"tok\"  # PAUSEWATCH_TOKEN_FILE",
+    ] {
+        assert!(printed.out.lines().any(|printed| printed == line), "{printed:?} does not have {line:?}");
+    }
+}
+
+#[test]
 fn files_and_listeners_of_serve_are_checked_without_starting_it() {
     let missing = config(
         "[serve]\ntls_cert = '/nonexistent/c.pem'\ntls_key = '/nonexistent/k.pem'\ntokens = '/nonexistent/t.toml'\n\

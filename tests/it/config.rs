@@ -107,6 +107,69 @@ fn invalid_address_of_metrics_is_bad_usage() {
 }
 
 #[test]
+fn options_of_a_fleet_that_cannot_work_are_bad_usage() {
+    let https = ["--store", "etcd", "--etcd-endpoints", "https://h:2379"];
+    let http = ["--store", "etcd", "--etcd-endpoints", "http://h:2379"];
+    for (options, more, why) in [
+        (&["--store", "etcd", "--etcd-endpoints", "foo"], &[][..], "expected http://HOST:PORT"),
+        (&https, &["--etcd-cert", "c"], "--etcd-cert needs --etcd-key too"),
+        (&https, &["--etcd-key", "k"], "--etcd-key needs --etcd-cert too"),
+        (&http, &["--etcd-ca", "c"], "need https, and --etcd-endpoints has http://h:2379"),
+        (&http, &["--insecure", "--listen", "0.0.0.0:0"], "needs --advertise HOST:PORT"),
+        (&http, &["--insecure", "--listen", "[::]:0"], "needs --advertise HOST:PORT"),
+        (&http, &["--listen", "unix:p.sock"], "needs --advertise HOST:PORT"),
+        (&http, &["--advertise", "0.0.0.0:7420"], "expected the address of one machine"),
+    ] {
+        let refused = ended(program().arg("serve").args(options).args(more));
+        assert_eq!((refused.code, refused.err.contains(why)), (Some(2), true), "{options:?} {more:?}: {refused:?}");
+    }
+    for vain in [["--peer-ca", "c"], ["--advertise", "a:1"], ["--etcd-ca", "c"], ["--etcd-cert", "c"]] {
+        let refused = ended(program().args(["serve", "--store", "memory"]).args(vain));
+        assert_eq!((refused.code, refused.err.contains("no effect")), (Some(2), true), "{vain:?}: {refused:?}");
+    }
+    let mut command = program();
+    command.args(["serve", "--store", "etcd"]).env("PAUSEWATCH_SERVE_ETCD_ENDPOINTS", "http://root:s3cret@h:2379");
+    let refused = ended(&mut command);
+    assert_eq!((refused.code, refused.err.contains("--etcd-cert")), (Some(2), true), "{refused:?}");
+    assert!(!refused.err.contains("s3cret"), "{refused:?}");
+}
+
+#[test]
+fn misspelt_variable_is_bad_usage() {
+    for (name, meant) in [
+        ("PAUSEWATCH_SERVE_JWT_KEY", "is PAUSEWATCH_SERVE_JWT_KEYS meant?"),
+        ("PAUSEWATCH_SERVE_DATA_DIR", "is PAUSEWATCH_DATA_DIR meant?"),
+        ("PAUSEWATCH_SERVE_TOKENSS", "is PAUSEWATCH_SERVE_TOKENS meant?"),
+        ("PAUSEWATCH_SERVE_NONSENSE", "`pausewatch serve --help` has the options"),
+    ] {
+        let mut command = program();
+        let refused = ended(command.args(["serve", "--store", "memory", "--listen", "127.0.0.1:0"]).env(name, "x"));
+        assert_eq!(refused.code, Some(2), "{name}: {refused:?}");
+        assert!(refused.err.contains(&format!("{name}: there is no such option; {meant}")), "{refused:?}");
+    }
+    let directory = Directory::with("[serve]\nstore = 'memory'\nlisten = 'unix:p.sock'\n");
+    let mut command = directory.serve();
+    for name in ["SERVICE_HOST", "SERVICE_PORT", "SERVICE_PORT_GRPC", "PORT", "PORT_7420_TCP_ADDR"] {
+        command.env(format!("PAUSEWATCH_SERVE_{name}"), "10.0.0.1");
+    }
+    assert_eq!(listening(command), "listening unix:p.sock", "Kubernetes sets these for a service of that name");
+}
+
+/// It waits for an etcd that does not answer.
+#[test]
+fn server_that_is_starting_can_be_stopped() {
+    let etcd = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", etcd.local_addr().unwrap());
+    let mut command = program();
+    command.args(["serve", "--listen", "127.0.0.1:0", "--store", "etcd", "--etcd-endpoints", &url]);
+    let server = Process::start(command);
+    let _connection = etcd.accept().unwrap();
+    server.signal(Signal::TERM);
+    let ended = server.end();
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+}
+
+#[test]
 fn clients_and_the_server_share_a_file() {
     let coordinator = Coordinator::start();
     let text = format!(

@@ -4,7 +4,7 @@ use crate::support::{Running, Samples, ask, call_path, channel, config, embedded
 use pausewatch::server::{Config, Server};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tonic::Code;
 
@@ -151,6 +151,30 @@ async fn metrics_are_served_on_loopback_by_default() {
     let told = Server::start(Config { metrics_insecure: true, ..off() }).await.expect("it was told");
     assert!(told.metrics_address().is_some_and(|url| url.starts_with("http://0.0.0.0:")));
     assert_eq!(Server::start(config()).await.unwrap().metrics_address(), None);
+}
+
+/// A name that leads here may be one of a page that somebody opens on this machine.
+#[tokio::test]
+async fn g8_a_web_page_reads_no_metrics() {
+    let config = Config { web_hosts: vec!["metrics.lan".into()], ..config() };
+    let (_server, url) = start(config).await;
+    let host = url.strip_prefix("http://").and_then(|url| url.split('/').next()).unwrap();
+    for (headers, status) in [
+        (format!("Host: {host}"), 200),
+        ("Host: localhost".into(), 200),
+        ("Host: metrics.lan:9420".into(), 200),
+        ("Host: evil.test".into(), 421),
+        (format!("Host: {host}\r\nOrigin: http://evil.test"), 403),
+        (format!("Host: {host}\r\nSec-Fetch-Site: cross-site"), 403),
+    ] {
+        let mut connection = TcpStream::connect(host).await.unwrap();
+        let request = format!("GET /metrics HTTP/1.1\r\n{headers}\r\n\r\n");
+        connection.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        connection.read_to_string(&mut answer).await.unwrap();
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{headers}: {answer}");
+        assert_eq!(answer.contains("pausewatch_"), status == 200, "{headers}");
+    }
 }
 
 #[tokio::test]

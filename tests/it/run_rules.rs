@@ -170,6 +170,15 @@ fn a_person_is_asked_on_the_terminal() {
         terminal.wait_for_end(code);
         assert_eq!(project.calls(), calls, "{keys:?}");
     }
+    // A program with the terminal in raw mode, which it gets back.
+    let mut raw = project.command(&["--foreground"], &["1m", "sh"]);
+    raw.args(["-c", "stty raw -echo; git push origin; stty -a; stty sane"]);
+    let mut terminal = Terminal::start(&raw, 300, 40);
+    terminal.wait_for_text("Run it? [y/N]");
+    terminal.write("y\r");
+    terminal.wait_for_end(0);
+    assert_eq!(project.calls(), "push origin\n");
+    assert!(terminal.screen.text().contains("-icanon"), "{}", terminal.screen.text());
     // Ctrl-C ends it, and the program that waits does not run. A shell that outlives it says how it ended.
     let mut shell = Command::new("sh");
     shell.args(["-c", r#"trap : INT; "$@"; echo "it ended with $?""#, "sh"]).arg(command.get_program());
@@ -181,6 +190,18 @@ fn a_person_is_asked_on_the_terminal() {
     terminal.wait_for_text("it ended with 130");
     assert_eq!(project.calls(), "status\n");
     assert_eq!(terminal.screen.text().matches("Run it?").count(), 1, "{}", terminal.screen.text());
+}
+
+/// Words of the command could clear the screen, or look like another question.
+#[test]
+fn a_refusal_shows_the_words_of_the_program_as_they_are() {
+    let Some(project) = Project::new() else { return };
+    let script = r"git push $(printf '\033[2J\r\nRun it? [y/N] \342\200\256')";
+    let refused = project.run(&["--ask", "exit 1"], &["1m", "bash", "-c", script]);
+    assert_eq!((refused.code, project.calls().as_str()), (Some(1), ""), "{refused:?}");
+    let shown = refused.err.trim_end_matches('\n');
+    assert!(shown.contains("denied") && shown.contains(r"\u{1b}[2J"), "{shown}");
+    assert!(!shown.contains(|c: char| c.is_control() || c == '\u{202e}'), "{shown:?}");
 }
 
 #[test]

@@ -8,7 +8,7 @@ const GRACE: Duration = Duration::from_secs(30);
 
 #[derive(Debug)]
 pub(super) enum Command {
-    Start { id: String, thread_id: String, limit: Duration, max_wall: Option<Duration>, grace: Duration },
+    Start { id: String, thread_id: String, limit: Option<Duration>, max_wall: Option<Duration>, grace: Duration },
     Stop { id: String },
 }
 
@@ -33,14 +33,16 @@ impl Command {
     }
 
     fn of(line: Line) -> Result<Self, String> {
+        // 0: none, as on the command line.
+        let limited = |limit: Duration| Some(limit).filter(|limit| !limit.is_zero());
         let parse = |name: &str, text: &str| duration::parse(text).map_err(|why| format!("{name} {text:?}: {why}"));
         Ok(match line {
             Line::Stop { id } => Command::Stop { id },
             Line::Start { id, thread_id, limit, max_wall, grace } => Command::Start {
                 id,
                 thread_id,
-                limit: parse("limit", &limit)?,
-                max_wall: max_wall.map(|text| parse("max_wall", &text)).transpose()?,
+                limit: limited(parse("limit", &limit)?),
+                max_wall: max_wall.map(|text| parse("max_wall", &text)).transpose()?.and_then(limited),
                 grace: grace.map_or(Ok(GRACE), |text| parse("grace", &text))?,
             },
         })

@@ -36,7 +36,7 @@ const LAST_LINES: Duration = Duration::from_secs(1);
 Each line on standard input is a JSON object:
   {\"do\": \"start\", \"id\": \"1\", \"thread_id\": \"t\", \"limit\": \"30s\", \"max_wall\": \"1h\", \"grace\": \"30s\"}
   {\"do\": \"stop\", \"id\": \"1\"}
-max_wall and grace are optional. The answers are lines too, with `event` and `id`: `started`; `frozen` and `running` when the clock \
+max_wall and grace are optional; 0 is no limit. The answers are lines too, with `event` and `id`: `started`; `frozen` and `running` when the clock \
 stops and goes on; `expired` and `stopped`, the last one, with `charged_ms` and `wall_ms`; `expired` also has `ended_by` (limit or \
 max_wall); `error` with a `message`.
 At most 10,000 timeouts are open at once, with at most 16 different graces. A line has at most 64 KiB. Ends with the end of standard \

@@ -20,10 +20,11 @@ impl Timeout {
         controller: &StopwatchController,
         id: String,
         thread_id: &str,
-        limit: Duration,
+        limit: Option<Duration>,
         max_wall: Option<Duration>,
     ) -> Result<Self, String> {
-        let limits = max_wall.into_iter().fold(Stopwatch::builder().limit(limit), StopwatchBuilder::max_wall);
+        let limits = limit.into_iter().fold(Stopwatch::builder(), StopwatchBuilder::limit);
+        let limits = max_wall.into_iter().fold(limits, StopwatchBuilder::max_wall);
         let (started, stopwatch) = (Instant::now(), limits.start());
         let _registered = controller.register(thread_id, &stopwatch).map_err(|error| error.to_string())?;
         Ok(Self { id, started, stopwatch, _registered, stop: Arc::default() })

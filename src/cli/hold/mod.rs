@@ -109,7 +109,7 @@ pub(crate) fn run(args: Args) -> ExitCode {
     let traces = traces::endpoint().and_then(|endpoint| match traces::start(&endpoint) {
         Ok(traces) => traces,
         Err(why) => {
-            say(args.name(), &format!("no traces are sent to {endpoint}: {why}"));
+            say(args.name(), &format!("no traces are sent: {why}"));
             None
         }
     });

@@ -1,11 +1,15 @@
 //! Asks a person about a program of COMMAND: by the command of `--ask`, else on the terminal.
 //!
-//! 1. On the terminal, only `y` and `yes` are a yes. While it asks, this process group is in the foreground.
+//! 1. On the terminal, only `y` and `yes` are a yes. While it asks, this process group is in the foreground, and the terminal reads lines and shows what is
+//!    typed, whatever COMMAND has set.
 //! 2. Dropped, the question is withdrawn: nothing is read any more, and the command of `--ask` is killed.
 use rustix::{
     fs::{Mode, OFlags, open},
     process::Pid,
-    termios::{QueueSelector, tcflush, tcgetpgrp, tcsetpgrp},
+    termios::{
+        InputModes, LocalModes, OptionalActions, OutputModes, QueueSelector, Termios, tcflush, tcgetattr, tcgetpgrp,
+        tcsetattr, tcsetpgrp,
+    },
 };
 use std::{ffi::OsString, io, os::fd::OwnedFd, process::Stdio};
 use tokio::{
@@ -94,6 +98,7 @@ async fn by_terminal(question: &str) -> io::Result<Result<bool, String>> {
 struct Foreground {
     terminal: OwnedFd,
     before: Option<Pid>,
+    modes: Option<Termios>,
 }
 
 impl Foreground {
@@ -105,12 +110,22 @@ impl Foreground {
             // Our thread blocks TTOU, which would stop this process.
             tcsetpgrp(&terminal, own)?;
         }
-        Ok(Self { terminal, before: before.filter(|before| *before != own) })
+        let modes = tcgetattr(&terminal).ok();
+        if let Some(mut modes) = modes.clone() {
+            modes.local_modes |= LocalModes::ICANON | LocalModes::ISIG | LocalModes::ECHO;
+            modes.input_modes |= InputModes::ICRNL;
+            modes.output_modes |= OutputModes::OPOST | OutputModes::ONLCR;
+            let _ = tcsetattr(&terminal, OptionalActions::Drain, &modes);
+        }
+        Ok(Self { terminal, before: before.filter(|before| *before != own), modes })
     }
 }
 
 impl Drop for Foreground {
     fn drop(&mut self) {
+        if let Some(modes) = &self.modes {
+            let _ = tcsetattr(&self.terminal, OptionalActions::Drain, modes);
+        }
         if let Some(before) = self.before {
             // Fails if that group has gone.
             let _ = tcsetpgrp(&self.terminal, before);

@@ -27,6 +27,10 @@ pub(crate) fn run(args: Args) -> ExitCode {
         }
     };
     let trace_calls = traces.is_some();
+    if let Some(why) = args.unreachable() {
+        failure::say("serve", &why);
+        return ExitCode::from(exit::USAGE);
+    }
     let (why, code) = match args.config().map(|config| serve(Config { trace_calls, ..config })) {
         Ok(Ok(())) => return ExitCode::SUCCESS,
         Ok(Err(why)) => (why, exit::FAILED),
@@ -46,7 +50,13 @@ fn serve(config: Config) -> Result<(), String> {
         let handler = |kind| signal(kind).map_err(|error| format!("handle signals: {error}"));
         let (mut terminate, mut interrupt) = (handler(SignalKind::terminate())?, handler(SignalKind::interrupt())?);
         let mut hangup = handler(SignalKind::hangup())?;
-        let server = Server::start(config).await.map_err(|error| error.to_string())?;
+        // A start may wait for etcd, or read a large store.
+        let started = tokio::select! {
+            _ = terminate.recv() => return Ok(()),
+            _ = interrupt.recv() => return Ok(()),
+            started = Server::start(config) => started,
+        };
+        let server = started.map_err(|error| error.to_string())?;
         let reload = server.reload();
         tokio::spawn(async move {
             while hangup.recv().await.is_some() {

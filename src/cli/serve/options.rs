@@ -28,8 +28,8 @@ pub struct Args {
     web: Web,
     #[command(flatten)]
     access: Access,
-    /// The store of the state. `embedded` is a directory; `etcd` is shared by several servers, of which one serves; `memory` loses
-    /// it when the server exits.
+    /// The store of the state. `embedded` is a directory; `etcd` is shared by several servers, the replicas of a fleet; `memory`
+    /// loses it when the server exits.
     #[arg(long, value_name = "STORE", default_value = "embedded")]
     store: Store,
     /// The directory of the embedded store [env: PAUSEWATCH_DATA_DIR] [default: $XDG_STATE_HOME/pausewatch, else
@@ -136,6 +136,11 @@ impl Args {
         let set = self.origins.iter().filter(|option| !option.values.is_empty());
         let options: Vec<_> = set.map(ToString::to_string).collect();
         tracing::info!(version = env!("CARGO_PKG_VERSION"), "starting with {}", options.join(", "));
+    }
+
+    /// Why it cannot be a replica of a fleet. Not part of the configuration, because a file that several replicas share leaves it to their options.
+    pub(super) fn unreachable(&self) -> Option<String> {
+        matches!(self.store, Store::Etcd).then(|| self.etcd.unreachable(&self.listen)).flatten()
     }
 
     /// The configuration of the server.

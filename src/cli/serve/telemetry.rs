@@ -104,7 +104,7 @@ impl TelemetryArgs {
     /// Starts the export of traces, if an endpoint is configured.
     pub(super) fn start_traces(&self) -> Result<Option<Traces>, String> {
         let Some(endpoint) = self.otlp_endpoint.clone().or_else(traces::endpoint) else { return Ok(None) };
-        traces::start(&endpoint).map_err(|error| format!("send traces to {endpoint}: {error}"))
+        traces::start(&endpoint).map_err(|error| format!("send traces: the URL of the collector: {error}"))
     }
 }
 

@@ -3,6 +3,7 @@ use super::{
     link::Link,
     message::{Report, Verdict},
 };
+use crate::escape::escaped_lines;
 use crate::exec::policy::{Action, EscalationPolicy};
 use std::{collections::HashMap, io, os::unix::process::ExitStatusExt, process::ExitStatus, sync::Arc};
 use tokio::{
@@ -110,7 +111,8 @@ impl Judging {
                 let determined = async move {
                     let mut action = policy.determine_exec(&exec).await;
                     if let Action::Deny { reason } = &mut action {
-                        *reason = reason.chars().take(MAX_REASON).collect();
+                        // It has words of the command, which a terminal is to show as they are.
+                        *reason = escaped_lines(reason).replace('\n', "\\n").chars().take(MAX_REASON).collect();
                     }
                     if let Action::Deny { reason } = &action {
                         note(format!("a program was denied: {reason}"));

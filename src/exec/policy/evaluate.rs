@@ -134,6 +134,9 @@ impl Rules {
                         doubts
                             .push(format!("`{}` may be `{rule}`: not all of its words are known", shell::show(words)));
                     }
+                    Fit::AfterOptions => {
+                        doubts.push(format!("`{}` may be `{rule}`: its options come first", shell::show(words)));
+                    }
                     _ => {}
                 }
             }

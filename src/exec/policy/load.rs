@@ -181,6 +181,15 @@ fn pattern(items: UnpackList<Value<'_>>) -> anyhow::Result<Vec<Vec<String>>> {
     if pattern[0].iter().any(String::is_empty) {
         return Err(wrong("the program in the pattern is the empty string; name it".to_owned()));
     }
+    // No program that is called by its name has a blank in it: the rule would be about nothing.
+    let is_blank = |head: &&String| !head.starts_with('/') && head.contains(char::is_whitespace);
+    if let Some(head) = pattern[0].iter().find(is_blank) {
+        let words: Vec<_> = head.split_whitespace().map(|word| format!("{word:?}")).collect();
+        return Err(wrong(format!(
+            "the program {head:?} in the pattern has a blank; write the words one by one: [{}]",
+            words.join(", ")
+        )));
+    }
     Ok(pattern)
 }
 
@@ -303,6 +312,7 @@ mod tests {
             ("\nx = prefix_rule(pattern = [])", 2, 5, "pattern is empty"),
             ("prefix_rule(pattern = ['a', []])", 1, 1, "empty"),
             ("prefix_rule(pattern = [''])", 1, 1, "empty string"),
+            ("prefix_rule([['ls', 'git push']])", 1, 1, r#"one by one: ["git", "push"]"#),
             ("prefix_rule(pattern = ['a', 1])", 1, 1, "not a int"),
             ("prefix_rule(pattern = 'a')", 1, 1, "pattern"),
             ("prefix_rule(['a'], decision = 'deny')", 1, 1, "allow, prompt or forbidden"),

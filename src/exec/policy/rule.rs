@@ -49,24 +49,42 @@ pub(super) enum Fit {
     No,
     /// It depends on what a word turns out to be.
     Maybe,
+    /// It does, if the options after the program, of which each may have a value, are left out.
+    AfterOptions,
     Yes,
 }
 
 impl Rule {
     pub(super) fn fit(&self, words: &[Word], executables: &Executables) -> Fit {
-        let mut fit = Fit::Yes;
-        for (i, alternatives) in self.pattern.iter().enumerate() {
-            match words.get(i) {
-                None => return Fit::No,
-                Some(Word::Text(text)) if i == 0 && !self.names(text, executables) => return Fit::No,
-                Some(Word::Text(text)) if i > 0 && !alternatives.contains(text) => return Fit::No,
-                Some(Word::Text(_)) => {}
-                Some(Word::One(_)) => fit = Fit::Maybe,
-                // From here on, any word may stand at any place.
-                Some(Word::Many(_)) => return Fit::Maybe,
+        let (program, others) = match words.split_first() {
+            None => return Fit::No,
+            Some((Word::Text(program), _)) if !self.names(program, executables) => return Fit::No,
+            Some((Word::Text(_), others)) => (Fit::Yes, others),
+            Some((Word::One(_), others)) => (Fit::Maybe, others),
+            // Any word may stand at any place.
+            Some((Word::Many(_), _)) => return Fit::Maybe,
+        };
+        match begins(others, &self.pattern[1..]) {
+            Fit::No if self.decision > Decision::Allow && program == Fit::Yes && self.fits_after_options(others) => {
+                Fit::AfterOptions
             }
+            Fit::Yes => program,
+            fit => fit,
         }
-        fit
+    }
+
+    /// `words`: without the program.
+    fn fits_after_options(&self, words: &[Word]) -> bool {
+        let (pattern, mut at) = (&self.pattern[1..], 0);
+        while is_option(words.get(at)) {
+            at += 1;
+            let rest = [at, at + 1].map(|from| words.get(from..).unwrap_or_default());
+            if rest.iter().any(|rest| begins(rest, pattern) != Fit::No) {
+                return true;
+            }
+            at += usize::from(!is_option(words.get(at)));
+        }
+        false
     }
 
     /// Whether `program` is one that this rule is about. What asks or forbids goes by the file's name, wherever it is: `/bin/rm`
@@ -85,6 +103,26 @@ impl Rule {
             Decision::Prompt | Decision::Forbidden => heads.iter().any(|head| file_name(head) == name),
         }
     }
+}
+
+fn is_option(word: Option<&Word>) -> bool {
+    word.and_then(Word::text).is_some_and(|text| text.starts_with('-'))
+}
+
+/// Whether the words begin as the pattern says, which is without a program.
+fn begins(words: &[Word], pattern: &[Vec<String>]) -> Fit {
+    let mut fit = Fit::Yes;
+    for (i, alternatives) in pattern.iter().enumerate() {
+        match words.get(i) {
+            None => return Fit::No,
+            Some(Word::Text(text)) if !alternatives.contains(text) => return Fit::No,
+            Some(Word::Text(_)) => {}
+            Some(Word::One(_)) => fit = Fit::Maybe,
+            // From here on, any word may stand at any place.
+            Some(Word::Many(_)) => return Fit::Maybe,
+        }
+    }
+    fit
 }
 
 /// The last part of a path, or all of it.
@@ -137,6 +175,33 @@ mod tests {
         assert_eq!(fit(&push, &["$1"]), Fit::No);
         assert_eq!(fit(&push, &["$*"]), Fit::Maybe);
         assert_eq!(fit(&push, &["ls", "$*"]), Fit::No);
+    }
+
+    #[test]
+    fn options_before_the_second_word_hide_nothing_from_what_asks_or_forbids() {
+        let push = rule(Decision::Prompt, &[&["git"], &["push"]]);
+        for words in [
+            &["git", "-C", "dir", "push"][..],
+            &["git", "--no-pager", "push", "origin"],
+            &["git", "-c", "a=b", "--git-dir=x", "-C", "dir", "push"],
+            &["git", "-C", "dir", "$1"],
+            // Whether the option has a value is not known.
+            &["git", "--no-pager", "log", "push"],
+        ] {
+            assert_eq!(fit(&push, words), Fit::AfterOptions, "{words:?}");
+        }
+        for words in [
+            &["git", "-C", "dir", "log", "push"][..],
+            &["git", "log", "-C", "push"],
+            &["git", "-C"],
+            &["ls", "-C", "push"],
+        ] {
+            assert_eq!(fit(&push, words), Fit::No, "{words:?}");
+        }
+        assert_eq!(fit(&rule(Decision::Allow, &[&["git"], &["push"]]), &["git", "-C", "dir", "push"]), Fit::No);
+        let forced = rule(Decision::Forbidden, &[&["git"], &["push"], &["-f", "--force"]]);
+        assert_eq!(fit(&forced, &["git", "-C", "dir", "push", "-f"]), Fit::AfterOptions);
+        assert_eq!(fit(&forced, &["git", "-C", "dir", "push", "origin"]), Fit::No);
     }
 
     #[test]

@@ -11,7 +11,7 @@ fn an_entry_is_what_the_file_of_tokens_takes() {
     let secret = secret().unwrap();
     let text = entry(&secret, &token(), Some("2027-01-01T00:00:00Z")).unwrap();
     assert!(!text.contains(&secret), "{text}");
-    let file = tokens::parse(&text).unwrap();
+    let file = tokens::parse(&text).unwrap().unwrap();
     let grant = &file[&Digest::of(secret.as_bytes())];
     assert_eq!(grant.clone(), Grant::parse("s\"", &token().rights(), Some(1_798_761_600_000_000_000)).unwrap());
 }

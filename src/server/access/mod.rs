@@ -64,7 +64,8 @@ impl Access {
     /// # Errors
     /// Which file is wrong, and how.
     pub fn reload(&self) -> Result<(), String> {
-        let rules = Rules::load(&self.config)?;
+        let before = self.rules.borrow().clone();
+        let rules = Rules::load(&self.config)?.replacing(&before, &self.config)?;
         self.rules.send_replace(Arc::new(rules));
         Ok(())
     }

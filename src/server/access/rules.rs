@@ -3,17 +3,15 @@ use super::caller::{Caller, Denial, Origin};
 use super::grant::Grant;
 use super::jwt::{self, AUDIENCE, Expected};
 use super::keys::{self, Key};
-use super::tokens::{self, Digest, Tokens};
+use super::tokens::{self, Digest};
+use crate::server::named_file::read_text;
 use std::collections::HashMap;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// JSON web tokens whose signature was found right, so that it is not computed for each call: about 500 bytes each.
 const REMEMBERED: usize = 10_000;
-/// Tokens are neither as large as files can be; a file that is, was named by mistake.
-const LARGEST_FILE: u64 = 16 << 20;
 
 /// Where tokens come from.
 #[derive(Clone, Debug, Default)]
@@ -69,7 +67,7 @@ impl PublicKeys {
     fn load(&self) -> Result<Vec<Key>, String> {
         match self {
             PublicKeys::File(path) => {
-                read(path).and_then(|text| keys::parse(&text)).map_err(|why| named("--jwt-keys", path, &why))
+                read_text(path).and_then(|text| keys::parse(&text)).map_err(|why| named("--jwt-keys", path, &why))
             }
             PublicKeys::Text(text) => keys::parse(text),
         }
@@ -85,6 +83,8 @@ impl AccessConfig {
 
 pub(super) struct Rules {
     tokens: HashMap<Digest, Arc<Caller>>,
+    /// How many of them the file names; `None`: it names none at all.
+    in_file: Option<usize>,
     keys: Vec<Arc<Key>>,
     expected: Expected,
     /// By the digest of the token.
@@ -93,12 +93,14 @@ pub(super) struct Rules {
 
 impl Rules {
     pub(super) fn load(config: &AccessConfig) -> Result<Self, String> {
-        let mut tokens = match &config.tokens {
+        let file = match &config.tokens {
             Some(path) => {
-                read(path).and_then(|text| tokens::parse(&text)).map_err(|why| named("--tokens", path, &why))?
+                read_text(path).and_then(|text| tokens::parse(&text)).map_err(|why| named("--tokens", path, &why))?
             }
-            None => Tokens::new(),
+            None => None,
         };
+        let in_file = file.as_ref().map(HashMap::len);
+        let mut tokens = file.unwrap_or_default();
         tokens.extend(config.given.iter().map(|(token, grant)| (Digest::of(token.as_bytes()), grant.clone())));
         let known = |(digest, grant)| (digest, Arc::new(Caller { grant, origin: Origin::Static(digest) }));
         let keys = config.jwt.as_ref().map_or(Ok(Vec::new()), |jwt| jwt.keys.load())?;
@@ -108,10 +110,24 @@ impl Rules {
         };
         Ok(Rules {
             tokens: tokens.into_iter().map(known).collect(),
+            in_file,
             keys: keys.into_iter().map(Arc::new).collect(),
             expected,
             verified: Mutex::default(),
         })
+    }
+
+    /// These rules, after `before`.
+    ///
+    /// # Errors
+    /// The file of tokens, which had some, is empty: it is being written, or something went wrong.
+    pub(super) fn replacing(self, before: &Rules, config: &AccessConfig) -> Result<Self, String> {
+        match &config.tokens {
+            Some(path) if self.in_file.is_none() && before.in_file.is_some_and(|count| count > 0) => {
+                Err(named("--tokens", path, "there is no token in it; to revoke all, write `token = []`"))
+            }
+            _ => Ok(self),
+        }
     }
 
     /// The caller with this token, at `wall`.
@@ -156,12 +172,4 @@ impl Rules {
 
 fn named(flag: &str, path: &Path, why: &str) -> String {
     format!("{flag} {}: {why}", path.display())
-}
-
-fn read(path: &Path) -> Result<String, String> {
-    let size = fs::metadata(path).map_err(|error| error.to_string())?.len();
-    if size > LARGEST_FILE {
-        return Err(format!("it has {size} bytes, which is too large"));
-    }
-    fs::read_to_string(path).map_err(|error| error.to_string())
 }

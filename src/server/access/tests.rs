@@ -50,6 +50,19 @@ impl Site {
     }
 }
 
+/// An editor empties a file before it writes it anew.
+#[test]
+fn an_empty_file_revokes_nothing_unless_it_says_so() {
+    let site = site();
+    for empty in ["", "# later\n"] {
+        assert!(site.write("tokens", empty).is_err_and(|why| why.contains("token = []")));
+        assert!(site.ask("a-secret-that-is-long").is_ok());
+    }
+    assert_eq!(site.write("tokens", "token = []\n"), Ok(()));
+    assert!(site.ask("a-secret-that-is-long").is_err());
+    assert_eq!(site.write("tokens", ""), Ok(()), "there was none");
+}
+
 #[test]
 fn a_caller_is_who_its_token_says_until_it_ends() {
     let site = site();

@@ -63,8 +63,7 @@ impl Hash for Digest {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
-    #[serde(default)]
-    token: Vec<toml::Spanned<Entry>>,
+    token: Option<Vec<toml::Spanned<Entry>>>,
 }
 
 #[derive(Deserialize)]
@@ -80,23 +79,26 @@ struct Entry {
     expires: Option<toml::value::Datetime>,
 }
 
+/// The tokens of a file. `None`: it says nothing about tokens, not even that there are none.
+///
 /// # Errors
 /// The line, and what is wrong there.
-pub(super) fn parse(text: &str) -> Result<Tokens, String> {
+pub(super) fn parse(text: &str) -> Result<Option<Tokens>, String> {
     let line = |at: usize| text.get(..at).unwrap_or_default().matches('\n').count() + 1;
     let file: File = toml::from_str(text).map_err(|error| {
         let why = error.message().trim().replace('\n', ", ");
         format!("line {}: {why}", line(error.span().map_or(0, |span| span.start)))
     })?;
+    let Some(entries) = file.token else { return Ok(None) };
     let mut tokens = Tokens::new();
-    for entry in file.token {
+    for entry in entries {
         let wrong = |why: String| format!("line {}: {why}", line(entry.span().start));
         let (digest, grant) = entry.get_ref().parse().map_err(wrong)?;
         if tokens.insert(digest, grant).is_some() {
             return Err(wrong("a token before has the same secret".into()));
         }
     }
-    Ok(tokens)
+    Ok(Some(tokens))
 }
 
 impl Entry {
@@ -140,7 +142,7 @@ mod tests {
              [[token]]\nsubject = \"two\"\nrole = \"admin\"\nsecret_sha256 = \"{}\"\nexpires = 1970-01-01T01:00:01+01:00\n",
             digest.to_uppercase()
         );
-        let tokens = parse(&text).unwrap();
+        let tokens = parse(&text).unwrap().unwrap();
         let one = &tokens[&Digest::of(b"secret-of-the-file")];
         let t = ThreadId::parse("", "t").unwrap();
         assert_eq!((one.subject(), one.role(), one.scope()), ("one", Role::Holder, &Scope::one(&t)));
@@ -149,7 +151,8 @@ mod tests {
         assert_eq!((two.role(), two.scope()), (Role::Admin, &Scope::ALL));
         assert_eq!(two.left(0), std::time::Duration::from_secs(1));
         assert!(!tokens.contains_key(&Digest::of(b"secret-of-the-fil")));
-        assert!(parse("# nobody yet\n").unwrap().is_empty());
+        assert!(parse("# nobody yet\n").unwrap().is_none());
+        assert!(parse("token = []").unwrap().unwrap().is_empty());
     }
 
     #[test]

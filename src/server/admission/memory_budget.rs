@@ -2,17 +2,22 @@
 //!
 //! An incomplete request, and an answer that the client has not read, stay in memory for as long as the client
 //! likes. Each is small, but a connection may have ten thousand of them, and a client many connections. So their total
-//! is counted, and when it exceeds [`MOST`], the connection with the largest share is closed.
+//! is counted, and when it exceeds [`MOST`], the connection with the largest share of the caller with the largest share is closed. Otherwise one caller
+//! with many connections could have those of all others closed, each of which would hold more than any of its own.
 //! A client that sends and reads normally holds almost nothing.
 use crate::coordinator::quota::Account;
 use crate::core::Exceeded;
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
 /// The maximum total of incomplete requests and unread answers, in bytes: 80 of the largest answers.
 const MOST: usize = 128 << 20;
+/// Between two warnings that connections are closed.
+const WARN_AGAIN_AFTER: Duration = Duration::from_secs(10);
 
 /// The memory budget that all connections share.
 #[derive(Debug, Default)]
@@ -25,6 +30,10 @@ pub(crate) struct MemoryBudget {
 #[derive(Debug, Default)]
 struct Usage {
     total: usize,
+    /// Usage by the address of the account, which lives as long as its connections.
+    by_caller: HashMap<usize, usize>,
+    /// When a warning was last logged.
+    warned: Option<Instant>,
     /// Usage by the number of the connection.
     of: HashMap<u64, ConnectionUsage>,
 }
@@ -32,6 +41,8 @@ struct Usage {
 #[derive(Debug)]
 struct ConnectionUsage {
     bytes: usize,
+    caller: usize,
+    account: Arc<Account>,
     closing: CancellationToken,
 }
 
@@ -82,15 +93,39 @@ impl Usage {
         if connection.closing.is_cancelled() {
             return;
         }
+        let caller = Arc::as_ptr(&connection.account).addr();
         self.total += bytes;
-        let new = || ConnectionUsage { bytes: 0, closing: connection.closing.clone() };
+        *self.by_caller.entry(caller).or_default() += bytes;
+        let new = || ConnectionUsage {
+            bytes: 0,
+            caller,
+            account: connection.account.clone(),
+            closing: connection.closing.clone(),
+        };
         self.of.entry(connection.number).or_insert_with(new).bytes += bytes;
         while self.total > MOST {
-            let most = self.of.iter().max_by_key(|(_, holding)| holding.bytes).map(|(number, _)| *number);
+            let greediest = self.by_caller.iter().max_by_key(|(_, bytes)| **bytes).map(|(caller, _)| *caller);
+            let of_greediest = self.of.iter().filter(|(_, holding)| Some(holding.caller) == greediest);
+            let most = of_greediest.max_by_key(|(_, holding)| holding.bytes).map(|(number, _)| *number);
             let Some(closed) = most.and_then(|number| self.of.remove(&number)) else { return };
             // Its memory is freed a little later, when its task notices.
-            self.total -= closed.bytes;
+            self.free(closed.caller, closed.bytes);
             closed.closing.cancel();
+            if self.warned.is_none_or(|warned| warned.elapsed() >= WARN_AGAIN_AFTER) {
+                self.warned = Some(Instant::now());
+                let caller = closed.account.key().name();
+                tracing::warn!(%caller, "requests that are incomplete and answers that are not read exceed {MOST} bytes: connections are closed");
+            }
+        }
+    }
+
+    fn free(&mut self, caller: usize, bytes: usize) {
+        self.total -= bytes;
+        if let Entry::Occupied(mut of_caller) = self.by_caller.entry(caller) {
+            *of_caller.get_mut() -= bytes;
+            if *of_caller.get() == 0 {
+                of_caller.remove();
+            }
         }
     }
 
@@ -98,10 +133,11 @@ impl Usage {
         let Some(holding) = self.of.get_mut(&connection.number) else { return };
         let bytes = bytes.min(holding.bytes);
         holding.bytes -= bytes;
-        self.total -= bytes;
-        if holding.bytes == 0 {
+        let (caller, is_empty) = (holding.caller, holding.bytes == 0);
+        if is_empty {
             self.of.remove(&connection.number);
         }
+        self.free(caller, bytes);
     }
 }
 
@@ -159,7 +195,6 @@ impl Drop for MemoryReservation {
 mod tests {
     use super::*;
     use crate::coordinator::quota::{Accounts, CallerKey};
-    use std::time::Duration;
 
     fn connection(budget: &Arc<MemoryBudget>) -> Arc<ConnectionContext> {
         budget.connection(Accounts::default().of(CallerKey::Unknown, Duration::ZERO), None)
@@ -180,6 +215,23 @@ mod tests {
         assert_eq!(budget.lock().total, MOST);
     }
 
+    /// Many small shares of one caller are a large one.
+    #[test]
+    fn g7_the_connections_of_the_caller_that_holds_the_most_are_closed_first() {
+        let budget = Arc::<MemoryBudget>::default();
+        let accounts = Accounts::default();
+        let of = |id| budget.connection(accounts.of(CallerKey::User(id), Duration::ZERO), None);
+        let honest = of(1);
+        let _listing = honest.hold(2 << 20);
+        let greedy: Vec<_> = (0..256).map(|_| of(2)).collect();
+        let held: Vec<_> = greedy.iter().map(|connection| connection.hold(1 << 20)).collect();
+        assert!(!honest.closing().is_cancelled());
+        assert_eq!(greedy.iter().filter(|connection| connection.closing().is_cancelled()).count(), 130);
+        drop(held);
+        let state = budget.lock();
+        assert_eq!((state.total, state.of.len(), state.by_caller.len()), (2 << 20, 1, 1));
+    }
+
     #[test]
     fn released_memory_is_free() {
         let budget = Arc::<MemoryBudget>::default();
@@ -189,6 +241,7 @@ mod tests {
             held.grow(MOST / 2);
         }
         assert!(!connection.closing().is_cancelled());
-        assert!(budget.lock().total == 0 && budget.lock().of.is_empty());
+        let state = budget.lock();
+        assert!(state.total == 0 && state.of.is_empty() && state.by_caller.is_empty());
     }
 }

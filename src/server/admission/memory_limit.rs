@@ -1,4 +1,5 @@
 //! Counts incomplete requests and unread answers in the [`MemoryBudget`](super::memory_budget::MemoryBudget).
+use super::arrival::Arrival;
 use super::memory_budget::{ConnectionContext, MemoryReservation};
 use crate::coordinator::metrics::Rpc;
 use crate::server::status;
@@ -79,12 +80,13 @@ struct Receiving {
 struct Waiting {
     held: MemoryReservation,
     too_late: Pin<Box<WaitForCancellationFutureOwned>>,
+    arrival: Arrival,
 }
 
 impl Waiting {
     fn of(connection: &Arc<ConnectionContext>, size: usize) -> Self {
         let too_late = Box::pin(connection.too_late().clone().cancelled_owned());
-        Waiting { held: connection.hold(size), too_late }
+        Waiting { held: connection.hold(size), too_late, arrival: Arrival::default() }
     }
 }
 
@@ -104,6 +106,9 @@ impl http_body::Body for Receiving {
             Poll::Ready(_) => this.waiting = None,
             Poll::Pending => {
                 let waiting = this.waiting.get_or_insert_with(|| Waiting::of(&this.connection, this.size));
+                if let Poll::Ready(late) = waiting.arrival.poll_late(cx) {
+                    return Poll::Ready(Some(Err(late)));
+                }
                 ready!(waiting.too_late.as_mut().poll(cx));
                 return Poll::Ready(Some(Err(status::draining())));
             }
@@ -201,6 +206,16 @@ mod tests {
     use crate::coordinator::quota::{Accounts, CallerKey};
     use std::time::Duration;
     use tonic::Code;
+
+    #[tokio::test(start_paused = true)]
+    async fn g7_half_a_request_is_not_kept_for_ever() {
+        let connection =
+            Arc::<MemoryBudget>::default().connection(Accounts::default().of(CallerKey::Unknown, Duration::ZERO), None);
+        let body = Body::new(http_body_util::StreamBody::new(tokio_stream::pending::<Result<Frame<Bytes>, Status>>()));
+        let receiving = Receiving { body, size: 1, connection, waiting: None };
+        let late = http_body_util::BodyExt::collect(receiving).await.map(drop).unwrap_err();
+        assert_eq!(late.code(), Code::DeadlineExceeded);
+    }
 
     /// The change may have been made already: a refusal would make the caller believe that nothing is open.
     #[tokio::test]

@@ -1,5 +1,6 @@
 //! Admission: authentication, and limits on connections, memory, streams and calls.
 mod admit;
+mod arrival;
 mod authorize;
 mod caller;
 mod connection_limit;
@@ -9,6 +10,7 @@ mod service_context;
 mod stream_limit;
 
 pub(crate) use admit::Admission;
+pub(crate) use arrival::Arrival;
 pub(crate) use memory_budget::{ConnectionContext, MemoryReservation};
 pub(crate) use memory_limit::MemoryLimit;
 pub(crate) use service_context::ServiceContext;

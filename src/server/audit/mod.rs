@@ -131,6 +131,19 @@ impl Trail {
     }
 }
 
+impl Drop for Trail {
+    fn drop(&mut self) {
+        let bytes = self.writer.close();
+        if bytes > 0 || self.missing > 0 {
+            tracing::error!(
+                bytes,
+                lines = self.missing,
+                "the audit trail ends without its last lines: its file cannot be written"
+            );
+        }
+    }
+}
+
 /// The trail of a server whose engines come and go.
 impl ChangeObserver for Arc<Mutex<Trail>> {
     fn changed(&mut self, changed: &Changed<'_>) {

@@ -23,7 +23,7 @@ pub(super) use health::DescribedHealth;
 pub use leading::{Leading, Leads, Vouched};
 pub(super) use look::LookService;
 pub use looking::{LeaderLink, Looking};
-pub(super) use peers::Peers;
+pub(super) use peers::{Peers, peer_tls};
 pub(super) use seal::Seal;
 pub(super) use service::ReplicaService;
 

@@ -40,6 +40,24 @@ impl LeaderLink for Link {
     }
 }
 
+/// How this replica connects to others over TLS.
+///
+/// # Errors
+/// A file cannot be read.
+pub(crate) fn peer_tls(peer_ca: Option<&PathBuf>, own: Option<&TlsFiles>) -> Result<ClientTlsConfig, String> {
+    let read = |path: &Path| fs::read(path).map_err(|error| format!("read {}: {error}", path.display()));
+    let tls = match peer_ca {
+        Some(ca) => ClientTlsConfig::new().ca_certificate(Certificate::from_pem(read(ca)?)),
+        None => ClientTlsConfig::new().with_native_roots(),
+    };
+    match own {
+        Some(TlsFiles { cert, key, client_ca: Some(_) }) => {
+            Ok(tls.identity(Identity::from_pem(read(cert)?, read(key)?)))
+        }
+        _ => Ok(tls),
+    }
+}
+
 /// Knows the leader.
 pub(crate) struct Peers {
     fleet: Arc<Fleet>,
@@ -62,14 +80,7 @@ impl Peers {
         peer_ca: Option<&PathBuf>,
         own: Option<&TlsFiles>,
     ) -> Result<Self, String> {
-        let read = |path: &Path| fs::read(path).map_err(|error| format!("read {}: {error}", path.display()));
-        let mut tls = match peer_ca {
-            Some(ca) => ClientTlsConfig::new().ca_certificate(Certificate::from_pem(read(ca)?)),
-            None => ClientTlsConfig::new().with_native_roots(),
-        };
-        if let Some(TlsFiles { cert, key, client_ca: Some(_) }) = own {
-            tls = tls.identity(Identity::from_pem(read(cert)?, read(key)?));
-        }
+        let tls = peer_tls(peer_ca, own)?;
         let key = hmac::Key::new(hmac::HMAC_SHA256, fleet.peer_key());
         Ok(Peers { fleet, machine, clock, key, tls, link: watch::Sender::new(None) })
     }

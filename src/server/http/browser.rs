@@ -27,7 +27,7 @@ pub(crate) struct Browsers {
 }
 
 /// Why a request is refused.
-pub(super) type Refused = (StatusCode, &'static str);
+pub(crate) type Refused = (StatusCode, &'static str);
 
 const WRONG_HOST: Refused = (
     StatusCode::MISDIRECTED_REQUEST,
@@ -51,16 +51,31 @@ fn is_old<B>(request: &Request<B>) -> bool {
 
 impl Browsers {
     /// Checks a request that came over TCP.
-    pub(super) fn check<B>(&self, request: &Request<B>) -> Result<(), Refused> {
+    pub(crate) fn check<B>(&self, request: &Request<B>) -> Result<(), Refused> {
+        self.check_host(request)?;
+        self.check_origin(request)
+    }
+
+    /// The host that a request is for; `None`: it names several, or differs from its target.
+    fn host<B>(request: &Request<B>) -> Option<&str> {
         let (headers, authority) = (request.headers(), request.uri().authority().map(http::uri::Authority::as_str));
-        let host = match is_old(request) {
-            true => {
-                // A target with an authority would stand above the header.
-                let host = only(headers, HOST).filter(|host| authority.is_none_or(|authority| authority == *host));
-                Some(host.filter(|host| self.is_ours(host)).ok_or(WRONG_HOST)?)
-            }
+        match is_old(request) {
+            // A target with an authority would stand above the header.
+            true => only(headers, HOST).filter(|host| authority.is_none_or(|authority| authority == *host)),
             false => authority.or_else(|| only(headers, HOST)),
-        };
+        }
+    }
+
+    fn check_host<B>(&self, request: &Request<B>) -> Result<(), Refused> {
+        match is_old(request) && !Self::host(request).is_some_and(|host| self.is_ours(host)) {
+            true => Err(WRONG_HOST),
+            false => Ok(()),
+        }
+    }
+
+    /// Checks that no page of another origin has caused the request.
+    pub(crate) fn check_origin<B>(&self, request: &Request<B>) -> Result<(), Refused> {
+        let headers = request.headers();
         if headers.contains_key(SITE)
             && !matches!(only(headers, SITE), Some("same-origin" | "none"))
             && !is_link_to_page(request)
@@ -68,11 +83,13 @@ impl Browsers {
             return Err(OTHER_ORIGIN);
         }
         if headers.contains_key(ORIGIN) {
-            let scheme = if self.has_tls { "https" } else { "http" };
-            let is_own = |(host, origin): (&str, &str)| {
-                origin.strip_prefix(scheme).and_then(|rest| rest.strip_prefix("://")) == Some(host)
+            let is_own = |(host, origin): (&str, &str)| match origin.split_once("://") {
+                // A proxy may have added the TLS.
+                Some(("https", of)) => of == host && (self.has_tls || self.is_named(host)),
+                Some(("http", of)) => of == host && !self.has_tls,
+                _ => false,
             };
-            if !host.zip(only(headers, ORIGIN)).is_some_and(is_own) {
+            if !Self::host(request).zip(only(headers, ORIGIN)).is_some_and(is_own) {
                 return Err(OTHER_ORIGIN);
             }
         }
@@ -88,10 +105,13 @@ impl Browsers {
         let name = authority.host().to_ascii_lowercase();
         let address = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(&name);
         // An IP address needs no DNS, so no attacker can redirect it.
-        address.parse::<IpAddr>().is_ok()
-            || name == "localhost"
-            || name.ends_with(".localhost")
-            || self.names.contains(&name)
+        address.parse::<IpAddr>().is_ok() || name == "localhost" || name.ends_with(".localhost") || self.is_named(host)
+    }
+
+    /// Whether the operator has named it.
+    fn is_named(&self, host: &str) -> bool {
+        let name = host.parse::<http::uri::Authority>().map(|authority| authority.host().to_ascii_lowercase());
+        name.is_ok_and(|name| self.names.contains(&name))
     }
 }
 
@@ -221,6 +241,24 @@ mod tests {
         let check =
             |origin| check(&tls, Version::HTTP_11, ("POST", "/x"), &[("host", "localhost"), ("origin", origin)]);
         assert_eq!((check("https://localhost"), check("http://localhost")), (200, 403));
+    }
+
+    /// A proxy in front of the server may add the TLS.
+    #[test]
+    fn of_a_host_that_the_operator_has_named_the_origin_may_be_https() {
+        let check =
+            |host, origin| check(&ours(), Version::HTTP_11, ("POST", "/x"), &[("host", host), ("origin", origin)]);
+        for (host, origin, status) in [
+            ("pausewatch.lan", "https://pausewatch.lan", 200),
+            ("pausewatch.lan", "http://pausewatch.lan", 200),
+            ("pausewatch.lan:1", "https://pausewatch.lan:1", 200),
+            ("pausewatch.lan", "https://evil.test", 403),
+            ("pausewatch.lan", "https://pausewatch.lan:1", 403),
+            ("localhost:1", "https://localhost:1", 403),
+            ("127.0.0.1", "https://127.0.0.1", 403),
+        ] {
+            assert_eq!(check(host, origin), status, "{host} {origin}");
+        }
     }
 
     #[test]

@@ -65,7 +65,7 @@ use crate::clock::Clock;
 use crate::coordinator::hub::Hub;
 use crate::core::Timestamp;
 use chain::Replica;
-use client::Client;
+pub(crate) use client::Client;
 use follow::{Follower, Won};
 use join::join;
 use record::{FleetRecord, Keys};
