@@ -11,13 +11,10 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
 /// The maximum total of incomplete requests and unread answers, in bytes: 80 of the largest answers.
 const MOST: usize = 128 << 20;
-/// Between two warnings that connections are closed.
-const WARN_AGAIN_AFTER: Duration = Duration::from_secs(10);
 
 /// The memory budget that all connections share.
 #[derive(Debug, Default)]
@@ -32,8 +29,8 @@ struct Usage {
     total: usize,
     /// Usage by the address of the account, which lives as long as its connections.
     by_caller: HashMap<usize, usize>,
-    /// When a warning was last logged.
-    warned: Option<Instant>,
+    /// Connections are being closed, which was logged.
+    is_exceeded: bool,
     /// Usage by the number of the connection.
     of: HashMap<u64, ConnectionUsage>,
 }
@@ -111,8 +108,7 @@ impl Usage {
             // Its memory is freed a little later, when its task notices.
             self.free(closed.caller, closed.bytes);
             closed.closing.cancel();
-            if self.warned.is_none_or(|warned| warned.elapsed() >= WARN_AGAIN_AFTER) {
-                self.warned = Some(Instant::now());
+            if !std::mem::replace(&mut self.is_exceeded, true) {
                 let caller = closed.account.key().name();
                 tracing::warn!(%caller, "requests that are incomplete and answers that are not read exceed {MOST} bytes: connections are closed");
             }
@@ -121,6 +117,9 @@ impl Usage {
 
     fn free(&mut self, caller: usize, bytes: usize) {
         self.total -= bytes;
+        if self.total < MOST / 2 {
+            self.is_exceeded = false;
+        }
         if let Entry::Occupied(mut of_caller) = self.by_caller.entry(caller) {
             *of_caller.get_mut() -= bytes;
             if *of_caller.get() == 0 {
@@ -195,6 +194,7 @@ impl Drop for MemoryReservation {
 mod tests {
     use super::*;
     use crate::coordinator::quota::{Accounts, CallerKey};
+    use std::time::Duration;
 
     fn connection(budget: &Arc<MemoryBudget>) -> Arc<ConnectionContext> {
         budget.connection(Accounts::default().of(CallerKey::Unknown, Duration::ZERO), None)
