@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 from .._io import calls
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from .._io.durations import Nanos, Seconds
     from .._io.runtime import Cancel, Runtime
     from ..messages import Elicitation
+
+_logger = logging.getLogger("pausewatch")
 
 
 class Renewal:
@@ -69,6 +72,9 @@ class Renewal:
     def _answered(self, sent: Nanos, answer: Elicitation | CallError) -> None:
         now = self._runtime.now()
         if isinstance(answer, CallError):
+            # An interceptor or a token source of the program has failed: nobody else sees its exception.
+            if answer.__cause__ is not None:
+                _logger.warning("a renewal failed", exc_info=answer)
             self.record.failed(answer, now)
         else:
             self.record.renewed(sent, now)

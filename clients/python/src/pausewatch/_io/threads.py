@@ -124,6 +124,8 @@ class ThreadRuntime:
                 answer = call.read(future.result())
             except grpc.RpcError as failure:
                 answer = status.read(failure, self._spec.address)
+            except Exception as failure:
+                answer = status.unexpected(failure)
             if isinstance(answer, Unavailable | DeadlineExceeded):
                 self.route.move_on(moves)
             done(answer)
@@ -226,6 +228,8 @@ class ThreadRuntime:
             error = refused
         except grpc.RpcError as failure:
             error = status.read(failure, self._spec.address)
+        except Exception as failure:
+            error = status.unexpected(failure)
         stream.end()
         with self.lock:
             self._streams.pop(stream, None)
