@@ -18,7 +18,7 @@ from .lease import Lease, LeaseRecord
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .._io.durations import Nanos, Seconds
+    from .._io.durations import Nanos
     from .._io.runtime import Cancel, Runtime
     from ..messages import Elicitation
 
@@ -32,7 +32,6 @@ class Renewal:
         self,
         runtime: Runtime,
         elicitation: Elicitation,
-        ttl: Seconds,
         record: LeaseRecord,
         timeout: Nanos,
         changed: Callable[[], None],
