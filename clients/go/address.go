@@ -177,5 +177,7 @@ func (a address) loopback() bool {
 	if err != nil {
 		return false
 	}
-	return strings.EqualFold(host, "localhost") || net.ParseIP(host).IsLoopback()
+	ip, err := netip.ParseAddr(host)
+	// No client takes an IPv4 address in the form of an IPv6 one for this machine.
+	return strings.EqualFold(host, "localhost") || err == nil && ip.IsLoopback() && !ip.Is4In6()
 }

@@ -66,7 +66,7 @@ func TestAnInvalidAddressIsAnErrorWithItsCause(t *testing.T) {
 func TestOnlyThisMachineIsLoopback(t *testing.T) {
 	for given, want := range map[string]bool{
 		"127.0.0.1:1": true, "127.9.9.9:1": true, "[::1]:1": true, "localhost:1": true, "unix:/p": true,
-		"10.0.0.1:1": false, "[::]:1": false, "0.0.0.0:1": false, "example.com:1": false, "localhost.example.com:1": false,
+		"10.0.0.1:1": false, "[::]:1": false, "[::ffff:127.0.0.1]:1": false, "0.0.0.0:1": false, "example.com:1": false, "localhost.example.com:1": false,
 	} {
 		address, err := parseAddress(given)
 		if err != nil || address.loopback() != want {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
 
 	pausewatchv1 "pausewatch.dev/clients/go/gen/pausewatch/v1"
 )
@@ -73,11 +74,8 @@ func NewClient(opts ...Option) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("pausewatch: %w", err)
 	}
-	dialOne := func(address string) (*grpc.ClientConn, error) {
-		one := found
-		one.Address = address
-		return dial(one, o.dial)
-	}
+	var secure credentials.TransportCredentials
+	dialOne := func(address string) (*grpc.ClientConn, error) { return dial(address, secure, tokens, o.dial) }
 	addresses, err := splitAddresses(found.Address)
 	over := func(connection *grpc.ClientConn) grpc.ClientConnInterface { return connection }
 	if o.connection != nil {
@@ -90,6 +88,10 @@ func NewClient(opts ...Option) (*Client, error) {
 			token := grpc.PerRPCCredentials(bearer{tokens})
 			over = func(connection *grpc.ClientConn) grpc.ClientConnInterface { return withCredentials{connection, token} }
 		}
+	}
+	if err == nil && o.connection == nil {
+		// Once: a move to another address must not depend on what is in the files by then.
+		secure, err = transportCredentials(found)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("pausewatch: %w", err)

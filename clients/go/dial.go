@@ -31,13 +31,10 @@ const (
 	pingTimeout  = 5 * time.Second
 )
 
-// dial creates a connection from settings. It connects at the first call, and again whenever the connection is lost.
-func dial(s settings, extra []grpc.DialOption) (*grpc.ClientConn, error) {
-	address, err := parseAddress(s.Address)
-	if err != nil {
-		return nil, err
-	}
-	secure, err := transportCredentials(address, s)
+// dial creates a connection to one address; tokens is nil if there is no token. It connects at the first call, and again
+// whenever the connection is lost.
+func dial(to string, secure credentials.TransportCredentials, tokens tokenSource, extra []grpc.DialOption) (*grpc.ClientConn, error) {
+	address, err := parseAddress(to)
 	if err != nil {
 		return nil, err
 	}
@@ -59,10 +56,6 @@ func dial(s settings, extra []grpc.DialOption) (*grpc.ClientConn, error) {
 	if address.network == "unix" {
 		// The authority header of requests over a Unix socket: any valid value works, and servers log it.
 		target = "localhost"
-	}
-	tokens, _, err := s.tokens()
-	if err != nil {
-		return nil, err
 	}
 	if tokens != nil {
 		token, err := newBearer(tokens, address)
@@ -88,11 +81,11 @@ func (c withCredentials) NewStream(ctx context.Context, desc *grpc.StreamDesc, m
 	return c.ClientConnInterface.NewStream(ctx, desc, method, append(opts, c.token)...)
 }
 
-// transportCredentials returns TLS for an https address, and plain text for any other. TLS settings with a plain-text
+// transportCredentials returns TLS for https addresses, and plain text for any other. TLS settings with a plain-text
 // address
 // are an error, because falling back to plain text would be worse.
-func transportCredentials(a address, s settings) (credentials.TransportCredentials, error) {
-	if !a.tls {
+func transportCredentials(s settings) (credentials.TransportCredentials, error) {
+	if !s.isEncrypted() {
 		if s.TLS != nil {
 			return nil, fmt.Errorf("a TLS config is given, but the address %q is plain text: write https://host:port, or give none", s.Address)
 		}

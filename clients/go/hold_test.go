@@ -342,6 +342,21 @@ func TestABestEffortHoldContinuesWithoutACoordinatorAndLogsWhy(t *testing.T) {
 	})
 }
 
+func TestTextThatIsNotUTF8IsAnInvalidField(t *testing.T) {
+	withFake(t, func(t *testing.T, f *fake, client *Client) {
+		bad := "\xff"
+		_, inThread := client.Hold(ctx, bad, HoldOptions{BestEffort: true})
+		_, inReason := client.Hold(ctx, "t", HoldOptions{Reason: bad})
+		_, inElicitation := client.DecrementElicitation(ctx, "t", DecrementOptions{ElicitationID: &bad})
+		for field, err := range map[string]error{"thread_id": inThread, "reason": inReason, "elicitation_id": inElicitation} {
+			var invalid *InvalidFieldError
+			if !errors.As(err, &invalid) || invalid.Field != field || invalid.Description != field+" is not UTF-8" {
+				t.Errorf("%s: %T: %v", field, err, err)
+			}
+		}
+	})
+}
+
 func TestABestEffortHoldStillRejectsABadThreadAndAClosedClient(t *testing.T) {
 	withFake(t, func(t *testing.T, f *fake, client *Client) {
 		opts := HoldOptions{BestEffort: true}

@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"time"
+	"unicode/utf8"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"pausewatch.dev/clients/go/internal/backoff"
 )
@@ -35,12 +38,15 @@ const (
 //     address; the retry delay comes after a full lap, which counts as one attempt. After STORE_UNAVAILABLE or a limit
 //     the
 //     client stays: the other replicas have the same store.
-func call[Q, A any](
+func call[Q proto.Message, A any](
 	ctx context.Context,
 	c *Client,
 	send func(context.Context, Q, ...grpc.CallOption) (A, error),
 	request Q,
 ) (A, error) {
+	if err := checkText(request); err != nil {
+		return *new(A), err
+	}
 	began, caller := time.Now(), ctx
 	ctx, cancel := context.WithTimeout(ctx, c.callTimeout)
 	defer cancel()
@@ -91,6 +97,18 @@ func call[Q, A any](
 			return answer, callEnded(ErrClosed, 0)
 		}
 	}
+}
+
+// checkText returns the error for a text that is not UTF-8, which gRPC could not send.
+func checkText(request proto.Message) (err error) {
+	request.ProtoReflect().Range(func(field protoreflect.FieldDescriptor, value protoreflect.Value) bool {
+		if field.Kind() == protoreflect.StringKind && !utf8.ValidString(value.String()) {
+			name := string(field.Name())
+			err = invalidField(name, name+" is not UTF-8")
+		}
+		return err == nil
+	})
+	return err
 }
 
 // reconnect retries a connection that could not be established before, and waits a moment for it. Until the next

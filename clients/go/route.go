@@ -83,7 +83,7 @@ func (r *route) moveOn(moves int) bool {
 	if r.at.moves != moves || r.closed {
 		return true
 	}
-	// Does not fail: newRoute has dialled it before.
+	// Does not fail: newRoute has dialled it before, with the same credentials.
 	connection, err := r.dial(r.addresses[(moves+1)%len(r.addresses)])
 	if err != nil {
 		return true

@@ -1,6 +1,7 @@
 package pausewatch
 
 import (
+	"os"
 	"slices"
 	"testing"
 	"time"
@@ -36,6 +37,22 @@ func TestCallersThatFailAtOneReplicaMoveOnce(t *testing.T) {
 	if alone.moveOn(0) {
 		t.Error("there is no other")
 	}
+}
+
+func TestAMoveDoesNotReadTheTLSFilesAgain(t *testing.T) {
+	clean(t)
+	ca := newAuthority(t).file(t)
+	client, err := NewClient(WithAddress("https://127.0.0.1:1,https://127.0.0.1:2"), WithTLSCA(ca))
+	check(t, err)
+	defer client.Close()
+	check(t, os.Remove(ca))
+	client.route.moveOn(0)
+	if now := client.route.current(); now.moves != 1 {
+		t.Errorf("%d moves", now.moves)
+	}
+	another, err := client.route.separate(client.route.current())
+	check(t, err)
+	check(t, another.Close())
 }
 
 func TestASilenceOfTwoAndAHalfIntervalsEndsTheStream(t *testing.T) {

@@ -160,6 +160,8 @@ func defaultConfigPath() string {
 }
 
 func parseSettings(text []byte) (settings, error) {
+	// Editors of Windows write a byte order mark, which the program accepts too.
+	text = bytes.TrimPrefix(text, []byte("\ufeff"))
 	var document struct {
 		settings
 		// The server's part of the file, which clients ignore.

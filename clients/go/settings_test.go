@@ -33,6 +33,14 @@ func write(t *testing.T, path, text string) string {
 	return path
 }
 
+func TestAConfigFileMayBeginWithAByteOrderMark(t *testing.T) {
+	clean(t)
+	path := write(t, filepath.Join(t.TempDir(), "config.toml"), "\ufeffthread_id = \"t\"\n")
+	if found, err := loadSettings(path); err != nil || found.ThreadID != "t" {
+		t.Errorf("%+v, %v", found, err)
+	}
+}
+
 func TestAnErrorInAConfigFileHasItsLine(t *testing.T) {
 	for text, why := range map[string]string{
 		"thread_id = \"t\"\nadress = \"h:1\"\n": `line 2: unknown key "adress", expected address, thread_id, token`,

@@ -98,12 +98,12 @@ func TestVectorsOfSettings(t *testing.T) {
 				c.ConfigFile = filepath.Join(dir, c.ConfigFile)
 			}
 			o := c.Options
-			options := settings{Address: set(o.Address), ThreadID: set(o.ThreadID), Token: set(o.Token), TLSCA: set(o.TLSCA)}
-			got, err := findSettings(options, c.ConfigFile)
+			named := settings{Address: set(o.Address), ThreadID: set(o.ThreadID), Token: set(o.Token), TLSCA: set(o.TLSCA)}
+			got, err := findSettings(named, c.ConfigFile)
 			found := map[string]string{"address": got.Address, "thread_id": got.ThreadID, "token": got.Token, "tls_ca": got.TLSCA}
 			if len(c.Error) > 0 {
 				if err == nil {
-					_, err = dial(got, nil)
+					_, err = NewClient(func(all *options) { all.settings, all.configFile = named, c.ConfigFile })
 				}
 				isRefused(t, err, c.Error)
 				return

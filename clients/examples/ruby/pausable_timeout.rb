@@ -120,7 +120,7 @@ class PausableTimeouts
 
       @final, @ended, @expired = charged(now = PausableTimeouts.now), now, expired
       @thread.timeouts.delete(self)
-      @callback&.call if expired
+      (@callback&.call rescue warn("pausewatch: a callback failed: #{$!.full_message}")) if expired
       @owner.changed
     end
   end
@@ -130,12 +130,16 @@ class PausableTimeouts
 
     @address, @grace = address.delete_prefix("http://"), grace
     @channel = address.start_with?("unix:") ? CHANNEL.merge("grpc.default_authority" => "localhost") : CHANNEL
-    @changed, @threads, @confirmation_timeout = (@lock = Monitor.new).new_cond, {}, CONFIRMATION_TIMEOUT
+    @changed, @threads, @confirmation_timeout, @last_message = (@lock = Monitor.new).new_cond, {}, CONFIRMATION_TIMEOUT, now
     @workers = [Thread.new { follow }, Thread.new { check }]
   end
 
   # Starts a timeout of `limit` seconds. The block is called when it expires.
   def start(thread_id, limit, &expired)
+    # An invalid id would end the stream, for all threads.
+    is_short = thread_id.encode(Encoding::UTF_8).bytesize.between?(1, 256)
+    raise ArgumentError, "thread_id: 1 to 256 bytes without control characters" if !is_short || thread_id.match?(/[[:cntrl:]]/)
+
     synchronize do
       thread = @threads[thread_id] ||= FollowedThread.new(now, @grace)
       Timeout.new(self, thread, limit, expired).tap { |timeout| (thread.timeouts << timeout) && changed }
@@ -174,8 +178,7 @@ class PausableTimeouts
     until @closed
       synchronize { wait until @closed || !@threads.empty? }
       watch unless @closed
-      delay = 0.05 if @answered
-      ended, factor = now, 1 + rand
+      delay, ended, factor = @answered ? 0.05 : delay, now, 1 + rand
       sleep(0.01) until @closed || now - ended >= factor * (synchronize { timeouts.any?(&:ran_out) } ? [delay, 0.1].min : delay)
       delay = [delay * 2, 3].min
     end
@@ -192,17 +195,17 @@ class PausableTimeouts
       @closed ? call.cancel : send_request
     end
     call.execute
-  rescue GRPC::BadStatus, GRPC::Core::CallError
-    # `follow` opens the next stream.
+  rescue StandardError => e
+    # `follow` opens the next stream. Other errors are those of gRPC itself, for example in a forked child.
+    warn "pausewatch: no stream: #{e.message}" unless e.is_a?(GRPC::BadStatus) || e.is_a?(GRPC::Core::CallError)
   ensure
     synchronize { on_disconnected }
-    [queue, channel].each(&:close)
+    [queue, channel].compact.each(&:close)
   end
 
   def on_disconnected
     @call, time = nil, now
-    @threads.each_value { |thread| thread.disconnect(time - @last_message > HEARTBEAT_INTERVAL ? @last_message : time, time) }
-    changed
+    @threads.each_value { |thread| thread.disconnect(time - @last_message > HEARTBEAT_INTERVAL ? @last_message : time, time) } && changed
   end
 
   # Sends the changes since the last request, if that was answered. Confirmations are sent alone: no limit delays them.
@@ -244,8 +247,7 @@ class PausableTimeouts
     warn "pausewatch: #{refusal.reason}: #{refusal.message}"
     @add_not_before = time + (refusal.retry_after ? PausableTimeouts.seconds(refusal.retry_after) : 1)
     @watched = @watched.except(*@unanswered.add).merge(@unanswered.remove.to_h { |id| [id, true] })
-    @unanswered.add.each { |id| @threads[id]&.disconnect(time, time) }
-    @unanswered = nil
+    @unanswered.add.each { |id| @threads[id]&.disconnect(time, time) } && (@unanswered = nil)
   end
 
   # Checks every timeout when one of them may have run out, and after every change.

@@ -26,6 +26,9 @@ export interface ChannelOptions {
   readonly transport?: ConnectTransport | undefined;
   /** Interceptors of every call and every stream; the first is the outermost. */
   readonly interceptors?: readonly ConnectInterceptor[] | undefined;
-  /** Receives warnings: `console`, or a similar logger. Default: `process.emitWarning`, with codes that begin with `PAUSEWATCH_`. */
+  /**
+   * Receives warnings: `console`, or a similar logger. Default, and if it throws: `process.emitWarning`, with codes that begin with
+   * `PAUSEWATCH_`.
+   */
   readonly logger?: Logger | undefined;
 }

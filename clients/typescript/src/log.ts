@@ -1,4 +1,8 @@
-/** The log messages of a client, which are not errors of a call. By default, warnings are process warnings. */
+/**
+ * The log messages of a client, which are not errors of a call. By default, warnings are process warnings.
+ *
+ * A logger that throws does not affect the code that logs: a warning that it has not taken becomes a process warning.
+ */
 
 /** Receives log messages. `console` and most loggers have these methods. */
 export interface Logger {
@@ -19,11 +23,22 @@ export class Log {
   }
 
   info(message: string): void {
-    this.#logger?.info(`pausewatch: ${message}`);
+    try {
+      this.#logger?.info(`pausewatch: ${message}`);
+    } catch {
+      // Not worth a process warning.
+    }
   }
 
   warn(message: string, code: WarningCode): void {
-    if (this.#logger === undefined) process.emitWarning(message, { code });
-    else this.#logger.warn(`pausewatch: ${message}`);
+    try {
+      if (this.#logger !== undefined) {
+        this.#logger.warn(`pausewatch: ${message}`);
+        return;
+      }
+    } catch {
+      // It becomes a process warning.
+    }
+    process.emitWarning(message, { code });
   }
 }

@@ -105,9 +105,11 @@ class Address:
         if host.lower() == "localhost":
             return True
         try:
-            return ipaddress.ip_address(host).is_loopback
+            ip = ipaddress.ip_address(host)
         except ValueError:
             return False
+        # Since Python 3.13 an IPv4 address in the form of an IPv6 one may be loopback; no other client takes it for that.
+        return ip.is_loopback and getattr(ip, "ipv4_mapped", None) is None
 
     def __str__(self) -> str:
         match self.scheme:

@@ -28,7 +28,9 @@ class Client:
     LimitExceeded (nothing changed); Unavailable, StoreUnavailable or DeadlineExceeded (whether the call counted is unknown: call
     again with the same request id); or CallError.
 
-    A forked child must create its own client.
+    A forked child must create its own client. If the parent had a watch or a stopwatch, that works only with
+    `GRPC_ENABLE_FORK_SUPPORT=1` in the environment, set before `grpc` is imported; else calls of the child raise Unavailable
+    or hang. Processes that are spawned need nothing.
     """
 
     def __init__(self, config: Config | None = None) -> None:

@@ -199,7 +199,8 @@ def _file(named: str | os.PathLike[str] | None, environ: Mapping[str, str]) -> d
     if path is None:
         return {}
     try:
-        settings = tomllib.loads(path.read_text("utf-8"))
+        # Editors of Windows write a byte order mark, which the program accepts too.
+        settings = tomllib.loads(path.read_text("utf-8-sig"))
     except FileNotFoundError as error:
         if named is None:
             return {}

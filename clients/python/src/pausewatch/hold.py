@@ -182,7 +182,7 @@ class _Hold(Generic[_ConnectionT]):
         self._lock = runtime.lock
         with self._lock:
             record = LeaseRecord(ttl, sent, runtime.now())
-            self._renewal = Renewal(runtime, elicitation, self._ttl, record, timeout, changed)
+            self._renewal = Renewal(runtime, elicitation, record, timeout, changed)
         self._connection.dependents.add(self._renewal)
         self._decrement = _decrement(elicitation)
         self._opened = opened

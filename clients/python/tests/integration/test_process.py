@@ -93,6 +93,33 @@ def test_a_forked_child_leaves_blocks_and_the_parents_holds_stay_open(server: Se
     assert (ended.returncode, ended.stdout) == (0, "7\nheld 1 True\n"), ended.stderr
 
 
+_FORKED_WITH_A_CLIENT_OF_ITS_OWN = """
+import faulthandler, os, pausewatch
+with pausewatch.Client.from_env() as client, client.watch(["fork"]) as watch:
+    next(watch)
+    child = os.fork()
+    if child == 0:
+        faulthandler.dump_traceback_later(20, exit=True)
+        with pausewatch.Client.from_env() as own:
+            os._exit(7 + own.get_pause_state("fork").count)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+    print(client.get_pause_state("fork").count)
+"""
+
+
+def test_with_the_fork_support_of_grpc_a_child_of_a_parent_with_a_watch_can_call(server: Server) -> None:
+    environ = os.environ | {"PAUSEWATCH_ADDRESS": server.address, "PYTHONPATH": "src", "GRPC_ENABLE_FORK_SUPPORT": "1"}
+    ended = subprocess.run(
+        [sys.executable, "-c", _FORKED_WITH_A_CLIENT_OF_ITS_OWN],
+        env=environ,
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    assert (ended.returncode, ended.stdout) == (0, "7\n0\n"), ended.stderr
+
+
 def test_a_closed_client_leaves_no_thread_behind(server: Server, thread_id: str) -> None:
     before = set(threading.enumerate())
     client = pw.Client.from_env(address=server.address, thread_id=thread_id)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -47,6 +49,44 @@ class AsyncMarks(grpc.aio.UnaryUnaryClientInterceptor):
     async def intercept_unary_unary(self, continuation: Callable[..., Any], details: Any, request: Any) -> Any:
         details.metadata.add("x-mark", "mine")
         return await continuation(details, request)
+
+
+class Failing(grpc.UnaryUnaryClientInterceptor, grpc.StreamStreamClientInterceptor):
+    """Fails at the first renewal and at the first stream; `renewed`: a later renewal was sent."""
+
+    def __init__(self) -> None:
+        self.failed: set[str] = set()
+        self.renewed = threading.Event()
+
+    def before(self, method: str) -> None:
+        name = method.rpartition("/")[2]
+        if name not in {"RenewElicitation", "Watch"}:
+            return
+        if name not in self.failed:
+            self.failed.add(name)
+            raise LookupError(f"no credentials for {name}")
+        if name == "RenewElicitation":
+            self.renewed.set()
+
+    def intercept_unary_unary(self, continuation: Callable[..., Any], details: Any, request: Any) -> Any:
+        self.before(details.method)
+        return continuation(details, request)
+
+    def intercept_stream_stream(self, continuation: Callable[..., Any], details: Any, requests: Iterator[Any]) -> Any:
+        self.before(details.method)
+        return continuation(details, requests)
+
+
+def test_an_interceptor_that_fails_once_ends_no_renewals_and_no_watch(caplog: pytest.LogCaptureFixture) -> None:
+    failing = Failing()
+    with Serving() as serving, pw.Client(Config.load(address=serving.address, interceptors=[failing])) as client:
+        with client.hold("t", ttl=0.3), client.watch(["t"]) as watch:
+            lost = watch.next(20)
+            assert isinstance(lost, pw.Disconnected)
+            assert str(lost.error) == "LookupError: no credentials for Watch"
+            assert isinstance(watch.next(20), pw.State)
+            assert failing.renewed.wait(20)
+    assert (logging.WARNING, "a renewal failed") in [(each.levelno, each.getMessage()) for each in caplog.records]
 
 
 def test_interceptors_wrap_calls_and_streams(server: Server, thread_id: str) -> None:

@@ -79,6 +79,6 @@ def test_loopback_and_unix_sockets_are_local(local: str) -> None:
     assert Address.parse(local).is_local()
 
 
-@pytest.mark.parametrize("remote", ["10.0.0.1:1", "0.0.0.0:1", "[fe80::1]:1", "localhost.example.com:1"])
+@pytest.mark.parametrize("remote", ["10.0.0.1:1", "0.0.0.0:1", "[fe80::1]:1", "[::ffff:127.0.0.1]:1", "localhost.example.com:1"])
 def test_all_other_addresses_are_not_local(remote: str) -> None:
     assert not Address.parse(remote).is_local()

@@ -53,6 +53,12 @@ def test_errors_in_a_file_are_explained(tmp_path: Path, text: str, why: str) -> 
     assert why in str(error.value)
 
 
+def test_a_file_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
+    path = tmp_path / "config.toml"
+    path.write_text('\ufeffthread_id = "t"', "utf-8")
+    assert Config.load(config_file=path, environ={}).thread_id == "t"
+
+
 def test_tls_files_need_an_https_address() -> None:
     with pytest.raises(ConfigError, match="tls_ca is set, and the address 127.0.0.1:7420 is plain text: write https"):
         Config.load(environ={"PAUSEWATCH_TLS_CA": "ca.pem"})

@@ -26,7 +26,7 @@ class Held:
         self.runtime = FakeRuntime()
         self.reported: list[pw.Lease] = []
         record = LeaseRecord(round(ttl * SECOND), self.runtime.now(), self.runtime.now())
-        self.renewal = Renewal(self.runtime, ELICITATION, ttl, record, 5 * SECOND, self._changed)
+        self.renewal = Renewal(self.runtime, ELICITATION, record, 5 * SECOND, self._changed)
 
     def _changed(self) -> None:
         self.reported.append(self.renewal.lease())

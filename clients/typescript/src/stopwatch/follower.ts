@@ -53,8 +53,9 @@ export class Follower {
       // A thread that may not be watched was not linked before either: its grace decides.
       refused: () => undefined,
       disconnected: (error, silentForMs) => {
-        this.#link.disconnected(error, silentForMs);
+        // The threads first: what the program is told about the link is true of them already.
         for (const { thread } of this.#threads.values()) thread.disconnect(silentForMs);
+        this.#link.disconnected(error, silentForMs);
       },
       capacity: () => undefined,
     });

@@ -27,7 +27,7 @@ export class Stopwatch implements Waiter {
   /** When its limit on wall time is over; Infinity: it has none. */
   readonly #wallEnd: number;
   #end: EndedBy | "stopped" | undefined;
-  /** The elapsed time when it was stopped. */
+  /** The elapsed time when it was stopped or expired. */
   #finalElapsed: number | undefined;
   /** When a check has found that the time ran out. */
   #ranOutNoticed: number | undefined;
@@ -170,6 +170,7 @@ export class Stopwatch implements Waiter {
 
   #expire(by: EndedBy): void {
     this.#end = by;
+    this.#finalElapsed = this.elapsedMs;
     this.#onExpired();
   }
 

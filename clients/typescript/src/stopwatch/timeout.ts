@@ -112,7 +112,7 @@ export class PausableTimeout implements Disposable {
 
   /**
    * The unpaused time so far, in milliseconds. Never decreases: if a pause becomes known only after a reconnect, the value stands still until
-   * that time is made up for.
+   * that time is made up for. After the expiry it does not change.
    */
   get elapsedMs(): number {
     return this.#stopwatch.elapsedMs;

@@ -8,7 +8,7 @@ import { type Link, LinkReporter } from "../../src/stopwatch/link.js";
 import { Stopwatch } from "../../src/stopwatch/stopwatch.js";
 import { PausableTimeout } from "../../src/stopwatch/timeout.js";
 import type { Listener } from "../../src/watch/stream.js";
-import { ManualClock } from "../support/clock.js";
+import { ManualClock, settled } from "../support/clock.js";
 
 /** A stream that tells what a test wants, and a follower of it. */
 class Scene implements Stream {
@@ -182,6 +182,41 @@ test("after it is closed its stopwatches run out without pauses and confirmation
   await scene.clock.advance(1);
   assert.deepEqual([stopwatch.endedBy, late.endedBy], ["limit", "limit"]);
   assert.deepEqual(scene.calls, ["add a", "close"]);
+});
+
+test("a logger that throws keeps no disconnect from the threads, and its warning is a process warning", async (t) => {
+  const scene = new Scene();
+  scene.logger.warn = () => {
+    throw new Error("the log is gone");
+  };
+  const warned = t.mock.method(process, "emitWarning", () => undefined);
+  const { stopwatch } = scene.begin("t", 60_000);
+  scene.tell(state("t", true, 1n));
+  scene.listener?.disconnected(unavailable("gone"), 0);
+  assert.deepEqual([stopwatch.paused, stopwatch.linked], [true, false]);
+  await scene.clock.advance(10_000);
+  assert.equal(stopwatch.paused, false, "the grace is spent");
+  scene.logger.info = scene.logger.warn;
+  scene.listener?.complete();
+  await settled();
+  assert.deepEqual(
+    scene.links.map(({ state }) => state),
+    ["disconnected", "graceSpent", "connected"],
+  );
+  assert.deepEqual(
+    warned.mock.calls.map(({ arguments: [, options] }) => options),
+    [{ code: "PAUSEWATCH_LINK" }, { code: "PAUSEWATCH_LINK" }],
+  );
+});
+
+test("the threads are disconnected before it is reported", () => {
+  const scene = new Scene();
+  const { thread } = scene.begin("t");
+  scene.tell(state("t", true, 1n));
+  const linked: boolean[] = [];
+  scene.logger.warn = () => void linked.push(thread.linked);
+  scene.listener?.disconnected(unavailable("gone"), 0);
+  assert.deepEqual(linked, [false]);
 });
 
 test("link changes and the end of the grace are reported to the program", async () => {

@@ -70,6 +70,7 @@ test("an error in a config file is reported with its line and without values", (
     refused(() => parseConfigFile(text), why);
   }
   assert.deepEqual(parseConfigFile("# nothing yet\n"), {});
+  assert.deepEqual(parseConfigFile('\ufeffthread_id = "t"\n'), { thread_id: "t" }, "a byte order mark");
   const withServer = 'thread_id = "t"\n[serve]\nlisten = [7]\n';
   assert.deepEqual(parseConfigFile(withServer), { thread_id: "t" }, "the server's part is passed over");
 });

@@ -239,6 +239,21 @@ test("g1: an own pause is not charged if its thread was not paused after all", a
   assert.equal(late.elapsedMs, 2_000);
 });
 
+test("after its expiry its time does not change, whatever is learnt later", async () => {
+  const scene = new Scene(2_000);
+  scene.tell(1n, false, 0);
+  const limited = scene.start(1_000);
+  const walled = scene.start(60_000, 900);
+  await scene.clock.advance(1_000);
+  await scene.answer(state(1n, false, 0));
+  await scene.clock.advance(5_000);
+  scene.tell(2n, false, 700);
+  limited.stop();
+  await scene.clock.advance(5_000);
+  assert.deepEqual([limited.endedBy, limited.elapsedMs], ["limit", 1_000]);
+  assert.deepEqual([walled.endedBy, walled.elapsedMs], ["maxWall", 900]);
+});
+
 test("own pauses nest and stop the timer", async () => {
   const scene = new Scene();
   scene.tell(1n, false, 0);

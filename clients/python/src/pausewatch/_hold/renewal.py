@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 from .._io import calls
@@ -17,9 +18,11 @@ from .lease import Lease, LeaseRecord
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .._io.durations import Nanos, Seconds
+    from .._io.durations import Nanos
     from .._io.runtime import Cancel, Runtime
     from ..messages import Elicitation
+
+_logger = logging.getLogger("pausewatch")
 
 
 class Renewal:
@@ -29,7 +32,6 @@ class Renewal:
         self,
         runtime: Runtime,
         elicitation: Elicitation,
-        ttl: Seconds,
         record: LeaseRecord,
         timeout: Nanos,
         changed: Callable[[], None],
@@ -69,6 +71,9 @@ class Renewal:
     def _answered(self, sent: Nanos, answer: Elicitation | CallError) -> None:
         now = self._runtime.now()
         if isinstance(answer, CallError):
+            # An interceptor or a token source of the program has failed: nobody else sees its exception.
+            if answer.__cause__ is not None:
+                _logger.warning("a renewal failed", exc_info=answer)
             self.record.failed(answer, now)
         else:
             self.record.renewed(sent, now)

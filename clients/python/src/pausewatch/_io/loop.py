@@ -89,6 +89,8 @@ class LoopRuntime:
                 answer = refused
             except grpc.RpcError as failure:
                 answer = status.read(failure, self._spec.address)
+            except Exception as failure:
+                answer = status.unexpected(failure)
             if isinstance(answer, Unavailable | DeadlineExceeded):
                 self.route.move_on(moves)
             done(answer)
@@ -121,6 +123,8 @@ class LoopRuntime:
                         on_message(response)
             except grpc.RpcError as failure:
                 error = status.read(failure, self._spec.address)
+            except Exception as failure:
+                error = status.unexpected(failure)
             finally:
                 stream.to_send.put_nowait(None)
                 if own is not None:

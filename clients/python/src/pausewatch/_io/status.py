@@ -87,6 +87,13 @@ def read(failure: Failure, address: str) -> CallError:
     return _BY_REASON.get(status.reason, _BY_CODE.get(code, CallError))(status)
 
 
+def unexpected(failure: Exception) -> CallError:
+    """Converts an exception of an interceptor of the program, in a call of the background: nobody waits for it there."""
+    error = CallError(Status(StatusCode.UNKNOWN, f"{type(failure).__name__}: {failure}"))
+    error.__cause__ = failure
+    return error
+
+
 def from_refusal(refusal: pb.Refusal) -> CallError:
     """Converts the refusal of a request of a stream."""
     code = next((code for code in StatusCode if code.value[0] == refusal.code), StatusCode.UNKNOWN)

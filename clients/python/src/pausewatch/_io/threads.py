@@ -4,6 +4,7 @@ which sends the requests).
 1. The timers are guarded by the lock. The thread waits on its inbox, to which a destructor may add at any moment.
 2. All threads are daemons: a process can end with an open client.
 3. Callbacks of the user run on a thread of their own, so that a slow one delays no renewal and no stopwatch.
+4. No exception ends a thread, not even SystemExit: it would only end this thread, silently, and all that waits for it.
 """
 
 from __future__ import annotations
@@ -123,6 +124,8 @@ class ThreadRuntime:
                 answer = call.read(future.result())
             except grpc.RpcError as failure:
                 answer = status.read(failure, self._spec.address)
+            except Exception as failure:
+                answer = status.unexpected(failure)
             if isinstance(answer, Unavailable | DeadlineExceeded):
                 self.route.move_on(moves)
             done(answer)
@@ -225,6 +228,8 @@ class ThreadRuntime:
             error = refused
         except grpc.RpcError as failure:
             error = status.read(failure, self._spec.address)
+        except Exception as failure:
+            error = status.unexpected(failure)
         stream.end()
         with self.lock:
             self._streams.pop(stream, None)
@@ -324,7 +329,7 @@ class _Refused:
 def _guarded(run: Callable[[], object]) -> None:
     try:
         run()
-    except Exception:
+    except BaseException:
         _logger.exception("an internal error of pausewatch")
 
 
@@ -332,7 +337,7 @@ def _run_deferred(queue: SimpleQueue[Callable[[], object] | None]) -> None:
     while (callback := queue.get()) is not None:
         try:
             callback()
-        except Exception:
+        except BaseException:
             _logger.exception("a callback of a stopwatch failed")
         # Otherwise the variable would keep it alive until the next callback.
         del callback

@@ -1,0 +1,52 @@
+#!/usr/bin/env ruby
+# frozen_string_literal: true
+
+# What the cases do not play: faults of the program that uses the timeouts, and of gRPC. Needs no server.
+require "stringio"
+require "timeout"
+require_relative "stubs"
+require_relative "pausable_timeout"
+
+# Fails at first, as gRPC does in a child that was forked from a process with a stream.
+module FailingAtFirst
+  CALLS = Queue.new
+
+  def new(...) = (CALLS << true) && CALLS.size == 1 ? raise("no gRPC after a fork") : super
+end
+
+NOWHERE = "127.0.0.1:1"
+
+# Runs the block, and returns what it warned of.
+def warnings
+  $stderr, before = StringIO.new, $stderr
+  Timeout.timeout(30) { yield }
+  $stderr.string
+ensure
+  $stderr = before
+end
+
+def check(name, holds) = holds ? puts("checks: #{name}: ok") : abort("checks: #{name}: failed")
+
+timeouts = PausableTimeouts.new(NOWHERE, grace: 0)
+refused = ["", "x" * 257, "a\nb", "\u0085", "\xff", "\xff".b].select do |id|
+  !timeouts.start(id, 60)
+rescue ArgumentError, EncodingError
+  true
+end
+check("an id that would end the stream of all threads is refused", refused.length == 6 && timeouts.start("é" * 128, 60).stop)
+
+warned = warnings do
+  timeouts.start("t", 0.01) { raise "oops" }.wait
+  timeouts.start("t", 0.01) { warn "the next one" }.wait
+end
+check("a callback that fails ends no other timeout", warned.include?("oops") && warned.include?("the next one"))
+timeouts.close
+
+GRPC::Core::Channel.singleton_class.prepend(FailingAtFirst)
+warned = warnings do
+  timeouts = PausableTimeouts.new(NOWHERE, grace: 0)
+  timeouts.start("t", 60)
+  sleep(0.01) until FailingAtFirst::CALLS.size > 1
+  timeouts.close
+end
+check("a stream that cannot be opened is followed by another", warned.include?("no gRPC after a fork"))
