@@ -97,7 +97,7 @@ pub struct Args {
 }
 
 const ADDRESS_HELP: &str = "\
-Where the coordinator listens: HOST:PORT, http://HOST:PORT, https://HOST:PORT or unix:PATH [env: PAUSEWATCH_ADDRESS] \
+Where the coordinator listens: HOST:PORT, http://HOST:PORT, https://HOST:PORT or unix:PATH; of several replicas, their addresses with commas between them [env: PAUSEWATCH_ADDRESS] \
 [default: with a thread id 127.0.0.1:7420, if a coordinator answers there; else a private one, while this server runs]";
 const THREAD_HELP: &str = "\
 The default thread of calls, which may name one in `_meta` [env: PAUSEWATCH_THREAD_ID, else CODEX_THREAD_ID, else \

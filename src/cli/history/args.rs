@@ -43,6 +43,14 @@ pub struct Args {
 }
 
 impl Args {
+    /// Why no pause can be wanted.
+    pub(super) fn nothing_in_between(&self) -> Option<&'static str> {
+        let ListPausesRequest { start_time, end_time, .. } = self.filter();
+        let order = |time: prost_types::Timestamp| (time.seconds, time.nanos);
+        let is_reversed = end_time.map(order)? < start_time.map(order)?;
+        is_reversed.then_some("--until is before --since")
+    }
+
     /// The pauses that are wanted.
     pub(super) fn filter(&self) -> ListPausesRequest {
         let now = System::new().now();

@@ -23,6 +23,10 @@ use summary::Summary;
 const PAGE_SIZE: i32 = 1_000;
 
 pub(crate) fn run(args: Args) -> ExitCode {
+    if let Some(why) = args.nothing_in_between() {
+        failure::say("history", why);
+        return ExitCode::from(exit::USAGE);
+    }
     if !args.audit.is_empty() {
         let result = output::check_open().and_then(|()| trail::run(&args));
         return match result {

@@ -77,7 +77,7 @@ pub struct Args {
 }
 
 const ADDRESS_HELP: &str = "\
-Where the coordinator listens: HOST:PORT, http://HOST:PORT, https://HOST:PORT or unix:PATH [env: PAUSEWATCH_ADDRESS] [default: with a \
+Where the coordinator listens: HOST:PORT, http://HOST:PORT, https://HOST:PORT or unix:PATH; of several replicas, their addresses with commas between them [env: PAUSEWATCH_ADDRESS] [default: with a \
 thread id or --also 127.0.0.1:7420, if a coordinator answers there; else a private one, while COMMAND runs]";
 const THREAD_HELP: &str = "\
 The thread whose pauses count [env: PAUSEWATCH_THREAD_ID, else CODEX_THREAD_ID, else CLAUDE_CODE_SESSION_ID] [default: a new one]";
