@@ -58,13 +58,18 @@ where
         let Some(connection) = request.extensions().get::<Arc<ConnectionContext>>().cloned() else {
             return Answering { answer: self.0.call(request), connection: None };
         };
+        let rpc = Rpc::of_path(request.uri().path());
         // A stream of requests counts them itself: this layer would take all that it has read for one request.
-        if Rpc::of_path(request.uri().path()) == Rpc::Watch {
+        if rpc == Rpc::Watch {
             return Answering { answer: self.0.call(request), connection: Some(connection) };
         }
         let headers = request.headers().iter().map(|(name, value)| name.as_str().len() + value.len());
         let size = HALF_REQUEST + headers.sum::<usize>();
-        let receiving = |body| Body::new(Receiving { body, size, connection: connection.clone(), waiting: None });
+        // Others may be streams of requests, such as reflection.
+        let arrival = || (rpc != Rpc::Other).then(Arrival::default);
+        let receiving = |body| {
+            Body::new(Receiving { body, size, connection: connection.clone(), waiting: None, arrival: arrival() })
+        };
         Answering { answer: self.0.call(request.map(receiving)), connection: Some(connection) }
     }
 }
@@ -75,18 +80,19 @@ struct Receiving {
     size: usize,
     connection: Arc<ConnectionContext>,
     waiting: Option<Waiting>,
+    /// `None`: the request may take any time.
+    arrival: Option<Arrival>,
 }
 
 struct Waiting {
     held: MemoryReservation,
     too_late: Pin<Box<WaitForCancellationFutureOwned>>,
-    arrival: Arrival,
 }
 
 impl Waiting {
     fn of(connection: &Arc<ConnectionContext>, size: usize) -> Self {
         let too_late = Box::pin(connection.too_late().clone().cancelled_owned());
-        Waiting { held: connection.hold(size), too_late, arrival: Arrival::default() }
+        Waiting { held: connection.hold(size), too_late }
     }
 }
 
@@ -106,7 +112,7 @@ impl http_body::Body for Receiving {
             Poll::Ready(_) => this.waiting = None,
             Poll::Pending => {
                 let waiting = this.waiting.get_or_insert_with(|| Waiting::of(&this.connection, this.size));
-                if let Poll::Ready(late) = waiting.arrival.poll_late(cx) {
+                if let Some(Poll::Ready(late)) = this.arrival.as_mut().map(|arrival| arrival.poll_late(cx)) {
                     return Poll::Ready(Some(Err(late)));
                 }
                 ready!(waiting.too_late.as_mut().poll(cx));
@@ -204,17 +210,38 @@ mod tests {
     use super::super::memory_budget::MemoryBudget;
     use super::*;
     use crate::coordinator::quota::{Accounts, CallerKey};
+    use http_body_util::{BodyExt, StreamBody};
     use std::time::Duration;
+    use tokio::time::timeout;
     use tonic::Code;
 
-    #[tokio::test(start_paused = true)]
-    async fn g7_half_a_request_is_not_kept_for_ever() {
+    /// How the body of a request ends that never comes, within an hour; `None`: it has not ended.
+    async fn end_of_half_a_request(path: &str) -> Option<Code> {
         let connection =
             Arc::<MemoryBudget>::default().connection(Accounts::default().of(CallerKey::Unknown, Duration::ZERO), None);
-        let body = Body::new(http_body_util::StreamBody::new(tokio_stream::pending::<Result<Frame<Bytes>, Status>>()));
-        let receiving = Receiving { body, size: 1, connection, waiting: None };
-        let late = http_body_util::BodyExt::collect(receiving).await.map(drop).unwrap_err();
-        assert_eq!(late.code(), Code::DeadlineExceeded);
+        let reads = tower::service_fn(|request: http::Request<Body>| {
+            Box::pin(async move {
+                let status = request.into_body().collect().await.map(drop).expect_err("it does not come");
+                Ok::<_, Infallible>(status.into_http::<Body>())
+            })
+        });
+        let body = Body::new(StreamBody::new(tokio_stream::pending::<Result<Frame<Bytes>, Status>>()));
+        let request = http::Request::builder().uri(path).extension(connection).body(body).unwrap();
+        let answer = timeout(Duration::from_secs(3_600), MemoryLimit(reads).call(request)).await.ok()?.unwrap();
+        Status::from_header_map(answer.headers()).map(|status| status.code())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn g7_half_a_request_is_not_kept_for_ever_but_a_stream_of_requests_is() {
+        for rpc in ["IncrementElicitation", "GetPauseState", "WatchPauseState"] {
+            let path = format!("/pausewatch.v1.ElicitationService/{rpc}");
+            assert_eq!(end_of_half_a_request(&path).await, Some(Code::DeadlineExceeded), "{rpc}");
+        }
+        for path in
+            ["/pausewatch.v1.ElicitationService/Watch", "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"]
+        {
+            assert_eq!(end_of_half_a_request(path).await, None, "{path}");
+        }
     }
 
     /// The change may have been made already: a refusal would make the caller believe that nothing is open.
