@@ -28,6 +28,8 @@ final class Connection {
     /** How long a replica may take to answer before the next one is asked: longer than a takeover. */
     static final long ANSWER_TIMEOUT_NANOS = TimeUnit.MILLISECONDS.toNanos(1_500);
 
+    private static final System.Logger LOG = System.getLogger(Connection.class.getName());
+
     private final List<Supplier<ManagedChannel>> replicas;
     private volatile Position now;
     /** Channels that were left; they end with their last calls. */
@@ -116,8 +118,14 @@ final class Connection {
                 return true;
             }
             ManagedChannel before = now.channel();
-            now = new Position(
-                    moves + 1, replicas.get((moves + 1) % replicas.size()).get());
+            try {
+                now = new Position(
+                        moves + 1, replicas.get((moves + 1) % replicas.size()).get());
+            } catch (RuntimeException thrown) {
+                // Of the program, which customizes channels. Its caller is to go on here.
+                LOG.log(System.Logger.Level.ERROR, "there is no channel to the next replica", thrown);
+                return true;
+            }
             left.removeIf(ManagedChannel::isTerminated);
             left.add(before);
             before.shutdown();

@@ -1,6 +1,7 @@
 package dev.pausewatch;
 
 import dev.pausewatch.v1.WatchRequest;
+import io.grpc.ChannelCredentials;
 import io.grpc.ManagedChannel;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -33,7 +34,9 @@ final class Core implements AutoCloseable {
         List<Address> addresses = new ArrayList<>(config.address().each());
         Collections.shuffle(addresses);
         List<Supplier<ManagedChannel>> replicas = new ArrayList<>();
-        addresses.forEach(each -> replicas.add(() -> Transport.channel(config, each)));
+        // Once: a move must not depend on what is in the files by then.
+        ChannelCredentials credentials = Transport.credentials(config, addresses);
+        addresses.forEach(each -> replicas.add(() -> Transport.channel(config, each, credentials)));
         connection = new Connection(replicas, config.address().toString(), config.tokenSource());
         calls = new Calls(connection, timer);
         onLink = config.onLink();

@@ -40,6 +40,8 @@ public final class PausableDeadline implements AutoCloseable {
     private final Stopwatch stopwatch;
     /** Its own thread, and each that it awaits; guarded by itself. */
     private final Set<String> entered = new HashSet<>();
+    /** It has left them, because it has ended; guarded by them. */
+    private boolean left;
 
     private final CompletableFuture<Void> expired = new CompletableFuture<>();
     private final AtomicBoolean closed = new AtomicBoolean();
@@ -207,7 +209,7 @@ public final class PausableDeadline implements AutoCloseable {
                     "thread_id", "is \"" + threadId + "\", the deadline's own thread; allowed: another thread");
         }
         synchronized (entered) {
-            if (closed.get()) {
+            if (left) {
                 return () -> {};
             }
             if (entered.add(threadId)) {
@@ -226,7 +228,7 @@ public final class PausableDeadline implements AutoCloseable {
 
     private void unawait(String threadId) {
         synchronized (entered) {
-            if (!closed.get() && stopwatch.unawaitThread(threadId)) {
+            if (!left && stopwatch.unawaitThread(threadId)) {
                 entered.remove(threadId);
                 follower.leave(threadId);
             }
@@ -292,7 +294,7 @@ public final class PausableDeadline implements AutoCloseable {
                 return;
             }
             stopwatch.stop();
-            entered.forEach(follower::leave);
+            leave();
         }
         onEnd.accept(this);
         expired.cancel(false);
@@ -301,6 +303,17 @@ public final class PausableDeadline implements AutoCloseable {
     private void complete() {
         // What a user does next is no business of the timer's thread.
         expired.completeAsync(() -> null, Callbacks.EXECUTOR);
+        synchronized (entered) {
+            leave();
+        }
         onEnd.accept(this);
+    }
+
+    /** Its threads need not be followed for it any more. */
+    private void leave() {
+        if (!left) {
+            left = true;
+            entered.forEach(follower::leave);
+        }
     }
 }

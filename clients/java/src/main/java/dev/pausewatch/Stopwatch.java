@@ -35,6 +35,9 @@ final class Stopwatch {
     /** The limit that ended it, which is final. */
     private Optional<EndedBy> endedBy = Optional.empty();
 
+    /** What it read when it expired, and reads from then on. */
+    private Optional<Reading> atEnd = Optional.empty();
+
     private boolean stopped;
     /** When a look has found that the time ran out; empty: it has not. */
     private OptionalLong noticed = OptionalLong.empty();
@@ -123,6 +126,10 @@ final class Stopwatch {
     }
 
     synchronized Reading read() {
+        return atEnd.orElseGet(this::readNow);
+    }
+
+    private Reading readNow() {
         // First: what is read after it is not older than the state that made the link.
         boolean linked = follows.isLinked();
         long now = timer.now();
@@ -146,6 +153,14 @@ final class Stopwatch {
 
     /** Whether this look ends it. If not, sees to the next one. */
     private synchronized boolean isOver() {
+        boolean isOver = mustEnd();
+        if (isOver) {
+            atEnd = Optional.of(readNow());
+        }
+        return isOver;
+    }
+
+    private boolean mustEnd() {
         disarm();
         if (endedBy.isPresent() || stopped) {
             return false;

@@ -28,6 +28,7 @@ import java.security.GeneralSecurityException;
 import java.security.KeyStore;
 import java.security.cert.Certificate;
 import java.security.cert.CertificateFactory;
+import java.util.List;
 import java.util.concurrent.TimeUnit;
 import javax.net.ssl.TrustManager;
 import javax.net.ssl.TrustManagerFactory;
@@ -50,9 +51,15 @@ final class Transport {
 
     private Transport() {}
 
+    /** Those of a client for all its addresses, which are encrypted or are not. */
+    static ChannelCredentials credentials(Config config, List<Address> addresses) {
+        boolean isEncrypted = addresses.stream().anyMatch(each -> each instanceof Address.Tcp tcp && tcp.tls());
+        return isEncrypted ? config.credentials().orElseGet(() -> tls(config)) : InsecureChannelCredentials.create();
+    }
+
     /** A channel to one of the config's addresses. */
-    static ManagedChannel channel(Config config, Address address) {
-        NettyChannelBuilder builder = builder(config, address)
+    static ManagedChannel channel(Config config, Address address, ChannelCredentials credentials) {
+        NettyChannelBuilder builder = builder(address, credentials)
                 .userAgent("pausewatch-java")
                 // Its callbacks only hand on.
                 .directExecutor()
@@ -68,15 +75,13 @@ final class Transport {
         return builder.build();
     }
 
-    private static NettyChannelBuilder builder(Config config, Address address) {
+    private static NettyChannelBuilder builder(Address address, ChannelCredentials credentials) {
         if (address instanceof Address.Unix unix) {
             return unix(unix);
         }
         Address.Tcp tcp = (Address.Tcp) address;
         String host =
                 tcp.host().startsWith("[") ? tcp.host().substring(1, tcp.host().length() - 1) : tcp.host();
-        ChannelCredentials credentials =
-                tcp.tls() ? config.credentials().orElseGet(() -> tls(config)) : InsecureChannelCredentials.create();
         try {
             return NettyChannelBuilder.forAddress(host, tcp.port(), credentials)
                     .withOption(ChannelOption.CONNECT_TIMEOUT_MILLIS, CONNECT_TIMEOUT_MS);

@@ -105,8 +105,13 @@ final class UnaryCall<Q, R, T> {
         long left = left();
         attemptEnd = limit < left ? timer.now() + limit : giveUp;
         options = options.withDeadlineAfter(Math.max(0, Math.min(left, limit)), TimeUnit.NANOSECONDS);
-        attempt = Connection.ready(position).newCall(method, options);
-        ClientCalls.asyncUnaryCall(attempt, request, new Observer());
+        try {
+            attempt = Connection.ready(position).newCall(method, options);
+            ClientCalls.asyncUnaryCall(attempt, request, new Observer());
+        } catch (RuntimeException thrown) {
+            // Of an interceptor of the program. Thrown on, it would end nothing but the timer's task.
+            answer.completeExceptionally(thrown);
+        }
     }
 
     private void failed(Throwable thrown) {

@@ -2,6 +2,7 @@ package dev.pausewatch;
 
 import dev.pausewatch.v1.Refusal;
 import dev.pausewatch.v1.WatchRequest;
+import io.grpc.Status;
 import java.time.Duration;
 import java.util.LinkedHashSet;
 import java.util.List;
@@ -313,9 +314,17 @@ final class WatchLink implements WatchStream.Reader, ThreadClock.Confirmer {
             broken(noToken, 0, false);
             return;
         }
-        stream = new WatchStream(environment.connection, timer, this);
-        stream.open(environment.firstAnswer, first);
-        move.begin(stream);
+        WatchStream opened = new WatchStream(environment.connection, timer, this);
+        try {
+            opened.open(environment.firstAnswer, first);
+        } catch (RuntimeException thrown) {
+            // Of an interceptor of the program.
+            opened.cancel();
+            broken(Failure.made(Status.UNKNOWN, "the stream could not be opened: " + thrown, thrown), 0, false);
+            return;
+        }
+        stream = opened;
+        move.begin(opened);
         if (requests.isConfirming()) {
             expectAnswer();
         }

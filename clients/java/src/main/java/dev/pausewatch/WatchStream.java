@@ -17,6 +17,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
 import java.util.concurrent.TimeUnit;
+import org.jspecify.annotations.Nullable;
 
 /**
  * One stream of states, from its opening to its end. Everything happens on the timer's thread.
@@ -48,7 +49,7 @@ final class WatchStream implements ClientResponseObserver<WatchRequest, WatchRes
     private final Timer timer;
     private final Reader reader;
     private final Connection.Position position;
-    private ClientCall<WatchRequest, WatchResponse> call;
+    private @Nullable ClientCall<WatchRequest, WatchResponse> call;
     private ClientCallStreamObserver<WatchRequest> messages;
     private boolean readingStopped;
     private long lastMessageAt;
@@ -149,7 +150,9 @@ final class WatchStream implements ClientResponseObserver<WatchRequest, WatchRes
     void cancel() {
         ended = true;
         silence.cancel();
-        call.cancel("the watch goes on without this stream", null);
+        if (call != null) {
+            call.cancel("the watch goes on without this stream", null);
+        }
     }
 
     @Override

@@ -12,6 +12,7 @@ import com.google.gson.JsonElement;
 import com.google.gson.JsonObject;
 import dev.pausewatch.v1.IncrementElicitationRequest;
 import dev.pausewatch.v1.IncrementElicitationResponse;
+import io.grpc.ChannelCredentials;
 import io.grpc.Metadata;
 import io.grpc.Status;
 import io.grpc.StatusRuntimeException;
@@ -118,8 +119,10 @@ class CallsTest {
 
     /** A call with a deadline of a minute, of a clock that stands still. */
     private CompletableFuture<IncrementResult> call(Timer timer, int retries) {
-        Connection connection = new Connection(
-                Transport.channel(config().build(), config().build().address()), "localhost:7420");
+        Config config = config().build();
+        ChannelCredentials credentials = Transport.credentials(config, List.of(config.address()));
+        Connection connection =
+                new Connection(Transport.channel(config, config.address(), credentials), "localhost:7420");
         return new Calls(connection, timer)
                 .increment(CALL, new Calls.RetryPolicy(Duration.ofMinutes(1), retries))
                 .orTimeout(10, TimeUnit.SECONDS)

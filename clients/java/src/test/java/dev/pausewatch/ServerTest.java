@@ -19,6 +19,7 @@ import java.util.concurrent.CompletionException;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.BooleanSupplier;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.AfterEach;
@@ -55,6 +56,21 @@ class ServerTest {
     @AfterEach
     void close() {
         client.close();
+    }
+
+    @Test
+    void anInterceptorThatThrowsDoesNotEndTheRenewals() throws Exception {
+        TransportTest.Failing renewals =
+                new TransportTest.Failing("RenewElicitation", call -> call == 1, new AtomicInteger());
+        Config config = Config.builder()
+                .address(server.address())
+                .interceptors(renewals)
+                .build();
+        try (Client failing = Client.open(config);
+                Hold hold = failing.hold(thread).ttl(TTL).open()) {
+            await(() -> renewals.calls().get() > 2);
+            assertEquals(Lease.HELD, hold.lease());
+        }
     }
 
     private int count() {

@@ -78,6 +78,9 @@ class StopwatchTest {
         assertFalse(stopwatch.read().endedBy().isPresent());
         answer(false, 0);
         assertEquals(List.of(stopwatch), expired);
+        Stopwatch.Reading atEnd = stopwatch.read();
+        timer.advance(s(5));
+        assertEquals(atEnd, stopwatch.read(), "it does not go on after its end");
     }
 
     @Test

@@ -66,6 +66,27 @@ class TlsTest {
         assertEquals(List.of("Bearer " + SECRET), server.authorizations);
     }
 
+    /** Also when certificates are exchanged just then. */
+    @Test
+    void aMoveDoesNotReadTheFilesAgain() throws Exception {
+        serve(TlsServerCredentials.ClientAuth.NONE);
+        String alive = "https://" + server.address();
+        Config config = Config.builder()
+                .address("https://127.0.0.1:1," + alive)
+                .tlsCa(authority)
+                .build();
+        for (int i = 0; i < 8; i++) {
+            Path aside = authority.resolveSibling("aside.pem");
+            // In random order: some of the clients begin at the address where nobody is.
+            try (Client client = Client.open(config)) {
+                Files.move(authority, aside);
+                assertEquals(0, client.getPauseState("t").count());
+            } finally {
+                Files.move(aside, authority);
+            }
+        }
+    }
+
     @Test
     void aServerOfAnotherAuthorityIsNotAndGetsNoToken() throws Exception {
         serve(TlsServerCredentials.ClientAuth.NONE);

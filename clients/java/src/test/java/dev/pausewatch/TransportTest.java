@@ -21,8 +21,11 @@ import java.util.List;
 import java.util.Optional;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.concurrent.ExecutionException;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.function.Predicate;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
@@ -60,6 +63,52 @@ class TransportTest {
         }
         assertTrue(names.called.containsAll(List.of("Watch", "GetPauseState")), names.called::toString);
         assertEquals(1, customized.size());
+    }
+
+    /** Throws at some of the calls of a method, which it counts. */
+    record Failing(String name, Predicate<Integer> at, AtomicInteger calls) implements ClientInterceptor {
+        @Override
+        public <Q, R> ClientCall<Q, R> interceptCall(MethodDescriptor<Q, R> method, CallOptions options, Channel next) {
+            if (name.equals(method.getBareMethodName()) && at.test(calls.incrementAndGet())) {
+                throw new IllegalStateException("the interceptor's own");
+            }
+            return next.newCall(method, options);
+        }
+    }
+
+    @Test
+    void anInterceptorThatThrowsAtARetryEndsTheCall() {
+        Failing failing = new Failing("GetPauseState", call -> call > 1, new AtomicInteger());
+        Config config = Config.builder()
+                .address("127.0.0.1:1")
+                .interceptors(failing)
+                .retries(5)
+                .build();
+        try (Client client = Client.open(config)) {
+            ExecutionException thrown = assertThrows(
+                    ExecutionException.class,
+                    () -> client.async().getPauseState("t").get(10, TimeUnit.SECONDS));
+            assertEquals("the interceptor's own", thrown.getCause().getMessage());
+        }
+    }
+
+    @Test
+    void anInterceptorThatThrowsDoesNotEndTheWatch() throws Exception {
+        Failing watches = new Failing("Watch", call -> call == 2, new AtomicInteger());
+        try (FakeServer server = new FakeServer();
+                Client client = Client.open(Config.builder()
+                        .address(server.address())
+                        .interceptors(watches)
+                        .build());
+                PausableDeadline deadline = client.deadline("t", Duration.ofHours(1))) {
+            FakeServer.WatchCall stream = server.nextWatch();
+            stream.request();
+            stream.state(deadline.threadId(), 1);
+            stream.complete();
+            stream.observer().onCompleted();
+            server.nextWatch().request();
+            assertEquals(3, watches.calls().get());
+        }
     }
 
     @Test
