@@ -18,6 +18,7 @@
 #![allow(clippy::unwrap_used)] // The lint's own exception for tests does not see what tests share.
 #![cfg(unix)]
 mod api_reference;
+mod cases_table;
 mod expect;
 mod links;
 mod mentions;

@@ -1,0 +1,34 @@
+//! The table of clients/README.md counts the cases that there are. Whether they passed, only `clients/test` can say,
+//! after it has played them all with every client; that the table was forgotten is seen here within a second.
+use crate::links::root;
+use std::collections::BTreeMap;
+use std::fs;
+
+/// How many cases each feature has, and all together.
+fn counted() -> BTreeMap<String, usize> {
+    let mut counts = BTreeMap::new();
+    for file in fs::read_dir(root().join("clients/scenarios/cases")).unwrap().flatten() {
+        let case: serde_json::Value = serde_json::from_slice(&fs::read(file.path()).unwrap()).unwrap();
+        *counts.entry(case["feature"].as_str().unwrap().to_owned()).or_default() += 1;
+        *counts.entry("all cases".to_owned()).or_default() += 1;
+    }
+    counts
+}
+
+#[test]
+fn the_table_of_the_clients_counts_the_cases() {
+    let page = fs::read_to_string(root().join("clients/README.md")).unwrap();
+    let table = page.split("<!-- table: clients/test --write-table -->\n").nth(1).unwrap();
+    let table = table.split("<!-- end of the table -->").next().unwrap();
+    let mut shown = BTreeMap::new();
+    // Behind the clients' names and the line under them.
+    for line in table.lines().skip(2) {
+        let cells: Vec<_> = line.trim_matches('|').split('|').map(str::trim).collect();
+        let all_of = |cell: &&str| cell.split_once('/').expect("PASSED/ALL").1.parse::<usize>().unwrap();
+        for count in cells[1..].iter().map(|cell| all_of(cell)) {
+            let before = shown.insert(cells[0].to_owned(), count);
+            assert!(before.is_none_or(|before| before == count), "every client plays every case: {line}");
+        }
+    }
+    assert_eq!(shown, counted(), "clients/README.md is out of date: clients/test --write-table");
+}
