@@ -1,6 +1,7 @@
 //! A client that knows all replicas, as the libraries will: it tries the next one when one does not serve.
 use crate::support::PATIENCE;
 use pausewatch::proto::v1;
+use std::error::Error as _;
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
 use tonic::transport::{Channel, Endpoint};
@@ -45,7 +46,8 @@ impl Caller {
             let replica = self.replicas[self.current % self.replicas.len()].clone();
             match timeout(ATTEMPT, call(replica)).await {
                 Ok(Ok(answer)) => return Ok(answer),
-                Ok(Err(status)) if !matches!(status.code(), Code::Unavailable | Code::Cancelled | Code::Unknown) => {
+                // What has a source was made on this side, of a connection that ended; tonic names the layer by its code.
+                Ok(Err(status)) if status.code() != Code::Unavailable && status.source().is_none() => {
                     return Err(status);
                 }
                 Ok(Err(status)) => assert!(Instant::now() < give_up, "no replica serves: {status:?}"),

@@ -13,8 +13,9 @@ use super::{
 use rmcp::{
     ErrorData, ServerHandler,
     model::{
-        CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, Implementation, ListToolsResult,
-        PaginatedRequestParams, ProtocolVersion, ServerCapabilities, ServerConfig, Tool,
+        CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, CustomRequest, CustomResult, ErrorCode,
+        Implementation, ListToolsResult, PaginatedRequestParams, ProtocolVersion, ServerCapabilities, ServerConfig,
+        Tool,
     },
 };
 use serde::Serialize;
@@ -129,6 +130,17 @@ impl ServerHandler for Caller {
 
     fn get_tool(&self, name: &str) -> Option<Tool> {
         tools::list().into_iter().find(|tool| tool.name == name)
+    }
+
+    /// What rmcp knows no type for: methods that do not exist, and calls of tools with parameters that are none.
+    async fn on_custom_request(&self, request: CustomRequest, _: Context) -> Result<CustomResult, ErrorData> {
+        let CustomRequest { method, params, .. } = request;
+        if method == "tools/call"
+            && let Err(error) = serde_path_to_error::deserialize::<_, CallToolRequestParams>(params.unwrap_or_default())
+        {
+            return Err(ErrorData::invalid_params(tools::wrong("params", &error), None));
+        }
+        Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, method, None))
     }
 
     async fn call_tool(&self, request: CallToolRequestParams, context: Context) -> Result<CallToolResponse, ErrorData> {

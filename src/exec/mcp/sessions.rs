@@ -5,7 +5,7 @@ use super::{
     command::Command,
     handler::Caller,
     pending::Waiting,
-    refusal::Refusal,
+    refusal::{Refusal, cancelled},
     request_key::RequestKey,
     running_call::RunningCall,
     scope::Context,
@@ -54,7 +54,12 @@ impl Caller {
         let command = self.find(&session_id, context)?;
         let _in_use = command.idle.in_use();
         command.stop.cancel();
-        command.ended().await;
+        tokio::select! {
+            biased;
+            // What it has printed is there for another call.
+            () = context.ct.cancelled() => return Err(cancelled()),
+            _ = command.ended() => {}
+        }
         let outcome = Outcome::of(&command, DEFAULT_MAX_OUTPUT);
         self.server.commands.remove(&command);
         Ok(outcome)

@@ -119,8 +119,9 @@ impl Caller {
         let clock = call.until.as_ref().unwrap_or(&command.clock);
         let waited = tokio::select! {
             biased;
-            waited = progress::notify_during(context, clock, call.wait(context, self.server.config.policy.when_unable)) => waited,
+            // What the command has printed is there for another call.
             () = context.ct.cancelled() => return Err(cancelled()),
+            waited = progress::notify_during(context, clock, call.wait(context, self.server.config.policy.when_unable)) => waited,
         };
         if let Err(question) = waited {
             return Ok(self.ask_by_response(call, question, key));

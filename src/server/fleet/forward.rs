@@ -30,6 +30,7 @@ use tonic::body::Body;
 use tonic::client::GrpcService;
 use tonic::codegen::{Service, http};
 use tonic::server::NamedService;
+use tonic::transport::Channel;
 use tonic::{Code, Status};
 
 const OWN: &str = "/pausewatch.v1.ElicitationService/";
@@ -201,17 +202,24 @@ impl Forwarder {
             .header("grpc-timeout", format!("{left}m"))
             .body(Body::new(Full::new(Bytes::from(sealed))));
         let request = request.map_err(|error| error.to_string())?;
-        let mut channel = link.channel.clone();
-        std::future::poll_fn(|cx| GrpcService::<Body>::poll_ready(&mut channel, cx))
-            .await
-            .map_err(|e| e.to_string())?;
-        let answer = GrpcService::call(&mut channel, request).await.map_err(|error| error.to_string())?;
-        match Status::from_header_map(answer.headers()) {
-            // Of those, nobody has answered it for good: see `status.rs`.
-            Some(status) if status.code() == Code::Unavailable && status.details().is_empty() => {
-                Err(status.message().to_owned())
-            }
-            _ => Ok(answer),
+        answered(link.channel.clone(), request).await
+    }
+}
+
+/// What the leader has answered for good. The error: nothing yet, so that the call may be sent again.
+async fn answered(mut leader: Channel, request: http::Request<Body>) -> Result<http::Response<Body>, String> {
+    std::future::poll_fn(|cx| GrpcService::<Body>::poll_ready(&mut leader, cx)).await.map_err(|e| e.to_string())?;
+    let answer = GrpcService::call(&mut leader, request).await.map_err(|error| error.to_string())?;
+    match Status::from_header_map(answer.headers()) {
+        // Of those, nobody has answered it for good: see `status.rs`.
+        Some(status) if status.code() == Code::Unavailable && status.details().is_empty() => {
+            Err(status.message().to_owned())
+        }
+        // Read whole: a leader that dies behind the head has not answered.
+        _ => {
+            let (head, body) = answer.into_parts();
+            let body = body.collect().await.map_err(|error| error.to_string())?;
+            Ok(http::Response::from_parts(head, Body::new(body)))
         }
     }
 }
@@ -310,7 +318,11 @@ impl Service<http::Request<Body>> for ForwardService {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use http_body_util::StreamBody;
+    use hyper_util::rt::{TokioExecutor, TokioIo};
     use prost::Message;
+    use std::io;
+    use tonic::transport::Endpoint;
 
     /// As gRPC frames it.
     fn framed(length: usize, content: &[u8]) -> Bytes {
@@ -345,5 +357,28 @@ mod tests {
             let path = format!("{OWN}DecrementElicitation");
             assert_eq!(with_request_id(&path, message.clone()).expect("as it was"), message);
         }
+    }
+
+    /// Else its client is given a broken answer, which not every library takes for a reason to call again.
+    #[tokio::test]
+    async fn a_leader_that_dies_behind_the_head_of_its_answer_has_not_answered() {
+        let (here, there) = tokio::io::duplex(1 << 16);
+        let leader = hyper::service::service_fn(async |_| {
+            let (frames, body) = tokio::sync::mpsc::channel(1);
+            tokio::spawn(async move {
+                // Until the head is on its way.
+                sleep(Duration::from_millis(50)).await;
+                let _ = frames.send(Err::<http_body::Frame<Bytes>, _>(io::Error::other("killed"))).await;
+            });
+            let body = StreamBody::new(tokio_stream::wrappers::ReceiverStream::new(body));
+            Ok::<_, Infallible>(http::Response::new(body))
+        });
+        let serving = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
+        tokio::spawn(serving.serve_connection(TokioIo::new(there), leader));
+        let mut pipe = Some(TokioIo::new(here));
+        let connector = tower::service_fn(move |_| std::future::ready(pipe.take().ok_or(io::Error::other("once"))));
+        let channel = Endpoint::from_static("http://leader").connect_with_connector_lazy(connector);
+        let request = http::Request::post("http://leader/").body(Body::empty()).expect("a request");
+        assert!(answered(channel, request).await.is_err());
     }
 }

@@ -136,6 +136,11 @@ fn invalid_calls_are_refused_with_a_remedy() {
     for (tool, arguments, why) in [
         ("shell", json!({"command": "true"}), "missing field `workdir`"),
         ("shell", json!({"command": "true", "workdir": "/", "timeout": 1}), "unknown field `timeout`"),
+        (
+            "shell",
+            json!({"command": "true", "workdir": "/", "login": "no"}),
+            "arguments.login: invalid type: string \"no\"",
+        ),
         ("shell", json!({"command": "true", "workdir": "/nonexistent"}), "workdir \"/nonexistent\": No such file"),
         ("shell", json!({"command": "true", "workdir": "/etc/passwd"}), "is not a directory"),
         ("write_stdin", json!({"session_id": "none"}), "no session \"none\""),
@@ -148,6 +153,19 @@ fn invalid_calls_are_refused_with_a_remedy() {
     let error = client.wait_for("error", |message| message["id"] == id)["error"].clone();
     assert_eq!(error["code"], -32602);
     assert!(error["message"].as_str().unwrap().contains("unknown tool \"rm\""), "{error}");
+    let unreadable = [
+        (json!({"name": "shell", "arguments": "true"}), "params.arguments: invalid type: string \"true\""),
+        (json!({"arguments": {}}), "params: missing field `name`"),
+    ];
+    for (params, why) in unreadable {
+        let id = client.request("tools/call", params);
+        let error = client.wait_for("error", |message| message["id"] == id)["error"].clone();
+        assert_eq!(error["code"], -32602, "{error}");
+        assert!(error["message"].as_str().unwrap().contains(why), "{error}");
+    }
+    let id = client.request("tools/rename", json!({}));
+    let error = client.wait_for("error", |message| message["id"] == id)["error"].clone();
+    assert_eq!(error["code"], -32601, "{error}");
     let id = client.begin("shell", "\n", shell("true"));
     let result = client.result(id);
     assert!(result["content"][0]["text"].as_str().unwrap().contains("thread_id"), "{result}");
@@ -249,6 +267,21 @@ fn a_cancelled_call_ends_its_command_and_a_cancelled_poll_does_not() {
     until_gone(&mark);
     assert_eq!(client.call("sessions", json!({}))["sessions"][0]["running"], true);
     assert!(process_with(&other).is_some());
+}
+
+#[test]
+fn the_output_of_a_cancelled_kill_is_there_for_the_next_call() {
+    let mut client = client();
+    let started = client.call("exec_command", json!({"command": "echo kept; sleep 600", "yield_time_ms": 0}));
+    let session = json!({"session_id": started["session_id"]});
+    let kill = client.begin("kill", "t", session.clone());
+    client.notify("notifications/cancelled", json!({"requestId": kill}));
+    let list = client.begin("sessions", "t", json!({}));
+    let still_listed = client.answer(list)["sessions"].as_array().is_some_and(|sessions| !sessions.is_empty());
+    // On a slow day the kill ends before its cancellation comes, and has answered.
+    let rest = if still_listed { client.call("write_stdin", session) } else { client.answer(kill) };
+    let output = format!("{}{}", started["output"].as_str().unwrap(), rest["output"].as_str().unwrap());
+    assert_eq!((output.as_str(), &rest["exit_code"]), ("kept\n", &json!(143)));
 }
 
 #[test]
