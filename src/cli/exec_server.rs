@@ -18,6 +18,7 @@ use crate::{
     },
     exec::policy::Rules,
     exec::sandbox::Sandbox,
+    exec::supervise::descriptors::close_inherited,
 };
 use std::{
     io::{self, IsTerminal},
@@ -105,6 +106,7 @@ CLAUDE_CODE_SESSION_ID] [default: a new one for each MCP session]";
 
 /// Serves until standard input ends, or until SIGTERM, SIGINT or SIGHUP.
 pub(crate) fn run(args: Args) -> ExitCode {
+    close_inherited();
     log();
     super::serve::raise_open_files();
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
@@ -160,8 +162,8 @@ async fn serve(args: Args) -> Result<(), String> {
     let server = ExecServer::new(Config {
         controller: StopwatchController::with_disconnect_grace(coordinator.client(), args.disconnect_grace),
         environment: Arc::new(move |thread_id| environment.environment(thread_id)),
+        launcher: Launcher { program: PROGRAM.into(), shell: default_shell(policy.sandbox.as_ref()) },
         policy,
-        launcher: Launcher { program: PROGRAM.into(), shell: default_shell().to_owned() },
         thread_id,
         limits,
     });
@@ -235,6 +237,11 @@ fn policy(args: &Args) -> Result<Policy, String> {
         true => None,
         false => Some(SandboxPolicy::new(&args.writable, Sandbox::probe())?),
     };
+    for file in args.rules.iter().filter(|file| sandbox.as_ref().is_some_and(|sandbox| sandbox.is_exposed(file))) {
+        let exposed =
+            "commands can change these rules, which then hold at the next start: keep them where commands cannot write";
+        failure::say("exec-server", &format!("warning: {}: {exposed}", file.display()));
+    }
     let nested = nested_programs(&rules, sandbox.is_some());
     Ok(Policy { rules: Arc::new(rules), when_unable: args.when_unable, sandbox, nested })
 }

@@ -107,6 +107,19 @@ fn a_program_in_a_makefile_runs_only_after_a_yes_and_is_asked_about_once() {
     }
 }
 
+/// What the question could not show in whole was another program each time.
+#[test]
+fn a_yes_to_a_program_with_many_arguments_is_for_that_one_alone() {
+    let Some(project) = Project::new() else { return };
+    project.executable("many", "#!/bin/sh\ngit push $(seq 10000)\ngit push $(seq 10001)\n");
+    let ask = format!("echo asked >> {}", project.path("asked").display());
+    project.executable("ask", &format!("#!/bin/sh\n{ask}\n"));
+    let ask = project.path("ask");
+    let ended = project.run(&["--ask", ask.to_str().unwrap()], &["60", "./many"]);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert_eq!(fs::read_to_string(project.path("asked")).unwrap(), "asked\nasked\n");
+}
+
 #[test]
 fn the_clock_stands_still_while_a_person_is_asked() {
     let Some(project) = Project::new() else { return };

@@ -131,7 +131,7 @@ impl Process for Judged {
     }
 }
 
-/// The file of a program, its arguments, its directory and its environment.
+/// The file of a program, its arguments and its directory as texts, and what identifies them and its environment.
 type Key = (PathBuf, Vec<String>, PathBuf, u64);
 
 struct RunAsker {
@@ -153,7 +153,7 @@ impl Asker for RunAsker {
         let prompt = Prompt::about_program(question, exec, &self.line);
         let _pause = self.stopwatch.pause();
         let mut answers = self.answers.lock().await;
-        let key = (exec.file.clone(), exec.argv.clone(), exec.workdir.clone(), exec.environment);
+        let key = (exec.file.clone(), exec.argv.clone(), exec.workdir.clone(), exec.identity);
         let known = answers.get(&key).filter(|_| exec.is_complete).copied();
         let is_yes = match known {
             Some(is_yes) => is_yes,
@@ -162,7 +162,9 @@ impl Asker for RunAsker {
                 Err(why) => return prompt.deny(&why),
             },
         };
-        answers.insert(key, is_yes);
+        if exec.is_complete {
+            answers.insert(key, is_yes);
+        }
         if is_yes { prompt.accept() } else { prompt.deny("the person declined") }
     }
 }

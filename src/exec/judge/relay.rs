@@ -6,7 +6,7 @@
 //!    processes send to it; those of the terminal reach the program by itself, in the same process group, once it is there. It stops, continues and
 //!    ends as the program does. If it is killed, the supervisor kills the program.
 use super::packet;
-use crate::exec::supervise::{Signal, ignored_at_start};
+use crate::exec::supervise::{Signal, descriptors::open_descriptors, ignored_at_start};
 use nix::sys::{
     signal::{SigSet, SigmaskHow, raise, sigprocmask},
     signalfd::{SfdFlags, SignalFd},
@@ -155,14 +155,6 @@ fn release(given: &[RawFd]) -> io::Result<()> {
     given.iter().filter(|number| **number > 2).for_each(|number| _ = nix::unistd::close(*number));
     let _ = rustix::process::chdir("/");
     Ok(())
-}
-
-/// The file descriptors of this process.
-pub(super) fn open_descriptors() -> Vec<RawFd> {
-    let Ok(entries) = fs::read_dir("/proc/self/fd") else { return vec![0, 1, 2] };
-    let numbers: Vec<RawFd> = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
-    // Without that of the directory that was just read.
-    numbers.into_iter().filter(|number| fs::symlink_metadata(format!("/proc/self/fd/{number}")).is_ok()).collect()
 }
 
 /// Dies of a signal, or returns the exit code that stands for it.

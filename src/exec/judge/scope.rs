@@ -62,7 +62,7 @@ impl Scope {
             workdir: path(&details.workdir).into(),
             interpreter: waiting.executable.interpreter.iter().map(text).collect(),
             changed_env: changed(&details.environment),
-            environment: identity(&details.environment),
+            identity: identity(&waiting.executable.resolved, details),
             lineage,
             place,
         }
@@ -82,15 +82,15 @@ fn changed(environment: &[OsString]) -> Vec<String> {
     names
 }
 
-/// The same number for the same variables, but for harmless ones. Its keys are of this process, so that no command can find two environments with
-/// one number.
-fn identity(environment: &[OsString]) -> u64 {
+/// The same number for the same program with the same arguments, directory and variables, but for harmless ones. Its keys are of this process, so that
+/// no command can find two programs with one number.
+fn identity(file: &Path, details: &Details) -> u64 {
     static KEYS: LazyLock<RandomState> = LazyLock::new(RandomState::new);
     let is_harmless = |name: &OsStr| name.to_str().is_some_and(is_harmless) || is_internal(name);
-    let mut entries: Vec<_> =
-        environment.iter().filter(|entry| variable(entry).is_none_or(|(name, _)| !is_harmless(name))).collect();
+    let is_of_concern = |entry: &&OsString| variable(entry).is_none_or(|(name, _)| !is_harmless(name));
+    let mut entries: Vec<_> = details.environment.iter().filter(is_of_concern).collect();
     entries.sort();
-    KEYS.hash_one(entries)
+    KEYS.hash_one((file, &details.arguments, &details.workdir, entries))
 }
 
 /// The name and the value of `NAME=value`.

@@ -5,12 +5,12 @@ use super::{
     message::Report,
     notify::Listener,
     packet,
-    relay::open_descriptors,
     relays::Relays,
     scope::Scope,
     supervisor::Supervisor,
 };
-use crate::exec::{policy::Place, supervise::session};
+use crate::exec::policy::Place;
+use crate::exec::supervise::{descriptors::open_descriptors, session};
 use nix::{
     sys::{
         signal::{SigSet, Signal, SigmaskHow, kill, sigprocmask},

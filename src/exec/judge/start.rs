@@ -5,7 +5,8 @@
 //! 2. It gets a filter of its own, so what it executes is judged as well. A set-user-id program does not: the filter would take its privileges away.
 //! 3. Its parent is the supervisor, and it dies with it.
 //! 4. A text without `#!`, which the kernel cannot execute, is run by the shell that wanted to execute it: bash, else `sh`, as `execvp` does.
-use super::{memory::restore_huge_pages, notify::Listener, packet, relay::open_descriptors, status::status_field};
+use super::{memory::restore_huge_pages, notify::Listener, packet, status::status_field};
+use crate::exec::supervise::descriptors::open_descriptors;
 use nix::{
     sys::signal::{SigSet, SigmaskHow, sigprocmask},
     unistd::{Pid, getpgid, setpgid},

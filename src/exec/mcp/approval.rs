@@ -103,14 +103,17 @@ impl Caller {
         let objection = sandbox.and_then(|sandbox| sandbox.objection(&request.spec.workdir));
         let policy = AskingPolicy::new(config.policy.rules.clone(), asker.clone()).for_lines_of(&shell);
         let judges_programs = sandbox.is_some() && config.policy.nested.restricted().is_some();
-        let policy = policy.with_objection(objection).with_judged_programs(judges_programs);
+        let mut policy = policy.with_objection(objection).with_judged_programs(judges_programs);
+        if let Some(sandbox) = sandbox {
+            policy = policy.with_line_commands(config.line_commands(&request.spec, sandbox));
+        }
         let argv = [&*shell, if request.login { "-lc" } else { "-c" }, &request.spec.line].map(str::to_owned);
         let decided = policy.determine_action(&shell, &argv, &request.spec.workdir);
         let clock = request.until.as_ref().unwrap_or(&request.clock);
         let action = progress::notify_during(context, clock, decided).await;
         let sandbox = match action {
             Action::Escalate => None,
-            Action::Run => sandbox.map(|sandbox| sandbox.sandbox_for(&request.spec)),
+            Action::Run => sandbox.map(|sandbox| sandbox.sandbox_for(&request.spec.workdir)),
             Action::Deny { reason } => return Ok(self.withhold(request, reason, asker.take_unasked())),
         };
         Ok(Approval::Granted { request: Box::new(request), sandbox, is_approved: asker.is_approved() })

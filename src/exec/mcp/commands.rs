@@ -13,7 +13,7 @@ use super::{
     output::Output,
 };
 use crate::{
-    exec::policy::{AskingPolicy, LineCommands},
+    exec::policy::AskingPolicy,
     exec::sandbox::Sandbox,
     exec::supervise::{reaper::Reaper, session_killer::SessionKiller},
 };
@@ -89,16 +89,10 @@ impl Commands {
         let env = (self.config.environment)(clock.thread_id());
         let (line, workdir) = (&spec.line, &spec.workdir);
         let policy = &self.config.policy;
-        let judged = policy.nested.restricted().zip(sandbox.as_ref());
-        let judged = judged.map(|(restricted, sandbox)| Judged {
+        let in_sandbox = sandbox.as_ref().and(policy.sandbox.as_ref());
+        let judged = policy.nested.restricted().zip(in_sandbox).map(|(restricted, sandbox)| Judged {
             restricted,
-            line_commands: LineCommands::new(
-                &policy.rules,
-                line,
-                workdir,
-                sandbox.writable(),
-                std::env::var_os("PATH").unwrap_or_default(),
-            ),
+            line_commands: self.config.line_commands(&spec, sandbox),
         });
         let judged = judged.filter(|judged| judged.names().next().is_some());
         let launch = Launch { line, login, workdir, env, streams, sandbox: sandbox.as_ref(), judged: judged.as_ref() };

@@ -1,6 +1,11 @@
 //! The configuration of an exec server.
-use super::{launch::Launcher, policy::Policy};
+use super::{
+    command::CommandSpec,
+    launch::Launcher,
+    policy::{Policy, SandboxPolicy},
+};
 use crate::client::stopwatch::StopwatchController;
+use crate::exec::policy::LineCommands;
 use std::{ffi::OsString, sync::Arc, time::Duration};
 
 /// Returns the environment variables for commands of a thread.
@@ -18,6 +23,14 @@ pub(crate) struct Config {
     pub thread_id: Option<String>,
     pub policy: Policy,
     pub limits: Limits,
+}
+
+impl Config {
+    /// The programs of a line that leave the sandbox without a question.
+    pub(super) fn line_commands(&self, spec: &CommandSpec, sandbox: &SandboxPolicy) -> LineCommands {
+        let search = std::env::var_os("PATH").unwrap_or_default();
+        LineCommands::new(&self.policy.rules, &spec.line, &spec.workdir, &sandbox.exposed(&spec.workdir), search)
+    }
 }
 
 /// Limits on commands.

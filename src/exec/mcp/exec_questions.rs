@@ -22,7 +22,7 @@ const MAX_WAITING: usize = 100;
 /// The maximum of answers that are remembered for one command.
 const MAX_ANSWERS: usize = 1_000;
 
-/// The file of a program, its arguments, its directory and its environment.
+/// The file of a program, its arguments and its directory as texts, and what identifies them and its environment.
 type Key = (PathBuf, Vec<String>, PathBuf, u64);
 
 /// The open questions of one command.
@@ -107,7 +107,7 @@ impl Asker for ExecQuestions {
             return Action::Run;
         }
         let prompt = Prompt::about_program(question, exec, &self.line);
-        let key = || (exec.file.clone(), exec.argv.clone(), exec.workdir.clone(), exec.environment);
+        let key = || (exec.file.clone(), exec.argv.clone(), exec.workdir.clone(), exec.identity);
         let key = exec.is_complete.then(key);
         let (answer, answered) = oneshot::channel();
         let _pause = self.stopwatch.pause();

@@ -6,6 +6,7 @@
 //!
 //! 1. Standard output and standard error share one pipe or terminal, so their order is preserved.
 //! 2. This process keeps no copy of the write end, so it sees the end of the output.
+use super::policy::SandboxPolicy;
 use crate::{
     exec::judge::{Link, connect, save_memory},
     exec::policy::LineCommands,
@@ -20,7 +21,7 @@ use rustix::{
     termios::{Winsize, tcsetwinsize},
 };
 use std::{
-    ffi::{OsStr, OsString},
+    ffi::OsString,
     fs::File,
     io::{self, ErrorKind},
     os::fd::OwnedFd,
@@ -37,7 +38,7 @@ pub(crate) struct Launcher {
     /// The path of this program, which has the command `exec-child`.
     pub program: PathBuf,
     /// The shell that runs command lines.
-    pub shell: OsString,
+    pub shell: PathBuf,
 }
 
 /// The standard input of a command.
@@ -185,9 +186,12 @@ impl Reader {
     }
 }
 
-/// `bash` if it is on `PATH`, because models write command lines for it; else `sh`.
-pub(crate) fn default_shell() -> &'static OsStr {
+/// `bash` if it is on `PATH`, because models write command lines for it; else `sh`. The first that no command can have written: the shell of a line
+/// that rules allow runs outside the sandbox.
+pub(crate) fn default_shell(sandbox: Option<&SandboxPolicy>) -> PathBuf {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let bash = std::env::split_paths(&path).any(|directory| directory.join("bash").is_file());
-    OsStr::new(if bash { "bash" } else { "sh" })
+    let files =
+        |name| std::env::split_paths(&path).filter(|directory| directory.is_absolute()).map(move |d| d.join(name));
+    let is_sound = |file: &PathBuf| file.is_file() && sandbox.is_none_or(|sandbox| !sandbox.is_exposed(file));
+    files("bash").chain(files("sh")).find(is_sound).unwrap_or_else(|| "sh".into())
 }

@@ -1,13 +1,13 @@
 //! The policy about commands: the rules, and the sandbox.
 use super::ask::WhenUnable;
-use super::command::CommandSpec;
 use super::nested_programs::NestedPrograms;
 use crate::exec::policy::Rules;
 use crate::exec::sandbox::{Enforcement, Sandbox};
 use std::{
+    collections::BTreeSet,
     io,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 /// The permissions of commands, and how people are asked.
@@ -30,6 +30,8 @@ pub(crate) struct SandboxPolicy {
     project: PathBuf,
     /// The paths that every command can write: those of `--writable`, and the directories for temporary files.
     writable: Vec<PathBuf>,
+    /// The working directories of commands so far, if they are not in `project`.
+    used: Arc<Mutex<BTreeSet<PathBuf>>>,
     /// How much of it the kernel enforces.
     pub enforcement: Enforcement,
 }
@@ -47,7 +49,7 @@ impl SandboxPolicy {
         }
         paths.sort();
         paths.dedup();
-        Ok(Self { project, writable: paths, enforcement })
+        Ok(Self { project, writable: paths, used: Arc::default(), enforcement })
     }
 
     /// The paths that every command can write.
@@ -63,7 +65,33 @@ impl SandboxPolicy {
         (!within).then(|| format!("the command could change files in {workdir}, which is outside of {project}"))
     }
 
-    pub(super) fn sandbox_for(&self, spec: &CommandSpec) -> Sandbox {
-        Sandbox::new([&spec.workdir].into_iter().chain(&self.writable).cloned())
+    /// A sandbox in which `workdir` is writable.
+    pub(super) fn sandbox_for(&self, workdir: &Path) -> Sandbox {
+        if self.project().is_none_or(|project| !workdir.starts_with(project)) {
+            self.used().insert(workdir.to_owned());
+        }
+        Sandbox::new([workdir].into_iter().chain(self.writable.iter().map(PathBuf::as_path)).map(Path::to_owned))
+    }
+
+    /// What commands can write, or could before this one: what lies there may be a command's work.
+    pub(super) fn exposed(&self, workdir: &Path) -> Vec<PathBuf> {
+        let known = [Some(workdir), self.project()].into_iter().flatten().map(Path::to_owned);
+        known.chain(self.writable.iter().cloned()).chain(self.used().iter().cloned()).collect()
+    }
+
+    /// Whether every command could have written this file.
+    pub(crate) fn is_exposed(&self, file: &Path) -> bool {
+        let file = file.canonicalize().unwrap_or_else(|_| file.to_owned());
+        self.project().into_iter().chain(self.writable.iter().map(PathBuf::as_path)).any(|root| file.starts_with(root))
+    }
+
+    /// The directory below which any command may have run, also one of an earlier server. That of a server which was started in `/` says nothing.
+    fn project(&self) -> Option<&Path> {
+        self.project.parent().map(|_| self.project.as_path())
+    }
+
+    fn used(&self) -> MutexGuard<'_, BTreeSet<PathBuf>> {
+        // Each change is one insertion.
+        self.used.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -111,8 +111,8 @@ impl AskingPolicy {
         Self { judges_programs, ..self }
     }
 
-    /// For the programs of a running command: those that its line starts itself and that a rule allows run outside the sandbox. Without this,
-    /// what a rule allows runs where the program that starts it runs.
+    /// What decides where an allowed program of a running command runs: outside the sandbox if its line starts it itself. Without this, it runs
+    /// where the program that starts it runs. A line that rules allow whole runs outside only if commands could have replaced none of its programs.
     #[must_use]
     pub fn with_line_commands(self, line_commands: LineCommands) -> Self {
         Self { line_commands: Some(line_commands), ..self }
@@ -129,6 +129,8 @@ impl AskingPolicy {
         if self.judges_programs && is_doubt && !judgement.is_unseen {
             judgement.decision = None;
         }
+        let is_in_reach = |commands: &LineCommands| !commands.are_out_of_reach(program);
+        judgement.keeps_sandbox |= self.line_commands.as_ref().is_some_and(is_in_reach);
         // Outside the sandbox, and without running at all, it is of no concern.
         let is_of_concern = match judgement.decision {
             None | Some(Decision::Prompt) => true,

@@ -24,9 +24,10 @@ pub struct Exec {
     /// The names of environment variables, at most 64, that differ from those of the command line's shell: first those by which many
     /// programs run other code.
     pub changed_env: Vec<String>,
-    /// Identifies all variables and their values within one command, but for harmless ones such as `SHLVL`.
+    /// Identifies the file, all arguments, the directory and the environment within one command, but for harmless variables such as `SHLVL`: by
+    /// their bytes, which the texts here may not have.
     #[serde(default)]
-    pub environment: u64,
+    pub identity: u64,
     /// Which process executes it.
     pub lineage: Lineage,
     /// Where it would run without an action.

@@ -5,14 +5,15 @@
 //!    change at most the looks of its output. So a process that takes the shell over gains nothing: it can only repeat the line.
 //! 3. Its file is what PATH finds for the server, or the path that `host_executable` lists, and no command can replace it.
 //! 4. It does not run what the settings of a project name (git): see `settings`.
-use super::{Exec, Lineage, Place, Rules};
+use super::{Exec, Lineage, Place, Rules, shell};
 use std::{
     ffi::{OsStr, OsString},
     path::{Path, PathBuf},
 };
 
-/// Variables that bash changes by itself, or that change at most the looks of a program's output.
-const HARMLESS: [&str; 9] = ["COLUMNS", "LANG", "LANGUAGE", "LINES", "NO_COLOR", "OLDPWD", "PWD", "SHLVL", "_"];
+/// Variables that bash changes by itself, or that change at most the looks of a program's output. Not `LANGUAGE`: by it a program finds translated
+/// texts, with their formats, in any directory.
+const HARMLESS: [&str; 8] = ["COLUMNS", "LANG", "LINES", "NO_COLOR", "OLDPWD", "PWD", "SHLVL", "_"];
 /// A list of changed variables of this length may be incomplete.
 const MAX_CHANGED_ENV: usize = 64;
 
@@ -27,7 +28,7 @@ pub struct LineCommands {
 }
 
 impl LineCommands {
-    /// The commands of `line`, which runs in `workdir`. `writable`: what commands can write, without symbolic links.
+    /// The commands of `line`, which runs in `workdir`. `writable`: what commands can write, or could before, without symbolic links.
     /// `search`: the directories of programs, as in the variable PATH of this process.
     pub fn new(rules: &Rules, line: &str, workdir: &Path, writable: &[PathBuf], search: OsString) -> Self {
         let commands = rules.allowed_commands(line);
@@ -50,7 +51,17 @@ impl LineCommands {
             && exec.changed_env.len() < MAX_CHANGED_ENV
             && exec.changed_env.iter().all(|name| is_harmless(name))
             && exec.argv.first().is_some_and(|name| self.find(name).as_ref() == Some(&exec.file))
-            && !self.writable.iter().any(|root| exec.file.starts_with(root))
+            && self.is_out_of_reach(&exec.file)
+    }
+
+    /// Whether no command could have replaced the shell or a program of a line that rules allow whole.
+    pub(super) fn are_out_of_reach(&self, shell: &str) -> bool {
+        let programs = self.names().filter(|name| !shell::is_builtin(name));
+        [shell].into_iter().chain(programs).all(|name| self.find(name).is_some_and(|file| self.is_out_of_reach(&file)))
+    }
+
+    fn is_out_of_reach(&self, file: &Path) -> bool {
+        !self.writable.iter().any(|root| file.starts_with(root))
     }
 
     /// The file of a program, without symbolic links.
@@ -129,8 +140,35 @@ mod tests {
         ] {
             assert!(!commands.start(&other), "{other:?}");
         }
+        for (name, is_harmless) in [("LANG", true), ("LC_ALL", true), ("LANGUAGE", false)] {
+            let changed = Exec { changed_env: words(&[name]), ..exec.clone() };
+            assert_eq!(commands.start(&changed), is_harmless, "{name}");
+        }
         let (writable, search) = (root.clone(), root.join("bin").into_os_string());
         let commands = LineCommands::new(&rules, "tool 'a b'", &root.join("work"), &[writable], search);
         assert!(!commands.start(&exec), "a command can replace the program");
+    }
+
+    #[test]
+    fn a_line_is_only_as_trustworthy_as_the_files_of_its_programs() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path().canonicalize().unwrap();
+        for name in ["bin", "venv"] {
+            fs::create_dir(root.join(name)).unwrap();
+        }
+        for file in ["bin/tool", "bin/bash", "venv/bash"] {
+            fs::write(root.join(file), "").unwrap();
+        }
+        let rules = Rules::parse("my.rules", "prefix_rule([['tool', 'cd']])").unwrap();
+        let reaches = |line: &str, shell: &str| {
+            let search = std::env::join_paths([root.join("venv"), root.join("bin")]).unwrap();
+            !LineCommands::new(&rules, line, &root, &[root.join("venv")], search).are_out_of_reach(shell)
+        };
+        let shell = root.join("bin/bash").into_os_string().into_string().unwrap();
+        assert!(!reaches("cd /tmp && tool x", &shell));
+        assert!(reaches("tool x", "bash"), "a command can write the shell that is found first");
+        fs::write(root.join("venv/tool"), "").unwrap();
+        assert!(reaches("cd /tmp && tool x", &shell), "a command can write the program that is found first");
+        assert!(!reaches("cd /tmp", &shell));
     }
 }

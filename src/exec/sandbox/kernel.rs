@@ -21,7 +21,9 @@ pub(super) fn enforce(writable: &[PathBuf]) -> Result<Enforcement, SandboxError>
     let mut roots = Vec::new();
     for path in writable {
         let directory = open_resolved(path).map_err(|cause| SandboxError::Writable { path: path.clone(), cause })?;
-        let rights = if path.is_dir() { rights } else { rights & AccessFs::from_file(RIGHTS) };
+        // Not the making of devices, which are no files of the directory: root could make one of a disk.
+        let granted = rights & !(AccessFs::MakeBlock | AccessFs::MakeChar);
+        let rights = if path.is_dir() { granted } else { granted & AccessFs::from_file(RIGHTS) };
         roots.push(PathBeneath::new(directory, rights));
     }
     restrict(rights, roots).map_err(|error| SandboxError::Refused(error.to_string()))

@@ -23,6 +23,8 @@
 //! - GNU treats a limit that is too small for a `double` as no limit; here it expires at once.
 //!
 //! Standard streams that were closed are `/dev/null`.
+#[cfg(feature = "exec-server")]
+pub(crate) mod descriptors;
 mod exit_action;
 mod inherited;
 mod prepare;

@@ -4,7 +4,10 @@ use crate::program::{Coordinator, ended};
 use crate::support::PATIENCE;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
-use std::time::{Duration, Instant};
+use std::{
+    process::Command,
+    time::{Duration, Instant},
+};
 
 fn client() -> Client {
     Client::start(exec_server([]))
@@ -282,6 +285,18 @@ fn the_output_of_a_cancelled_kill_is_there_for_the_next_call() {
     let rest = if still_listed { client.call("write_stdin", session) } else { client.answer(kill) };
     let output = format!("{}{}", started["output"].as_str().unwrap(), rest["output"].as_str().unwrap());
     assert_eq!((output.as_str(), &rest["exit_code"]), ("kept\n", &json!(143)));
+}
+
+#[test]
+fn commands_do_not_get_the_files_that_the_server_was_started_with() {
+    let server = exec_server([]);
+    let mut shell_with_9 = Command::new("sh");
+    shell_with_9.args(["-c", "exec \"$@\" 9</dev/null", "sh"]).arg(server.get_program()).args(server.get_args());
+    shell_with_9.envs(server.get_envs().filter_map(|(name, value)| Some((name, value?)))).current_dir("/");
+    let mut client = Client::start(shell_with_9);
+    let answer = client.call("shell", shell("exec 8</dev/null; ls /dev/fd/"));
+    let descriptors: Vec<_> = answer["output"].as_str().unwrap().lines().collect();
+    assert!(descriptors.contains(&"8") && !descriptors.contains(&"9"), "{answer}");
 }
 
 #[test]

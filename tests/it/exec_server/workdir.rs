@@ -1,10 +1,16 @@
 //! The working directory of a command: where it leads to counts, and outside of the server's directories a person is asked.
 use super::client::{Client, exec_server};
 use super::prompts::unwritable_directory;
+use crate::program::ended;
 use crate::support::skipped;
 use pausewatch::test_support::sandbox::Sandbox;
 use serde_json::{Value, json};
-use std::{fs, os::unix::fs::symlink, path::PathBuf, process::Command};
+use std::{
+    fs,
+    os::unix::fs::{PermissionsExt, symlink},
+    path::PathBuf,
+    process::Command,
+};
 use tempfile::TempDir;
 
 /// A project with a directory `sub`, beside another directory, where sandboxed commands cannot write.
@@ -134,4 +140,42 @@ fn a_link_in_a_path_that_was_checked_is_refused() {
     }
     let output = child(&["--writable", link], "echo ran");
     assert!(output.stdout.is_empty() && output.status.code() == Some(125), "{output:?}");
+}
+
+/// Else a command could put a program there, and have a line that a rule allows run it outside.
+#[test]
+fn an_allowed_line_stays_in_the_sandbox_if_commands_can_write_its_program_and_its_shell_is_none_of_theirs() {
+    let Some(project) = Project::new() else { return };
+    let (bin, made) = (project.project.join("bin"), project.outside.join("made"));
+    let program = |name: &str, rest: &str| {
+        let text = format!("#!/bin/sh\n{{ echo > {}; }} 2>/dev/null\n{rest}\n", made.display());
+        fs::write(bin.join(name), text).unwrap();
+        fs::set_permissions(bin.join(name), fs::Permissions::from_mode(0o755)).unwrap();
+    };
+    fs::create_dir(&bin).unwrap();
+    program("bash", "exec /bin/bash \"$@\"");
+    let rules = project.outside.join("my.rules");
+    fs::write(&rules, "prefix_rule(['uname'])\n").unwrap();
+    let mut server = project.server(["--rules", rules.to_str().unwrap()]);
+    server.env("PATH", format!("{}:{}", bin.display(), std::env::var("PATH").unwrap()));
+    let mut client = Client::start(server);
+    let mut run = || client.call("shell", json!({"command": "uname --version", "workdir": project.project.join("sub")}));
+    let answer = run();
+    assert!(answer.get("sandbox").is_none() && !made.exists(), "the system's `bash` and `uname`: {answer}");
+    program("uname", "echo replaced");
+    let answer = run();
+    assert_eq!((&answer["output"], &answer["exit_code"]), (&json!("replaced\n"), &json!(0)), "{answer}");
+    assert!(answer["sandbox"].is_string() && !made.exists(), "{answer}");
+}
+
+#[test]
+fn rules_that_commands_can_change_are_warned_of() {
+    let Some(project) = Project::new() else { return };
+    for (place, is_warned) in [(&project.project, true), (&project.outside, false)] {
+        let rules = place.join("my.rules");
+        fs::write(&rules, "prefix_rule(['cp'])\n").unwrap();
+        let checked = ended(&mut project.server(["--check", "--rules", rules.to_str().unwrap()]));
+        assert_eq!(checked.code, Some(0), "{checked:?}");
+        assert_eq!(checked.err.contains("commands can change these rules"), is_warned, "{checked:?}");
+    }
 }

@@ -105,15 +105,14 @@ pub(super) const EVALUATING: [&str; 29] = [
     "[",
 ];
 
-/// Variables by which programs change their looks at most.
-pub(super) const HARMLESS_VARIABLES: [&str; 13] = [
+/// Variables by which programs change their looks at most. Not `LANGUAGE`: by it a program finds translated texts, with their formats, in any directory.
+pub(super) const HARMLESS_VARIABLES: [&str; 12] = [
     "CI",
     "CLICOLOR",
     "CLICOLOR_FORCE",
     "COLUMNS",
     "FORCE_COLOR",
     "LANG",
-    "LANGUAGE",
     "LINES",
     "NO_COLOR",
     "RUST_BACKTRACE",

@@ -49,6 +49,19 @@ fn only_the_program_in_question_waits_and_the_time_does_not_count() {
     assert!(!judged.client.come("notifications/progress").is_empty(), "the caller was told");
 }
 
+/// Their texts in the question are the same.
+#[test]
+fn names_that_are_not_utf_8_are_each_asked_about() {
+    let Some(mut judged) = Judged::start() else { return };
+    let id = judged.begin("touch \"$(printf 'a\\377')\"; echo $?; touch \"$(printf 'a\\376')\"; echo $?");
+    for action in [json!({"action": "accept", "content": {}}), json!({"action": "decline"})] {
+        let asked = judged.question();
+        judged.client.respond(&asked, action);
+    }
+    let answer = judged.client.answer(id);
+    assert!(text(&answer, "output").starts_with("0\n") && !text(&answer, "output").ends_with("0\n0\n"), "{answer}");
+}
+
 #[test]
 fn a_decline_is_remembered_until_the_command_ends() {
     let Some(mut judged) = Judged::start() else { return };

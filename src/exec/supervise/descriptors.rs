@@ -1,0 +1,18 @@
+//! The file descriptors of this process.
+use std::{fs, os::fd::RawFd};
+
+/// `/dev/fd` is missing in some containers.
+const DIRECTORY: &str = if cfg!(target_os = "linux") { "/proc/self/fd" } else { "/dev/fd" };
+
+/// All of them.
+pub(crate) fn open_descriptors() -> Vec<RawFd> {
+    let Ok(entries) = fs::read_dir(DIRECTORY) else { return vec![0, 1, 2] };
+    let numbers: Vec<RawFd> = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+    // Without that of the directory that was just read.
+    numbers.into_iter().filter(|number| fs::symlink_metadata(format!("{DIRECTORY}/{number}")).is_ok()).collect()
+}
+
+/// Closes all but standard input, output and error, for a program that has opened none itself: what it was started with is not for its commands.
+pub(crate) fn close_inherited() {
+    open_descriptors().into_iter().filter(|number| *number > 2).for_each(|number| _ = nix::unistd::close(number));
+}
