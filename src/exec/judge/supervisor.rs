@@ -18,6 +18,7 @@ use super::{
     relays::{Outcome, Relays},
     scope::Scope,
     start::{Approved, has_privileges, shell_of},
+    status::difference,
     view::View,
     waiting::{Addresses, Details, Waiting},
 };
@@ -297,6 +298,11 @@ impl Supervisor {
             Action::Escalate
                 if (source.place == Place::Sandbox || has_privileges(file)) && is_same(file, &waiting.file()) =>
             {
+                if let Err(error) = is_like_ours(call.thread) {
+                    self.note(format!("{} was not executed: {error}", waiting.program.display()));
+                    let _ = fail(&source.listener, &call, Errno::ACCESS);
+                    return;
+                }
                 let Details { process, arguments, environment, directory, .. } = details;
                 let shell = shell_of(call.thread).to_owned();
                 let approved = Approved { process, file: file.clone(), arguments, environment, directory, shell };
@@ -384,6 +390,20 @@ fn answered(result: io::Result<()>) -> io::Result<()> {
         Some(Errno::NOENT | Errno::INPROGRESS) => Ok(()),
         _ => Err(error),
     })
+}
+
+/// Whether a program that this process starts has the privileges and the namespaces of a thread.
+///
+/// # Errors
+/// It has others, or they cannot be determined.
+fn is_like_ours(thread: i32) -> io::Result<()> {
+    match difference(thread)? {
+        None => Ok(()),
+        Some(what) => Err(io::Error::other(format!(
+            "its process has {what}, which an approved program would not have; a rule can prompt for the program that changes this, and after a yes \
+             both run outside the sandbox"
+        ))),
+    }
 }
 
 /// Whether two paths lead to one file.

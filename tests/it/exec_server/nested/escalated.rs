@@ -79,16 +79,21 @@ fn an_approved_program_has_the_descriptors_directory_mask_environment_limits_and
     let Some(mut judged) = Judged::start() else { return };
     judged.script(
         "show",
-        "#!/bin/bash\npwd; umask; ulimit -n; echo \"$FOO\"; head -n 2 <&63 | tail -n 1; cut -d' ' -f5,6 /proc/self/stat\n",
+        "#!/bin/bash
+         pwd; umask; ulimit -n; ulimit -l; ulimit -i; nice; sed -n 's/^Cpus_allowed_list:.//p' /proc/self/status
+         echo \"$FOO\"; head -n 2 <&63 | tail -n 1; cut -d' ' -f5,6 /proc/self/stat\n",
     );
     let answer = judged.run_approved(
-        "exec bash -c '\ncd /usr; umask 027; ulimit -n 123; export FOO=\"a b\"; cut -d\" \" -f5,6 /proc/self/stat
-         exec 63<\"$OLDPWD/nested.rules\"; env \"$OLDPWD/show\" </dev/null | tr a-z A-Z'",
+        "exec bash -c '
+         processor=$(sed -n \"s/^Cpus_allowed_list:.\\([0-9]*\\).*/\\1/p\" /proc/self/status); echo $processor; nice -n 9 nice
+         cd /usr; umask 027; ulimit -n 123; ulimit -l 8; ulimit -i 77; export FOO=\"a b\"; cut -d\" \" -f5,6 /proc/self/stat
+         exec 63<\"$OLDPWD/nested.rules\"
+         nice -n 9 taskset -c $processor env \"$OLDPWD/show\" </dev/null | tr a-z A-Z'",
     );
-    let output = text(&answer, "output");
-    let (own, rest) = output.split_once('\n').unwrap_or_else(|| panic!("{answer}"));
+    let lines: Vec<_> = text(&answer, "output").splitn(4, '\n').collect();
+    let [processor, nice, own, rest] = lines[..] else { panic!("{answer}") };
     let rule = r#"PREFIX_RULE(PATTERN = ["RM"], DECISION = "FORBIDDEN", JUSTIFICATION = "USE TRASH")"#;
-    assert_eq!(rest, format!("/USR\n0027\n123\nA B\n{rule}\n{own}\n"), "{answer}");
+    assert_eq!(rest, format!("/USR\n0027\n123\n8\n77\n{nice}\n{processor}\nA B\n{rule}\n{own}\n"), "{answer}");
 }
 
 #[test]
