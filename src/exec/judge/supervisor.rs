@@ -250,15 +250,17 @@ impl Supervisor {
         if !listener.waits(call.id) {
             return Ok(());
         }
-        let details = match details {
-            Ok(details) => details,
+        let asked = details.and_then(|details| {
+            let lineage = self.lineages.of_next(details.process);
+            Ok((self.scope.exec(&waiting, &details, lineage, source.place)?, details))
+        });
+        let (exec, details) = match asked {
+            Ok(asked) => asked,
             Err(error) => {
                 self.note(format!("{} was not executed: {error}", waiting.program.display()));
                 return fail(listener, &call, Errno::ACCESS);
             }
         };
-        let lineage = self.lineages.of_next(details.process);
-        let exec = self.scope.exec(&waiting, &details, lineage, source.place);
         let id = self.next_id;
         self.next_id += 1;
         let open = Open { source: source.clone(), call, addresses, waiting, details };
