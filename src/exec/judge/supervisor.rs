@@ -42,6 +42,9 @@ use std::{
 /// How often the supervisor looks whether the threads that wait for a verdict still do. The kernel does not notify that.
 const CHECK_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
+/// The flag of `execveat` that only checks whether a file may be executed (Linux 6.14). Older kernels refuse it.
+const AT_EXECVE_CHECK: u64 = 0x1_0000;
+
 /// As many file descriptors as most commands need.
 const POLLED: usize = 8;
 
@@ -208,8 +211,12 @@ impl Supervisor {
     fn on_call(&mut self, source: &Rc<Source>) -> io::Result<()> {
         let listener = &source.listener;
         let Some(call) = listener.receive()? else { return Ok(()) };
-        if !Interface::of(call.architecture).ok_or(Errno::NOSYS)?.is_exec(call.number) {
+        let interface = Interface::of(call.architecture).ok_or(Errno::NOSYS)?;
+        if !interface.is_exec(call.number) {
             self.view.may_differ();
+            return proceed(listener, &call);
+        }
+        if call.number == interface.execveat && call.arguments[4] & AT_EXECVE_CHECK != 0 {
             return proceed(listener, &call);
         }
         let addresses = Addresses::of(&call)?;
