@@ -361,7 +361,7 @@ impl Supervisor {
 
     fn reap(&mut self) -> io::Result<()> {
         loop {
-            let (process, status) = match wait(WaitOptions::NOHANG | WaitOptions::UNTRACED) {
+            let (process, status) = match wait(WaitOptions::NOHANG | WaitOptions::UNTRACED | WaitOptions::CONTINUED) {
                 Ok(Some((process, status))) => (Pid::from_raw(process.as_raw_pid()), status),
                 Ok(None) => return Ok(()),
                 Err(Errno::INTR) => continue,
@@ -371,16 +371,17 @@ impl Supervisor {
             let order = match (status.exit_status(), status.terminating_signal()) {
                 (Some(code), _) => Order::Exited(code),
                 (_, Some(number)) => Order::Killed(number),
-                (None, None) => Order::Stopped,
-            };
-            if !matches!(order, Order::Stopped) {
-                self.lineages.ended(process.as_raw());
-                if process == self.shell {
-                    self.has_ended = true;
-                    self.report(&Report::Ended { status: status.as_raw() });
+                (None, None) => {
+                    self.relays.on_stop(process, status.stopped());
+                    continue;
                 }
+            };
+            self.lineages.ended(process.as_raw());
+            if process == self.shell {
+                self.has_ended = true;
+                self.report(&Report::Ended { status: status.as_raw() });
             }
-            self.relays.on_child(process, &order);
+            self.relays.on_end(process, &order);
         }
     }
 }

@@ -125,6 +125,40 @@ fn a_program_that_stops_itself_stops_its_place_and_goes_on_with_it() {
 }
 
 #[test]
+fn the_place_of_a_stopped_program_goes_on_or_ends_with_it() {
+    let Some(mut judged) = Judged::start() else { return };
+    judged.script("stop", "#!/bin/sh\necho $$ > program\nkill -STOP $$\nexit 5\n");
+    let answer = judged.run_approved(
+        "exec 2>/dev/null
+         for signal in CONT KILL; do
+             env ./stop & place=$!
+             while ! grep -q '^State:.T' /proc/$place/status; do :; done
+             read -r pid < program; kill -$signal $pid; wait $place; echo $?
+         done",
+    );
+    assert_eq!(answer["output"], "5\n137\n", "{answer}");
+}
+
+#[test]
+fn signals_of_every_number_reach_the_program_once() {
+    let Some(mut judged) = Judged::start() else { return };
+    let count = compiled("count.c", judged.directory.path());
+    // USR1, CHLD, CONT, and real-time signals.
+    let answer = judged.run_approved(&format!(
+        "exec bash -c '
+         for signal in 10 17 18 37 64; do
+             env {} $signal & place=$!
+             while ! [ -e ready-$signal ]; do :; done
+             kill -$signal $place
+             while ! [ -e caught-$signal ]; do :; done
+             kill $place; wait $place
+         done'",
+        count.display()
+    ));
+    assert_eq!(answer["output"], "10 1\n17 1\n18 1\n37 1\n64 1\n", "{answer}");
+}
+
+#[test]
 fn what_an_approved_program_executes_is_judged_too() {
     let Some(mut judged) = Judged::start() else { return };
     let kept = judged.kept();
