@@ -268,6 +268,26 @@ fn a_killed_run_or_supervisor_leaves_no_process() {
     }
 }
 
+/// The kernel forgets which signal such a process gets when its parent dies.
+#[test]
+fn a_command_that_has_changed_its_user_is_killed_with_its_supervisor() {
+    use crate::exec_server::client::until_gone;
+    use rustix::process::{Signal, kill_process};
+    let Some(project) = Project::new() else { return };
+    if !rustix::process::geteuid().is_root() {
+        return skipped("other-user", "only root can change its user");
+    }
+    let mark = format!("7{:08}.25", fastrand::u32(..100_000_000));
+    let run = project.command(&["--foreground"], &["1m", "setpriv", "--reuid=65534", "sleep", &mark]);
+    let run = Process::start(run);
+    until("the command runs", || find(|line| line == format!("sleep {mark} ")));
+    let supervisor = find(|line| line.contains("exec-supervisor") && line.contains(&mark)).unwrap();
+    kill_process(supervisor, Signal::KILL).unwrap();
+    let ended = run.end();
+    assert_eq!(ended.code, None, "{ended:?}");
+    until_gone(&mark);
+}
+
 /// A process with such a command line.
 fn find(is_it: impl Fn(&str) -> bool) -> Option<Pid> {
     fs::read_dir("/proc").unwrap().flatten().find_map(|entry| {

@@ -15,7 +15,7 @@ use crate::{
     },
 };
 use async_trait::async_trait;
-use rustix::process::{Pid, Signal};
+use rustix::process::{Pid, Signal, kill_process};
 use std::{
     collections::HashMap,
     ffi::OsString,
@@ -117,9 +117,12 @@ impl Process for Judged {
         // Kept, should this be dropped while the questions are being withdrawn.
         if self.ended.is_none() {
             self.ended = Some(self.judging.first_process_ended(&mut self.supervisor).await);
-            if self.judging.process().is_some() && self.owns_group {
-                // Its supervisor has ended before it.
-                let _ = crate::exec::supervise::Signal::KILL.send_to_own_group();
+            if let Some(process) = self.id() {
+                // Its supervisor has ended before it. It does not die with that if it has changed its user.
+                let _ = kill_process(process, Signal::KILL);
+                if self.owns_group {
+                    let _ = crate::exec::supervise::Signal::KILL.send_to_own_group();
+                }
             }
         }
         self.judging.withdraw_all().await;

@@ -3,17 +3,20 @@
 //! 1. It knows that it is one by the file descriptor that it was executed by (`AT_EXECFN`), and asks its supervisor what to do.
 //! 2. Refused: it prints the reason and exits with 1.
 //! 3. Approved: it hands its file descriptors to the supervisor, which starts the program, and closes its own copies. It forwards the signals that
-//!    processes send to it; those of the terminal reach the program by itself, in the same process group, once it is there. It stops, continues and
-//!    ends as the program does. If it is killed, the supervisor kills the program.
+//!    processes send to it; those of the terminal reach the program by itself, in the same process group, once it is there. The supervisor
+//!    stops and continues it as the program does, and it ends as the program does. If it is killed, the supervisor kills the program.
 use super::packet;
 use crate::exec::supervise::{Signal, descriptors::open_descriptors, ignored_at_start};
 use nix::sys::{
-    signal::{SigSet, SigmaskHow, raise, sigprocmask},
+    signal::{SigSet, SigmaskHow, sigprocmask},
     signalfd::{SfdFlags, SignalFd},
 };
 use rustix::{
     event::{PollFd, PollFlags, poll},
-    net::{SocketType, sockopt::socket_type},
+    net::{
+        SocketType,
+        sockopt::{socket_peercred, socket_type},
+    },
 };
 use serde::{Deserialize, Serialize};
 use std::{
@@ -31,10 +34,9 @@ pub(super) enum Order {
     Relay,
     /// The program is in the process group, and gets signals of the terminal by itself.
     Started,
-    /// The program has ended with this code, after this signal, or is stopped.
+    /// The program has ended with this code, or after this signal.
     Exited(i32),
     Killed(i32),
-    Stopped,
 }
 
 /// To the supervisor.
@@ -96,6 +98,7 @@ fn relay(socket: OwnedFd) -> io::Result<u8> {
     let all = SigSet::all();
     sigprocmask(SigmaskHow::SIG_SETMASK, Some(&all), None)?;
     let signals = SignalFd::with_flags(&all, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
+    let supervisor = socket_peercred(&socket)?.pid.as_raw_pid().cast_unsigned();
     let own = [socket.as_raw_fd(), signals.as_fd().as_raw_fd()];
     let given: Vec<_> = open_descriptors().into_iter().filter(|number| !own.contains(number)).collect();
     let mut parts = given.chunks(packet::MAX_FDS).peekable();
@@ -115,8 +118,13 @@ fn relay(socket: OwnedFd) -> io::Result<u8> {
         let has_order = !polled[0].revents().is_empty();
         while let Ok(Some(signal)) = signals.read_signal() {
             let number = i32::try_from(signal.ssi_signo).unwrap_or(0);
-            let is_ignored = (1..32).contains(&number) && ignored & (1 << (number - 1)) != 0;
-            if is_ignored || number == nix::libc::SIGCHLD {
+            // A process goes on with SIGCONT even if it ignores it.
+            let is_ignored =
+                (1..32).contains(&number) && ignored & (1 << (number - 1)) != 0 && number != nix::libc::SIGCONT;
+            // The children are those of the program that was here before.
+            let is_of_child = number == nix::libc::SIGCHLD && signal.ssi_code > 0;
+            // The supervisor continues this process after the program.
+            if is_ignored || is_of_child || signal.ssi_pid == supervisor {
                 continue;
             }
             match &mut early {
@@ -136,11 +144,6 @@ fn relay(socket: OwnedFd) -> io::Result<u8> {
             }
             Some((Order::Exited(code), _)) => return Ok(u8::try_from(code).unwrap_or(CANNOT_RUN)),
             Some((Order::Killed(number), _)) => return Ok(die_of(number)),
-            Some((Order::Stopped, _)) => {
-                raise(nix::sys::signal::Signal::SIGSTOP)?;
-                // It was continued.
-                packet::send(&socket, &Relayed::Signal(nix::libc::SIGCONT), &[])?;
-            }
             Some((Order::Refuse(_) | Order::Relay, _)) | None => return Ok(CANNOT_RUN),
         }
     }

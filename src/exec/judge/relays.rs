@@ -4,10 +4,12 @@ use super::{
     relay::{Order, Relayed},
     start::{Approved, Starting, start},
 };
+use crate::exec::supervise;
 use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
 };
+use rustix::process::{self, PidfdFlags, pidfd_open, pidfd_send_signal};
 use std::{
     io,
     os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd},
@@ -20,6 +22,8 @@ struct Relay {
     approved: Option<Approved>,
     received: Vec<(RawFd, OwnedFd)>,
     program: Option<Pid>,
+    /// The process in the place of that program.
+    place: Option<OwnedFd>,
 }
 
 pub(super) struct Relays {
@@ -47,7 +51,7 @@ impl Relays {
     /// Tells a process that executes our program next what to do; `approved`: the program to start in its place.
     pub(super) fn add(&mut self, socket: OwnedFd, order: &Order, approved: Option<Approved>) -> io::Result<()> {
         packet::send(&socket, order, &[])?;
-        self.relays.push(Relay { socket, approved, received: Vec::new(), program: None });
+        self.relays.push(Relay { socket, approved, received: Vec::new(), program: None, place: None });
         Ok(())
     }
 
@@ -77,6 +81,8 @@ impl Relays {
                     Ok(started) => {
                         let program = started.process;
                         relay.program = Some(program);
+                        let place = process::Pid::from_raw(approved.process);
+                        relay.place = place.and_then(|place| pidfd_open(place, PidfdFlags::empty()).ok());
                         self.starting.push(started);
                         Outcome::Started { program, place: approved.process }
                     }
@@ -87,8 +93,9 @@ impl Relays {
                 }
             }
             Ok(Some((Relayed::Signal(number), _))) => {
-                if let (Some(program), Ok(signal)) = (relay.program, Signal::try_from(number)) {
-                    let _ = kill(program, signal);
+                let program = relay.program.and_then(|program| process::Pid::from_raw(program.as_raw()));
+                if let (Some(program), Some(signal)) = (program, supervise::Signal::from_raw(number)) {
+                    let _ = signal.send(program);
                 }
                 Outcome::Nothing
             }
@@ -112,13 +119,26 @@ impl Relays {
         fds.pop()
     }
 
-    /// A child has ended or has stopped: its relay, if it has one, does the same.
-    pub(super) fn on_child(&mut self, process: Pid, order: &Order) {
-        if let Some(relay) = self.relays.iter_mut().find(|relay| relay.program == Some(process)) {
+    /// A child has ended: its relay, if it has one, does the same.
+    pub(super) fn on_end(&mut self, program: Pid, order: &Order) {
+        if let Some(relay) = self.relays.iter_mut().find(|relay| relay.program == Some(program)) {
             let _ = packet::send(&relay.socket, order, &[]);
-            if !matches!(order, Order::Stopped) {
-                relay.program = None;
-            }
+            relay.program = None;
+            // It may be stopped, as its program was.
+            relay.signal(process::Signal::CONT);
         }
+    }
+
+    /// A child has stopped, or goes on: so does its relay, if it has one.
+    pub(super) fn on_stop(&self, program: Pid, is_stopped: bool) {
+        if let Some(relay) = self.relays.iter().find(|relay| relay.program == Some(program)) {
+            relay.signal(if is_stopped { process::Signal::STOP } else { process::Signal::CONT });
+        }
+    }
+}
+
+impl Relay {
+    fn signal(&self, signal: process::Signal) {
+        self.place.iter().for_each(|place| _ = pidfd_send_signal(place, signal));
     }
 }

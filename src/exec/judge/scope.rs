@@ -8,6 +8,7 @@ use std::{
     collections::{HashMap, HashSet},
     ffi::{OsStr, OsString},
     hash::{BuildHasher, RandomState},
+    io,
     os::unix::ffi::OsStrExt,
     path::Path,
     sync::LazyLock,
@@ -43,7 +44,16 @@ impl Scope {
     }
 
     /// The facts about a program that a question names.
-    pub(super) fn exec(&self, waiting: &Waiting, details: &Details, lineage: Lineage, place: Place) -> Exec {
+    ///
+    /// # Errors
+    /// A question cannot name all that matters.
+    pub(super) fn exec(
+        &self,
+        waiting: &Waiting,
+        details: &Details,
+        lineage: Lineage,
+        place: Place,
+    ) -> io::Result<Exec> {
         let text = |text: &OsString| text.to_string_lossy().into_owned();
         let path = |path: &Path| path.to_string_lossy().into_owned();
         let mut left = MAX_QUESTION_ARGUMENTS;
@@ -54,23 +64,26 @@ impl Scope {
             fits
         };
         let argv: Vec<_> = details.arguments.iter().take_while(fits).map(text).collect();
-        Exec {
+        Ok(Exec {
             program: path(&waiting.program),
             file: path(&waiting.executable.resolved).into(),
             is_complete: argv.len() == details.arguments.len(),
             argv,
             workdir: path(&details.workdir).into(),
             interpreter: waiting.executable.interpreter.iter().map(text).collect(),
-            changed_env: changed(&details.environment),
+            changed_env: changed(&details.environment)?,
             identity: identity(&waiting.executable.resolved, details),
             lineage,
             place,
-        }
+        })
     }
 }
 
 /// The names of variables that differ from those of the command line's shell, which this process has too.
-fn changed(environment: &[OsString]) -> Vec<String> {
+///
+/// # Errors
+/// There are too many by which programs run other code.
+fn changed(environment: &[OsString]) -> io::Result<Vec<String>> {
     let variables: HashMap<_, _> = environment.iter().filter_map(|entry| variable(entry)).collect();
     let own: HashMap<_, _> = std::env::vars_os().filter(|(name, _)| !is_internal(name)).collect();
     let removed = own.keys().filter(|name| !variables.contains_key(name.as_os_str()));
@@ -78,8 +91,12 @@ fn changed(environment: &[OsString]) -> Vec<String> {
     let names = removed.map(OsString::as_os_str).chain(set.map(|(name, _)| *name));
     let mut names: Vec<_> = names.map(|name| name.to_string_lossy().chars().take(64).collect::<String>()).collect();
     names.sort_by_cached_key(|name| (!may_run_code(name), name.clone()));
+    if names.get(MAX_CHANGED_ENV).is_some_and(|name| may_run_code(name)) {
+        let why = format!("more than {MAX_CHANGED_ENV} variables by which programs run other code (GIT_*, LD_*, …) have been changed");
+        return Err(io::Error::other(why));
+    }
     names.truncate(MAX_CHANGED_ENV);
-    names
+    Ok(names)
 }
 
 /// The same number for the same program with the same arguments, directory and variables, but for harmless ones. Its keys are of this process, so that
@@ -98,4 +115,20 @@ fn variable(entry: &OsStr) -> Option<(&OsStr, &OsStr)> {
     let bytes = entry.as_bytes();
     let at = bytes.iter().skip(1).position(|byte| *byte == b'=')? + 1;
     Some((OsStr::from_bytes(&bytes[..at]), OsStr::from_bytes(&bytes[at + 1..])))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_by_which_programs_run_other_code_are_all_named_or_nothing_is() {
+        let set = |name: &str, count| (0..count).map(|number| OsString::from(format!("{name}{number}=1"))).collect();
+        let own: Vec<_> = std::env::vars_os().map(|(name, value)| [name, "=".into(), value].into_iter().collect()).collect();
+        let changed = |others: Vec<OsString>, more: Vec<OsString>| changed(&[own.clone(), others, more].concat());
+        let names = changed(set("A", 100), set("LD_", 64)).expect("all are named");
+        assert!(names.len() == 64 && names.iter().all(|name| name.starts_with("LD_")), "{names:?}");
+        let error = changed(set("A", 1), set("LD_", 65)).expect_err("too many");
+        assert!(error.to_string().contains("more than 64 variables"), "{error}");
+    }
 }

@@ -1,7 +1,8 @@
 //! The start of an approved program outside the sandbox: what the supervisor sends, and what the hidden command `exec-start` does with it.
 //!
-//! 1. The program gets the file descriptors, working directory, process group, umask and resource limits of the process that wanted to execute it, and
-//!    exactly the path, arguments and environment that were judged.
+//! 1. The program gets the file descriptors, working directory, process group, umask, resource limits, nice value and processors of the process that
+//!    wanted to execute it, and exactly the path, arguments and environment that were judged. Its user and namespaces are those of the supervisor, which
+//!    has checked that they are the same.
 //! 2. It gets a filter of its own, so what it executes is judged as well. A set-user-id program does not: the filter would take its privileges away.
 //! 3. Its parent is the supervisor, and it dies with it.
 //! 4. A text without `#!`, which the kernel cannot execute, is run by the shell that wanted to execute it: bash, else `sh`, as `execvp` does.
@@ -14,7 +15,11 @@ use nix::{
 use rustix::{
     fs::{MemfdFlags, memfd_create},
     io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd},
-    process::{Resource, Rlimit, Signal, fchdir, set_parent_process_death_signal, setrlimit},
+    process::{
+        Resource, Rlimit, Signal, fchdir, getpriority_process, set_parent_process_death_signal, setpriority_process,
+        setrlimit,
+    },
+    thread::{sched_getaffinity, sched_setaffinity},
 };
 use serde::{Deserialize, Serialize};
 use std::{
@@ -34,14 +39,23 @@ use std::{
 };
 
 /// The resource limits that are copied, with their names in `/proc/PID/limits`.
-const LIMITS: [(Resource, &str); 7] = [
-    (Resource::Core, "Max core file size"),
+const LIMITS: [(Resource, &str); 16] = [
     (Resource::Cpu, "Max cpu time"),
-    (Resource::Data, "Max data size"),
     (Resource::Fsize, "Max file size"),
-    (Resource::Nofile, "Max open files"),
+    (Resource::Data, "Max data size"),
     (Resource::Stack, "Max stack size"),
+    (Resource::Core, "Max core file size"),
+    (Resource::Rss, "Max resident set"),
+    (Resource::Nproc, "Max processes"),
+    (Resource::Nofile, "Max open files"),
+    (Resource::Memlock, "Max locked memory"),
     (Resource::As, "Max address space"),
+    (Resource::Locks, "Max file locks"),
+    (Resource::Sigpending, "Max pending signals"),
+    (Resource::Msgqueue, "Max msgqueue size"),
+    (Resource::Nice, "Max nice priority"),
+    (Resource::Rtprio, "Max realtime priority"),
+    (Resource::Rttime, "Max realtime timeout"),
 ];
 
 /// An approved program, as it was judged.
@@ -95,7 +109,7 @@ pub(super) fn start(
         is_judged: !has_privileges(&approved.file),
         restore_huge_pages,
         arguments: approved.arguments.len(),
-        limits: LIMITS.iter().map(|(_, name)| limit_of(approved.process, name)).collect(),
+        limits: limits_of(approved.process),
         numbers: descriptors.iter().map(|(number, _)| *number).collect(),
     };
     let texts = [approved.file.as_os_str()].into_iter().chain(approved.arguments.iter().map(OsString::as_os_str));
@@ -104,6 +118,7 @@ pub(super) fn start(
     let mut command = Command::new("/proc/self/exe");
     command.arg("exec-start").stdin(Stdio::from(theirs)).stdout(Stdio::null()).stderr(Stdio::null());
     let process = Pid::from_raw(command.spawn()?.id().cast_signed());
+    copy_scheduling(relay, process);
     packet::send(&ours, &instructions, &[texts.as_raw_fd(), approved.directory.as_raw_fd()])?;
     for part in descriptors.chunks(packet::MAX_FDS) {
         let fds: Vec<_> = part.iter().map(|(_, fd)| fd.as_raw_fd()).collect();
@@ -127,15 +142,26 @@ pub(super) fn has_privileges(file: &Path) -> bool {
     fs::metadata(file).is_ok_and(|data| data.permissions().mode() & 0o6000 != 0)
 }
 
-/// A resource limit of another process; `Some(None)`: unlimited.
-fn limit_of(process: i32, name: &str) -> Option<(Option<u64>, Option<u64>)> {
-    let limits = fs::read_to_string(format!("/proc/{process}/limits")).ok()?;
-    let mut fields = limits.lines().find_map(|line| line.strip_prefix(name))?.split_whitespace();
-    let mut next = || match fields.next()? {
-        "unlimited" => Some(None),
-        number => number.parse().ok().map(Some),
+/// The resource limits of another process, in the order of [`LIMITS`]; in each, `None`: unlimited.
+fn limits_of(process: i32) -> Vec<Option<(Option<u64>, Option<u64>)>> {
+    let limits = fs::read_to_string(format!("/proc/{process}/limits")).unwrap_or_default();
+    let limit_of = |name: &str| {
+        let mut fields = limits.lines().find_map(|line| line.strip_prefix(name))?.split_whitespace();
+        let mut next = || match fields.next()? {
+            "unlimited" => Some(None),
+            number => number.parse().ok().map(Some),
+        };
+        Some((next()?, next()?))
     };
-    Some((next()?, next()?))
+    LIMITS.iter().map(|(_, name)| limit_of(name)).collect()
+}
+
+/// The nice value, and the processors on which it may run.
+fn copy_scheduling(from: Pid, to: Pid) {
+    let [from, to] = [from, to].map(|process| rustix::process::Pid::from_raw(process.as_raw()));
+    // Neither is a reason not to run: it is as if the program were started by the command's shell.
+    let _ = getpriority_process(from).and_then(|nice| setpriority_process(to, nice));
+    let _ = sched_getaffinity(from).and_then(|processors| sched_setaffinity(to, &processors));
 }
 
 /// A file in memory with these texts, each ended by NUL.
@@ -243,4 +269,18 @@ fn place(numbers: &[RawFd], given: &[OwnedFd], above: RawFd) -> io::Result<()> {
         let _ = placed.into_raw_fd();
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_limit_of_the_kernel_is_copied() {
+        let limits = fs::read_to_string("/proc/self/limits").expect("Linux has it");
+        for line in limits.lines().filter(|line| line.starts_with("Max ")) {
+            assert!(LIMITS.iter().any(|(_, name)| line.starts_with(name)), "{line}");
+        }
+        assert!(limits_of(std::process::id().cast_signed()).iter().all(Option::is_some), "{limits}");
+    }
 }

@@ -3,7 +3,16 @@ use rustix::{
     io::Errno,
     process::{Pid, PidfdFlags, pidfd_open},
 };
-use std::{fs, io};
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+/// The fields of `/proc/PID/status` that say what a thread may do.
+const PRIVILEGES: [&str; 8] = ["Uid:", "Gid:", "Groups:", "CapInh:", "CapPrm:", "CapEff:", "CapBnd:", "CapAmb:"];
+/// As in `/proc/PID/ns`.
+const NAMESPACES: [&str; 10] =
+    ["user", "mnt", "net", "pid", "pid_for_children", "ipc", "uts", "cgroup", "time", "time_for_children"];
 
 /// The process of a thread.
 pub(super) fn process_of(thread: i32) -> io::Result<i32> {
@@ -18,4 +27,35 @@ pub(super) fn process_of(thread: i32) -> io::Result<i32> {
 pub(super) fn status_field(thread: i32, name: &str) -> Option<String> {
     let status = fs::read_to_string(format!("/proc/{thread}/status")).ok()?;
     status.lines().find_map(|line| Some(line.strip_prefix(name)?.trim().to_owned()))
+}
+
+/// What a thread has that its program would not have if this process started it; `None`: nothing that matters. While the thread waits in a call,
+/// none of it changes.
+///
+/// # Errors
+/// It cannot be determined.
+pub(super) fn difference(thread: i32) -> io::Result<Option<String>> {
+    let privileges = |process: &str| -> io::Result<Vec<String>> {
+        let status = fs::read_to_string(format!("/proc/{process}/status"))?;
+        let is_privilege = |line: &&str| PRIVILEGES.iter().any(|name| line.starts_with(name));
+        Ok(status.lines().filter(is_privilege).map(str::to_owned).collect())
+    };
+    if privileges(&thread.to_string())? != privileges("self")? {
+        return Ok(Some("another user, group or capabilities".to_owned()));
+    }
+    for name in NAMESPACES {
+        if namespace(&format!("/proc/{thread}/ns"), name)? != namespace("/proc/self/ns", name)? {
+            return Ok(Some(format!("another namespace ({name})")));
+        }
+    }
+    Ok(None)
+}
+
+/// `None`: this kernel has no such namespaces, or the one for child processes has no process yet.
+fn namespace(directory: &str, name: &str) -> io::Result<Option<PathBuf>> {
+    match fs::read_link(Path::new(directory).join(name)) {
+        Ok(namespace) => Ok(Some(namespace)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
 }

@@ -18,6 +18,7 @@ use super::{
     relays::{Outcome, Relays},
     scope::Scope,
     start::{Approved, has_privileges, shell_of},
+    status::difference,
     view::View,
     waiting::{Addresses, Details, Waiting},
 };
@@ -40,6 +41,9 @@ use std::{
 
 /// How often the supervisor looks whether the threads that wait for a verdict still do. The kernel does not notify that.
 const CHECK_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+
+/// The flag of `execveat` that only checks whether a file may be executed (Linux 6.14). Older kernels refuse it.
+const AT_EXECVE_CHECK: u64 = 0x1_0000;
 
 /// As many file descriptors as most commands need.
 const POLLED: usize = 8;
@@ -207,8 +211,12 @@ impl Supervisor {
     fn on_call(&mut self, source: &Rc<Source>) -> io::Result<()> {
         let listener = &source.listener;
         let Some(call) = listener.receive()? else { return Ok(()) };
-        if !Interface::of(call.architecture).ok_or(Errno::NOSYS)?.is_exec(call.number) {
+        let interface = Interface::of(call.architecture).ok_or(Errno::NOSYS)?;
+        if !interface.is_exec(call.number) {
             self.view.may_differ();
+            return proceed(listener, &call);
+        }
+        if call.number == interface.execveat && call.arguments[4] & AT_EXECVE_CHECK != 0 {
             return proceed(listener, &call);
         }
         let addresses = Addresses::of(&call)?;
@@ -249,15 +257,17 @@ impl Supervisor {
         if !listener.waits(call.id) {
             return Ok(());
         }
-        let details = match details {
-            Ok(details) => details,
+        let asked = details.and_then(|details| {
+            let lineage = self.lineages.of_next(details.process);
+            Ok((self.scope.exec(&waiting, &details, lineage, source.place)?, details))
+        });
+        let (exec, details) = match asked {
+            Ok(asked) => asked,
             Err(error) => {
                 self.note(format!("{} was not executed: {error}", waiting.program.display()));
                 return fail(listener, &call, Errno::ACCESS);
             }
         };
-        let lineage = self.lineages.of_next(details.process);
-        let exec = self.scope.exec(&waiting, &details, lineage, source.place);
         let id = self.next_id;
         self.next_id += 1;
         let open = Open { source: source.clone(), call, addresses, waiting, details };
@@ -297,6 +307,11 @@ impl Supervisor {
             Action::Escalate
                 if (source.place == Place::Sandbox || has_privileges(file)) && is_same(file, &waiting.file()) =>
             {
+                if let Err(error) = is_like_ours(call.thread) {
+                    self.note(format!("{} was not executed: {error}", waiting.program.display()));
+                    let _ = fail(&source.listener, &call, Errno::ACCESS);
+                    return;
+                }
                 let Details { process, arguments, environment, directory, .. } = details;
                 let shell = shell_of(call.thread).to_owned();
                 let approved = Approved { process, file: file.clone(), arguments, environment, directory, shell };
@@ -346,7 +361,7 @@ impl Supervisor {
 
     fn reap(&mut self) -> io::Result<()> {
         loop {
-            let (process, status) = match wait(WaitOptions::NOHANG | WaitOptions::UNTRACED) {
+            let (process, status) = match wait(WaitOptions::NOHANG | WaitOptions::UNTRACED | WaitOptions::CONTINUED) {
                 Ok(Some((process, status))) => (Pid::from_raw(process.as_raw_pid()), status),
                 Ok(None) => return Ok(()),
                 Err(Errno::INTR) => continue,
@@ -356,16 +371,17 @@ impl Supervisor {
             let order = match (status.exit_status(), status.terminating_signal()) {
                 (Some(code), _) => Order::Exited(code),
                 (_, Some(number)) => Order::Killed(number),
-                (None, None) => Order::Stopped,
-            };
-            if !matches!(order, Order::Stopped) {
-                self.lineages.ended(process.as_raw());
-                if process == self.shell {
-                    self.has_ended = true;
-                    self.report(&Report::Ended { status: status.as_raw() });
+                (None, None) => {
+                    self.relays.on_stop(process, status.stopped());
+                    continue;
                 }
+            };
+            self.lineages.ended(process.as_raw());
+            if process == self.shell {
+                self.has_ended = true;
+                self.report(&Report::Ended { status: status.as_raw() });
             }
-            self.relays.on_child(process, &order);
+            self.relays.on_end(process, &order);
         }
     }
 }
@@ -384,6 +400,20 @@ fn answered(result: io::Result<()>) -> io::Result<()> {
         Some(Errno::NOENT | Errno::INPROGRESS) => Ok(()),
         _ => Err(error),
     })
+}
+
+/// Whether a program that this process starts has the privileges and the namespaces of a thread.
+///
+/// # Errors
+/// It has others, or they cannot be determined.
+fn is_like_ours(thread: i32) -> io::Result<()> {
+    match difference(thread)? {
+        None => Ok(()),
+        Some(what) => Err(io::Error::other(format!(
+            "its process has {what}, which an approved program would not have; a rule can prompt for the program that changes this, and after a yes \
+             both run outside the sandbox"
+        ))),
+    }
 }
 
 /// Whether two paths lead to one file.

@@ -1,9 +1,9 @@
 //! A question as the person reads it: what is to run, where, and which rule asks.
-use super::{Action, Exec, Lineage, Question, is_harmless};
+use super::{Action, Exec, Lineage, Question, is_harmless, may_run_code};
 use crate::escape::escaped_lines;
-use std::fmt::Write;
+use std::{ffi::OsStr, fmt::Write, path::Path};
 
-/// How many environment variables a question names, at most.
+/// How many environment variables a question names, at most; but all by which many programs run other code.
 const MAX_VARIABLES: usize = 12;
 
 /// A question as the person reads it, and what the answers lead to.
@@ -34,7 +34,8 @@ impl Prompt {
             Lineage::Unknown => "A background program executes it in this command:",
         };
         let after = format!("\n\n{by}\n\n{}", indented(line));
-        Self::new(question, "Run this program?", &text, &variables_of(exec), after.trim_end())
+        let with = called_as(exec) + &variables_of(exec);
+        Self::new(question, "Run this program?", &text, &with, after.trim_end())
     }
 
     fn new(question: &Question<'_>, ask: &str, what: &str, with: &str, after: &str) -> Self {
@@ -59,7 +60,6 @@ impl Prompt {
 /// The program with its arguments, as one could type it.
 pub(crate) fn command_of(exec: &Exec) -> String {
     let words = [exec.program.as_str()].into_iter().chain(exec.argv.iter().skip(1).map(String::as_str));
-    let quoted = |word| shlex::try_quote(word).map_or_else(|_| format!("{word:?}"), Into::into);
     let mut text = words.map(quoted).collect::<Vec<_>>().join(" ");
     if !exec.is_complete {
         text += " …";
@@ -67,17 +67,39 @@ pub(crate) fn command_of(exec: &Exec) -> String {
     text
 }
 
+fn quoted(word: &str) -> String {
+    shlex::try_quote(word).map_or_else(|_| format!("{word:?}"), Into::into)
+}
+
+/// The name that the program gets as `argv[0]`, if it is not that of its path: some programs find their modules by it, or do something else.
+fn called_as(exec: &Exec) -> String {
+    match exec.argv.first() {
+        Some(name) if *name == exec.program || Path::new(&exec.program).file_name() == Some(OsStr::new(name)) => {
+            String::new()
+        }
+        Some(name) => format!("\ncalled as {}", in_one_line(&quoted(name))),
+        None if exec.is_complete => String::new(),
+        None => "\ncalled by a name that is too long to be shown".to_owned(),
+    }
+}
+
 /// The variables by which the program may do something else than in the command's shell.
 fn variables_of(exec: &Exec) -> String {
-    let mut names: Vec<_> = exec.changed_env.iter().filter(|name| !is_harmless(name)).collect();
-    let more = names.len().saturating_sub(MAX_VARIABLES);
-    names.truncate(MAX_VARIABLES);
-    let names = names.iter().map(|name| escaped_lines(name).replace('\n', "\\n")).collect::<Vec<_>>().join(", ");
+    let changed = exec.changed_env.iter().filter(|name| !is_harmless(name));
+    let (mut names, others): (Vec<_>, Vec<_>) = changed.partition(|name| may_run_code(name));
+    let shown = others.len().min(MAX_VARIABLES.saturating_sub(names.len()));
+    names.extend(&others[..shown]);
+    let more = others.len() - shown;
+    let names = names.iter().map(|name| in_one_line(name)).collect::<Vec<_>>().join(", ");
     match (names.is_empty(), more) {
         (true, _) => String::new(),
         (false, 0) => format!("\nwith other values of {names}"),
         (false, more) => format!("\nwith other values of {names}, and of {more} more variables"),
     }
+}
+
+fn in_one_line(text: &str) -> String {
+    escaped_lines(text).replace('\n', "\\n")
 }
 
 /// The text with nothing that a terminal or a client could show as something else, each line indented.
@@ -127,5 +149,43 @@ mod tests {
              `/usr/bin/git push ";
         assert!(text.starts_with(start), "{text}");
         assert!(text.contains("my.rules") && text.ends_with("in this command:\n\n    make release"), "{text}");
+    }
+
+    fn question_about(exec: &Exec) -> String {
+        let rules = Rules::parse("my.rules", "prefix_rule(['git'], decision='prompt')").expect("valid");
+        let (workdir, judgement) = (Path::new("/work"), rules.judge_exec(exec));
+        let question =
+            Question { program: &exec.program, argv: &exec.argv, workdir, exec: Some(exec), judgement: &judgement };
+        Prompt::about_program(&question, exec, "make").message
+    }
+
+    #[test]
+    fn the_name_by_which_a_program_is_called_is_shown_if_it_is_not_that_of_its_path() {
+        let called = |argv: &[&str], is_complete| {
+            let argv = argv.iter().map(|&word| word.to_owned()).collect();
+            question_about(&Exec { program: "/bin/git".to_owned(), argv, is_complete, ..Exec::default() })
+        };
+        for usual in [&["git"][..], &["/bin/git"], &[]] {
+            assert!(!called(usual, true).contains("called"), "{usual:?}");
+        }
+        for (name, shown) in
+            [("/venv/bin/git", "/venv/bin/git\n"), ("a\nb", "'a\\nb'\n"), ("", "''\n"), ("-git", "-git\n")]
+        {
+            let text = called(&[name, "push"], true);
+            assert!(text.contains(&format!("\ncalled as {shown}")), "{text}");
+        }
+        let text = called(&[], false);
+        assert!(text.contains("\ncalled by a name that is too long to be shown\n"), "{text}");
+    }
+
+    #[test]
+    fn all_variables_by_which_programs_run_other_code_are_shown() {
+        let names = (0..20).map(|number| format!("A{number:02}")).chain((0..64).map(|number| format!("GIT_A{number}")));
+        let changed_env = names.chain(["LD_PRELOAD".to_owned()]).collect();
+        let text = question_about(&Exec { program: "git".to_owned(), changed_env, ..Exec::default() });
+        assert!(text.contains("GIT_A63, LD_PRELOAD, and of 20 more variables\n"), "{text}");
+        let changed_env = (0..20).map(|number| format!("A{number:02}")).chain(["ENV".to_owned()]).collect();
+        let text = question_about(&Exec { program: "git".to_owned(), changed_env, ..Exec::default() });
+        assert!(text.contains("of ENV, A00, A01") && text.contains("A10, and of 9 more variables\n"), "{text}");
     }
 }

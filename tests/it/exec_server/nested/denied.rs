@@ -86,6 +86,10 @@ fn unusual_ways_to_execute_a_program_are_judged_too() {
     let answer = judged.run(&format!("{} /bin/rm rm kept; exit $?", memory.display()));
     assert_denied(&answer);
     assert!(kept.exists());
+    // This executes nothing, and kernels before Linux 6.14 refuse it.
+    let check = compiled("check.c", judged.directory.path());
+    let answer = judged.run(&format!("{} /bin/rm; echo $?", check.display()));
+    assert!(["may be executed\n0\n", "Invalid argument\n0\n"].contains(&text(&answer, "output")), "{answer}");
     if cfg!(target_arch = "x86_64") {
         let other = compiled("other_interfaces.c", judged.directory.path());
         let answer = judged.run(&format!("{} /bin/rm kept", other.display()));

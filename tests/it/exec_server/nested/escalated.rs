@@ -79,16 +79,21 @@ fn an_approved_program_has_the_descriptors_directory_mask_environment_limits_and
     let Some(mut judged) = Judged::start() else { return };
     judged.script(
         "show",
-        "#!/bin/bash\npwd; umask; ulimit -n; echo \"$FOO\"; head -n 2 <&63 | tail -n 1; cut -d' ' -f5,6 /proc/self/stat\n",
+        "#!/bin/bash
+         pwd; umask; ulimit -n; ulimit -l; ulimit -i; nice; sed -n 's/^Cpus_allowed_list:.//p' /proc/self/status
+         echo \"$FOO\"; head -n 2 <&63 | tail -n 1; cut -d' ' -f5,6 /proc/self/stat\n",
     );
     let answer = judged.run_approved(
-        "exec bash -c '\ncd /usr; umask 027; ulimit -n 123; export FOO=\"a b\"; cut -d\" \" -f5,6 /proc/self/stat
-         exec 63<\"$OLDPWD/nested.rules\"; env \"$OLDPWD/show\" </dev/null | tr a-z A-Z'",
+        "exec bash -c '
+         processor=$(sed -n \"s/^Cpus_allowed_list:.\\([0-9]*\\).*/\\1/p\" /proc/self/status); echo $processor; nice -n 9 nice
+         cd /usr; umask 027; ulimit -n 123; ulimit -l 8; ulimit -i 77; export FOO=\"a b\"; cut -d\" \" -f5,6 /proc/self/stat
+         exec 63<\"$OLDPWD/nested.rules\"
+         nice -n 9 taskset -c $processor env \"$OLDPWD/show\" </dev/null | tr a-z A-Z'",
     );
-    let output = text(&answer, "output");
-    let (own, rest) = output.split_once('\n').unwrap_or_else(|| panic!("{answer}"));
+    let lines: Vec<_> = text(&answer, "output").splitn(4, '\n').collect();
+    let [processor, nice, own, rest] = lines[..] else { panic!("{answer}") };
     let rule = r#"PREFIX_RULE(PATTERN = ["RM"], DECISION = "FORBIDDEN", JUSTIFICATION = "USE TRASH")"#;
-    assert_eq!(rest, format!("/USR\n0027\n123\nA B\n{rule}\n{own}\n"), "{answer}");
+    assert_eq!(rest, format!("/USR\n0027\n123\n8\n77\n{nice}\n{processor}\nA B\n{rule}\n{own}\n"), "{answer}");
 }
 
 #[test]
@@ -117,6 +122,40 @@ fn a_program_that_stops_itself_stops_its_place_and_goes_on_with_it() {
          kill -CONT $place; wait $place; echo $?",
     );
     assert_eq!(answer["output"], "5\n", "{answer}");
+}
+
+#[test]
+fn the_place_of_a_stopped_program_goes_on_or_ends_with_it() {
+    let Some(mut judged) = Judged::start() else { return };
+    judged.script("stop", "#!/bin/sh\necho $$ > program\nkill -STOP $$\nexit 5\n");
+    let answer = judged.run_approved(
+        "exec 2>/dev/null
+         for signal in CONT KILL; do
+             env ./stop & place=$!
+             while ! grep -q '^State:.T' /proc/$place/status; do :; done
+             read -r pid < program; kill -$signal $pid; wait $place; echo $?
+         done",
+    );
+    assert_eq!(answer["output"], "5\n137\n", "{answer}");
+}
+
+#[test]
+fn signals_of_every_number_reach_the_program_once() {
+    let Some(mut judged) = Judged::start() else { return };
+    let count = compiled("count.c", judged.directory.path());
+    // USR1, CHLD, CONT, and real-time signals.
+    let answer = judged.run_approved(&format!(
+        "exec bash -c '
+         for signal in 10 17 18 37 64; do
+             env {} $signal & place=$!
+             while ! [ -e ready-$signal ]; do :; done
+             kill -$signal $place
+             while ! [ -e caught-$signal ]; do :; done
+             kill $place; wait $place
+         done'",
+        count.display()
+    ));
+    assert_eq!(answer["output"], "10 1\n17 1\n18 1\n37 1\n64 1\n", "{answer}");
 }
 
 #[test]

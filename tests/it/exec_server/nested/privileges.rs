@@ -59,6 +59,29 @@ fn a_program_with_another_root_directory_is_refused_if_a_rule_is_about_it_and_ru
     assert!(text(&answer, "note").contains("/rm was not executed: it has another root directory"), "{answer}");
 }
 
+/// An approved program would have the user and the namespaces of the command's shell.
+#[test]
+fn a_program_is_not_approved_for_a_process_with_another_user_or_namespace() {
+    let Some(mut judged) = Judged::start() else { return };
+    let mut assert_refused = |starter: &str, what: &str| {
+        // `env` is asked about, `true` is not.
+        if judged.run(&format!("{starter} true; exit $?"))["exit_code"] != 0 {
+            return skipped("namespaces", format!("`{starter}` does not work"));
+        }
+        let answer = judged.run_approved(&format!("{starter} env id -u; echo \"ended with $?\""));
+        assert!(!text(&answer, "output").contains("0\n"), "{answer}");
+        assert!(text(&answer, "output").contains("ended with 126"), "{answer}");
+        let note = format!("env was not executed: its process has another {what}");
+        assert!(text(&answer, "note").contains(&note), "{answer}");
+    };
+    assert_refused("unshare --user", "");
+    if is_root() {
+        assert_refused("setpriv --reuid=65534 --regid=65534 --clear-groups", "user, group or capabilities");
+        assert_refused("setpriv --bounding-set=-net_raw", "user, group or capabilities");
+        assert_refused("unshare --net", "namespace (net)");
+    }
+}
+
 #[test]
 fn programs_are_judged_for_other_users_too() {
     let directory = tempfile::tempdir().unwrap();
