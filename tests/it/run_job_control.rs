@@ -1,5 +1,11 @@
 //! `pausewatch run` and process groups, signals and terminals.
 use crate::shell::{End, Run, all_of, kill, pausewatch, plain, signal, until_state, within_deadline};
+use crate::{
+    exec_server::client::exec_server,
+    program::{ended, program},
+    pty::Terminal,
+    support::skipped,
+};
 use std::{
     io::Write,
     process::{Command, Stdio},
@@ -186,4 +192,60 @@ fn at_a_terminal(limit: &str, option: &str, shown: &str) {
     let screen = screen.within_deadline();
     // Before it may stand the terminal's echo of what was typed.
     assert!(["", "hello\r\n"].map(|echo| format!("{echo}{shown}")).contains(&screen), "{screen:?}");
+}
+
+/// What is typed belongs to the shell until the person brings the job to the foreground.
+#[test]
+fn a_background_job_asks_only_after_it_has_come_to_the_foreground() {
+    let directory = tempfile::tempdir().unwrap();
+    let rules = directory.path().join("my.rules");
+    std::fs::write(&rules, "prefix_rule(['touch'], decision = 'prompt')").unwrap();
+    let rules = rules.to_str().unwrap();
+    let checked = ended(&mut exec_server(["--check", "--rules", rules]));
+    if !checked.out.contains("\nrules: nested programs are judged\n") {
+        return skipped("seccomp-notify", checked.out);
+    }
+    // Without line editing, it sends the terminal no sequences.
+    let mut shell = plain("env");
+    shell.args(["PS1=ready> ", "bash", "--norc", "--noprofile", "--noediting", "-i"]);
+    for (name, value) in program().get_envs() {
+        match value {
+            Some(value) => shell.env(name, value),
+            None => shell.env_remove(name),
+        };
+    }
+    let run = format!("{} run --private --rules {rules}", env!("CARGO_BIN_EXE_pausewatch"));
+    let mut terminal = Terminal::start(&shell, 300, 60);
+    terminal.wait_for_text("ready>");
+    let made = directory.path().join("made").display().to_string();
+    terminal.write(&format!("{run} 5m touch {made} &\n"));
+    terminal.wait_for_text("a question about a program waits");
+    for typed in ["y", "echo line $((40 + 2))"] {
+        terminal.write(&format!("{typed}\n"));
+    }
+    terminal.wait_for_text("line 42");
+    let shown = terminal.screen.text();
+    assert!(shown.contains("y: command not found") && !shown.contains("Run it?"), "{shown}");
+    // Stopped while it asks, and continued in the background, it waits again.
+    terminal.write("fg\n");
+    terminal.wait_for_text("Run it? [y/N]");
+    terminal.write("\u{1a}");
+    terminal.wait_for_text("Stopped");
+    terminal.write("bg\n");
+    terminal
+        .wait_for("another notice", |screen| screen.text().matches("a question about a program waits").count() == 2);
+    terminal.write("echo line $((40 + 3))\n");
+    terminal.wait_for_text("line 43");
+    assert!(!std::path::Path::new(&made).exists());
+    terminal.write("fg\n");
+    terminal.wait_for("another question", |screen| screen.text().matches("Run it? [y/N]").count() == 2);
+    terminal.write("y\n");
+    terminal.write(&format!("ls {made} && echo made $?\n"));
+    terminal.wait_for_text("made 0");
+    // A job of a shell that is COMMAND is in the foreground too.
+    terminal.write(&format!("{run} --foreground 5m bash --norc --noprofile --noediting -i\n"));
+    terminal.write(&format!("touch {made}\n"));
+    terminal.wait_for("a third question", |screen| screen.text().matches("Run it? [y/N]").count() == 3);
+    terminal.write("\n");
+    terminal.wait_for_text("denied: the person declined");
 }

@@ -1,17 +1,20 @@
 //! Asks a person about a program of COMMAND: by the command of `--ask`, else on the terminal.
 //!
 //! 1. On the terminal, only `y` and `yes` are a yes. While it asks, this process group is in the foreground, and the terminal reads lines and shows what is
-//!    typed, whatever COMMAND has set.
+//!    typed, whatever COMMAND has set. The terminal is never taken from another job, such as the shell whose background job this is: then the question
+//!    waits until the person brings this job to the foreground.
 //! 2. Dropped, the question is withdrawn: nothing is read any more, and the command of `--ask` is killed.
+use nix::unistd::{getpgid, getpgrp};
 use rustix::{
     fs::{Mode, OFlags, open},
+    io::Errno,
     process::Pid,
     termios::{
         InputModes, LocalModes, OptionalActions, OutputModes, QueueSelector, Termios, tcflush, tcgetattr, tcgetpgrp,
         tcsetattr, tcsetpgrp,
     },
 };
-use std::{ffi::OsString, io, os::fd::OwnedFd, process::Stdio};
+use std::{ffi::OsString, fs, io, os::fd::OwnedFd, process::Stdio, time::Duration};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::unix::pipe,
@@ -19,18 +22,23 @@ use tokio::{
 };
 
 const TERMINAL: &str = "/dev/tty";
+/// While another job has the terminal, it is looked for so often.
+const LOOK_INTERVAL: Duration = Duration::from_millis(100);
+const WAITS: &str = "\npausewatch run: a question about a program waits: bring this command to the foreground (`fg`), or name a command that asks with `run --ask COMMAND`\n";
 /// The maximum of a question in an environment variable, in characters.
 const MAX_QUESTION: usize = 20_000;
 
 /// How to ask.
 pub(super) struct Ask {
     command: Option<String>,
+    /// The process group in which this process was started. It may lead one of its own later.
+    started_in: i32,
 }
 
 impl Ask {
-    /// `command`: for `/bin/sh`; `None`: on the terminal.
+    /// `command`: for `/bin/sh`; `None`: on the terminal. Call it before this process leads a process group.
     pub(super) fn new(command: Option<String>) -> Self {
-        Self { command }
+        Self { command, started_in: getpgrp().as_raw() }
     }
 
     /// Whether the person says yes.
@@ -45,7 +53,7 @@ impl Ask {
     ) -> Result<bool, String> {
         match &self.command {
             Some(command) => by_command(command, question, program, environment).await,
-            None => by_terminal(question).await.map_err(|error| {
+            None => by_terminal(question, self.started_in).await.map_err(|error| {
                 format!("no person could be asked on the terminal ({error}): name a command that asks with `run --ask COMMAND`")
             })?,
         }
@@ -73,11 +81,53 @@ async fn by_command(
 }
 
 /// Whether the answer on the terminal is a yes; the inner error: there was no answer.
-async fn by_terminal(question: &str) -> io::Result<Result<bool, String>> {
+async fn by_terminal(question: &str, started_in: i32) -> io::Result<Result<bool, String>> {
     let flags = OFlags::NOCTTY | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let terminal = |access| open(TERMINAL, access | flags, Mode::empty());
-    let (input, output) = (terminal(OFlags::RDONLY)?, terminal(OFlags::WRONLY)?);
-    let _foreground = Foreground::take(&input)?;
+    let mut is_announced = false;
+    loop {
+        let (input, output) = (terminal(OFlags::RDONLY)?, terminal(OFlags::WRONLY)?);
+        if is_ours(&input, started_in) {
+            match answer(question, input, output).await {
+                // Another job has got the terminal meanwhile.
+                Err(error) if Errno::from_io_error(&error) == Some(Errno::IO) => is_announced = false,
+                answer => return answer,
+            }
+        } else if !is_announced {
+            let _ = rustix::io::write(&output, WAITS.as_bytes());
+            is_announced = true;
+        }
+        tokio::time::sleep(LOOK_INTERVAL).await;
+    }
+}
+
+/// Whether the job in the foreground is that of this process, or one of COMMAND's.
+fn is_ours(terminal: &OwnedFd, started_in: i32) -> bool {
+    // None at all, or one that this process may not know.
+    let Ok(group) = tcgetpgrp(terminal) else { return true };
+    let group = group.as_raw_pid();
+    group == started_in || group == getpgrp().as_raw() || is_of_command(group)
+}
+
+/// Whether a process of this group descends from this one: COMMAND may be a shell with jobs.
+fn is_of_command(group: i32) -> bool {
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let ids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    let own = std::process::id().cast_signed();
+    let mut members =
+        ids.filter(|id| getpgid(Some(nix::unistd::Pid::from_raw(*id))).is_ok_and(|of| of.as_raw() == group));
+    members.any(|id| std::iter::successors(Some(id), |id| parent_of(*id)).any(|ancestor| ancestor == own))
+}
+
+/// `None`: it has none, or has ended.
+fn parent_of(process: i32) -> Option<i32> {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    // The name before may contain any character.
+    stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
+}
+
+async fn answer(question: &str, input: OwnedFd, output: OwnedFd) -> io::Result<Result<bool, String>> {
+    let foreground = Foreground::take(&input)?;
     // Input that was typed before the question is no answer.
     let _ = tcflush(&input, QueueSelector::IFlush);
     // A terminal is read and written like a pipe.
@@ -86,8 +136,15 @@ async fn by_terminal(question: &str) -> io::Result<Result<bool, String>> {
     output.write_all(format!("pausewatch run: {question}\n\nRun it? [y/N] ").as_bytes()).await?;
     let mut line = Vec::new();
     while !line.contains(&b'\n') {
-        if input.read_buf(&mut line).await? == 0 {
-            return Ok(Err("the person gave no answer".to_owned()));
+        match tokio::time::timeout(LOOK_INTERVAL, input.read_buf(&mut line)).await {
+            Ok(read) => {
+                if read? == 0 {
+                    return Ok(Err("the person gave no answer".to_owned()));
+                }
+            }
+            // Stopped and continued in the background. A read would fail as soon as something is typed.
+            Err(_) if !foreground.is_held() => return Err(Errno::IO.into()),
+            Err(_) => {}
         }
     }
     let answer = String::from_utf8_lossy(&line).trim().to_ascii_lowercase();
@@ -97,6 +154,7 @@ async fn by_terminal(question: &str) -> io::Result<Result<bool, String>> {
 /// Our process group has the terminal until this is dropped: a background process cannot read it.
 struct Foreground {
     terminal: OwnedFd,
+    own: Pid,
     before: Option<Pid>,
     modes: Option<Termios>,
 }
@@ -117,12 +175,20 @@ impl Foreground {
             modes.output_modes |= OutputModes::OPOST | OutputModes::ONLCR;
             let _ = tcsetattr(&terminal, OptionalActions::Drain, &modes);
         }
-        Ok(Self { terminal, before: before.filter(|before| *before != own), modes })
+        Ok(Self { terminal, own, before: before.filter(|before| *before != own), modes })
+    }
+
+    /// Whether no other job has got the terminal since.
+    fn is_held(&self) -> bool {
+        tcgetpgrp(&self.terminal).is_ok_and(|group| group == self.own)
     }
 }
 
 impl Drop for Foreground {
     fn drop(&mut self) {
+        if !self.is_held() {
+            return;
+        }
         if let Some(modes) = &self.modes {
             let _ = tcsetattr(&self.terminal, OptionalActions::Drain, modes);
         }

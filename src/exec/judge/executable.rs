@@ -1,4 +1,4 @@
-//! The file of a program: its name behind links, and the interpreter that the first line of a script names.
+//! The file of a program: its name behind links, and the interpreters of a script.
 //!
 //! Most commands execute the same few files many times, so what was read of a file is kept while its metadata are the same, unless
 //! 1. it has more than one name (hard links), because the same file then is another program by another path, or
@@ -26,6 +26,8 @@ use std::{
 
 /// The kernel reads so much of a script's first line.
 const MAX_SCRIPT_LINE: usize = 256;
+/// The interpreter of a script may be a script too. The kernel follows so many.
+const MAX_INTERPRETERS: usize = 5;
 /// All are forgotten when there are more.
 const MAX_KEPT: usize = 1_024;
 /// A file that was changed within this time is not kept. Above the granularity of the timestamps of all file systems (2 s: FAT).
@@ -51,6 +53,25 @@ impl Executable {
     /// One that cannot be read.
     pub(super) fn unknown(file: &Path, program: &Path) -> Self {
         fs::canonicalize(file).map_or_else(|_| Self::none(program), |resolved| Self::none(&resolved))
+    }
+
+    /// The commands that executing a script amounts to, each without the path of the script and what follows: by its interpreter as the first line names
+    /// it, by the interpreter's file (a long path by its name only), and if that is a script too, by its interpreter. `find`: as the thread finds a path.
+    pub(super) fn interpreters(&self, mut find: impl FnMut(&Path) -> Option<Rc<Self>>) -> Vec<Vec<OsString>> {
+        let mut commands: Vec<Vec<OsString>> = Vec::new();
+        let (mut line, mut script) = (self.interpreter.clone(), Vec::new());
+        while !line.is_empty() && commands.len() < 2 * MAX_INTERPRETERS {
+            line.append(&mut script);
+            let found = find(Path::new(&line[0]));
+            commands.push(line.clone());
+            let Some(found) = found else { break };
+            script = std::mem::replace(&mut line, found.interpreter.clone());
+            let file = found.resolved.as_os_str();
+            let file = if file.len() > MAX_SCRIPT_LINE { found.resolved.file_name().unwrap_or(file) } else { file };
+            commands.push([file.to_owned()].into_iter().chain(script.iter().skip(1).cloned()).collect());
+        }
+        commands.dedup();
+        commands
     }
 
     fn read(file: &Path) -> Option<Self> {
@@ -153,6 +174,7 @@ fn interpreter(start: &[u8]) -> Option<Vec<OsString>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::ffi::OsStr;
 
     #[test]
     fn the_interpreter_of_a_script_is_what_its_first_line_names() {
@@ -169,6 +191,33 @@ mod tests {
         assert_eq!(read("#!"), [""; 0]);
         assert_eq!(read("rm x"), [""; 0]);
         assert_eq!(Executable::read(directory.path()), None, "a directory");
+    }
+
+    #[test]
+    fn a_script_whose_interpreter_is_a_link_or_a_script_amounts_to_more_commands() {
+        let find = |path: &Path| {
+            let (resolved, interpreter): (_, &[&str]) = match path.to_str().expect("text") {
+                "/bin/sh" | "/usr/bin/dash" => ("/usr/bin/dash", &[]),
+                "outer" => ("/work/outer", &["/bin/sh", "-e x"]),
+                "loop" => ("/work/loop", &["loop"]),
+                _ => return None,
+            };
+            let interpreter = interpreter.iter().map(OsString::from).collect();
+            Some(Rc::new(Executable { resolved: resolved.into(), interpreter, is_this_program: false }))
+        };
+        let commands = |line: &[&str]| {
+            let interpreter = line.iter().map(OsString::from).collect();
+            let commands = Executable { interpreter, ..Executable::none(Path::new("script")) }.interpreters(find);
+            let text = |command: &Vec<OsString>| command.join(OsStr::new(" ")).into_string().expect("text");
+            commands.iter().map(text).collect::<Vec<_>>()
+        };
+        assert_eq!(commands(&[]), [""; 0]);
+        assert_eq!(commands(&["none", "-x"]), ["none -x"]);
+        assert_eq!(commands(&["/usr/bin/dash"]), ["/usr/bin/dash"]);
+        assert_eq!(commands(&["/bin/sh", "-e"]), ["/bin/sh -e", "/usr/bin/dash -e"]);
+        let by = ["outer -y", "/work/outer -y", "/bin/sh -e x outer -y", "/usr/bin/dash -e x outer -y"];
+        assert_eq!(commands(&["outer", "-y"]), by);
+        assert_eq!(commands(&["loop"]).len(), 2 * MAX_INTERPRETERS);
     }
 
     #[test]

@@ -14,7 +14,7 @@ use std::{
     sync::LazyLock,
 };
 
-/// The maximum of arguments in a question, in bytes of JSON. A packet must hold them; and paths and names, which have bounds of their own.
+/// The maximum of arguments in a question, those of interpreters included, in bytes of JSON. A packet must hold them; and paths and names, which have bounds of their own.
 const MAX_QUESTION_ARGUMENTS: usize = 16 << 10;
 const MAX_CHANGED_ENV: usize = 64;
 
@@ -34,7 +34,7 @@ impl Scope {
         };
         is_restricted(&waiting.program)
             || waiting.name.as_ref().is_some_and(|name| is_restricted(Path::new(name)))
-            || waiting.executable.interpreter.first().is_some_and(|name| is_restricted(Path::new(name)))
+            || waiting.interpreters.iter().flat_map(|command| command.first()).any(|name| is_restricted(Path::new(name)))
             || is_restricted(&waiting.executable.resolved)
     }
 
@@ -57,13 +57,19 @@ impl Scope {
         let text = |text: &OsString| text.to_string_lossy().into_owned();
         let path = |path: &Path| path.to_string_lossy().into_owned();
         let mut left = MAX_QUESTION_ARGUMENTS;
-        let fits = |argument: &&OsString| {
+        let mut fits = |argument: &OsString| {
             let length = serde_json::to_vec(&argument.to_string_lossy()).map_or(usize::MAX, |escaped| escaped.len());
             let fits = length < left;
             left = left.saturating_sub(length);
             fits
         };
-        let argv: Vec<_> = details.arguments.iter().take_while(fits).map(text).collect();
+        // What executes is judged by its name in any case, so that one stays.
+        let mut further_interpreters = Vec::new();
+        for command in waiting.interpreters.iter().skip(1) {
+            let words = command.iter().enumerate().take_while(|(at, word)| fits(word) || *at == 0);
+            further_interpreters.push(words.map(|(_, word)| text(word)).collect());
+        }
+        let argv: Vec<_> = details.arguments.iter().take_while(|argument| fits(argument)).map(text).collect();
         Ok(Exec {
             program: path(&waiting.program),
             file: path(&waiting.executable.resolved).into(),
@@ -71,6 +77,7 @@ impl Scope {
             argv,
             workdir: path(&details.workdir).into(),
             interpreter: waiting.executable.interpreter.iter().map(text).collect(),
+            further_interpreters,
             changed_env: changed(&details.environment)?,
             identity: identity(&waiting.executable.resolved, details),
             lineage,

@@ -47,6 +47,8 @@ pub(super) struct Waiting {
     pub(super) name: Option<OsString>,
     /// What it is; the path as given, and no interpreter, if the file has no name or cannot be read.
     pub(super) executable: Rc<Executable>,
+    /// If it is a script: the commands that it amounts to, each without its path and arguments.
+    pub(super) interpreters: Vec<Vec<OsString>>,
     /// Why the kernel will not execute the file, as far as its type and mode show. `execvp` tries each directory of PATH, so most
     /// calls are for files that do not exist.
     pub(super) error: Option<Errno>,
@@ -109,26 +111,12 @@ impl Waiting {
         let memory = Memory::with(thread, [path, (addresses.arguments, &mut list[..addresses.pointer])]);
         let given = PathBuf::from(OsString::from_vec(memory.text(addresses.path, &mut { MAX_BYTES })?));
         let name = memory.first_text(addresses.arguments, addresses.pointer)?;
-        let is_absolute = given.is_absolute();
-        let directory = addresses.directory.filter(|number| *number >= 0 && !is_absolute);
-        let start = || Self::start(thread, directory, is_absolute);
+        let directory = addresses.directory.filter(|number| *number >= 0 && !given.is_absolute());
         let is_directory_itself = given.as_os_str().is_empty() && directory.is_some();
-        let mut led = match () {
-            () if is_absolute && view.is_shared() => None,
-            () if is_directory_itself => Some(start()),
-            () => Some(start().join(given.strip_prefix("/").unwrap_or(&given))),
-        };
-        let looked_up = led.as_ref().unwrap_or(&given);
-        let mut found = executables.look_up(looked_up);
-        if !own_files::is_certain(&given, looked_up, &found)
-            && let Some(theirs) = own_files::leads_to(thread, &view.root_of(thread), &start(), &given)
-        {
-            found = executables.look_up(&theirs);
-            led = Some(theirs);
-        }
+        let (led, found) = Self::look_up(thread, directory, &given, executables, view);
         let program = match directory {
-            Some(_) if is_directory_itself => fs::read_link(start())?,
-            Some(_) => fs::read_link(start())?.join(given),
+            Some(_) if is_directory_itself => fs::read_link(Self::start(thread, directory, false))?,
+            Some(_) => fs::read_link(Self::start(thread, directory, false))?.join(given),
             None => given,
         };
         let (executable, error) = match found {
@@ -142,7 +130,39 @@ impl Waiting {
                 None => Executable::unknown(&Self::file_of(thread, led.as_deref(), &program), &program),
             })
         });
-        Ok(Self { program, led, thread, name, executable, error })
+        let interpreters = executable.interpreters(|path| {
+            let (led, found) = Self::look_up(thread, None, path, executables, view);
+            let unknown = || Rc::new(Executable::unknown(&Self::file_of(thread, led.as_deref(), path), path));
+            found.ok().map(|found| found.unwrap_or_else(unknown))
+        });
+        Ok(Self { program, led, thread, name, executable, interpreters, error })
+    }
+
+    /// The file that a path leads the thread to, and a path that leads this process there; `None`: `given` in the root directory of the thread.
+    fn look_up(
+        thread: i32,
+        directory: Option<i32>,
+        given: &Path,
+        executables: &mut Executables,
+        view: &View,
+    ) -> (Option<PathBuf>, Result<Option<Rc<Executable>>, Errno>) {
+        let is_absolute = given.is_absolute();
+        let start = || Self::start(thread, directory, is_absolute);
+        let is_directory_itself = given.as_os_str().is_empty() && directory.is_some();
+        let mut led = match () {
+            () if is_absolute && view.is_shared() => None,
+            () if is_directory_itself => Some(start()),
+            () => Some(start().join(given.strip_prefix("/").unwrap_or(given))),
+        };
+        let looked_up = led.as_deref().unwrap_or(given);
+        let mut found = executables.look_up(looked_up);
+        if !own_files::is_certain(given, looked_up, &found)
+            && let Some(theirs) = own_files::leads_to(thread, &view.root_of(thread), &start(), given)
+        {
+            found = executables.look_up(&theirs);
+            led = Some(theirs);
+        }
+        (led, found)
     }
 
     /// A path that leads this process to the same file while the call waits.

@@ -21,6 +21,10 @@ pub struct Exec {
     pub workdir: PathBuf,
     /// If the file is a script: the program that its first line names, and the argument there, if any.
     pub interpreter: Vec<String>,
+    /// The same by the file of this interpreter behind links; and, if that is a script too, by its interpreter, and so on. Each with the words that
+    /// follow it up to the path of this file.
+    #[serde(default)]
+    pub further_interpreters: Vec<Vec<String>>,
     /// The names of environment variables, at most 64, that differ from those of the command line's shell: first those by which many
     /// programs run other code.
     pub changed_env: Vec<String>,
@@ -57,7 +61,8 @@ pub enum Place {
 }
 
 impl Exec {
-    /// The commands that it amounts to, each as words: by its name as given, by its file, by `argv[0]`, and for a script by its interpreter.
+    /// The commands that it amounts to, each as words: by its name as given, by its file, by `argv[0]`, and for a script by its
+    /// interpreters.
     pub(super) fn commands(&self) -> Vec<Vec<String>> {
         let arguments = || self.argv.iter().skip(1).cloned();
         let file = self.file.to_string_lossy().into_owned();
@@ -65,9 +70,11 @@ impl Exec {
         for name in [Some(file), self.argv.first().cloned()].into_iter().flatten() {
             commands.push([name].into_iter().chain(arguments()).collect());
         }
-        if !self.interpreter.is_empty() {
+        for interpreter in
+            [&self.interpreter].into_iter().chain(&self.further_interpreters).filter(|words| !words.is_empty())
+        {
             let script = [self.program.clone()].into_iter().chain(arguments());
-            commands.push(self.interpreter.iter().cloned().chain(script).collect());
+            commands.push(interpreter.iter().cloned().chain(script).collect());
         }
         let mut unique: Vec<Vec<String>> = Vec::new();
         for command in commands {

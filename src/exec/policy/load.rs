@@ -181,6 +181,24 @@ fn pattern(items: UnpackList<Value<'_>>) -> anyhow::Result<Vec<Vec<String>>> {
     if pattern[0].iter().any(String::is_empty) {
         return Err(wrong("the program in the pattern is the empty string; name it".to_owned()));
     }
+    if pattern.iter().flatten().any(String::is_empty) {
+        let why = "a word in the pattern is the empty string; leave it out: a rule is about every command that begins with its words";
+        return Err(wrong(why.to_owned()));
+    }
+    if let Some(word) = pattern.iter().flatten().find(|word| word.contains('\0')) {
+        return Err(wrong(format!("{word:?} in the pattern has a NUL character, which no command has; remove it")));
+    }
+    // A program may be called `[`, but none is called by these.
+    if let Some(head) = pattern[0].iter().find(|head| head.contains(['*', '?'])) {
+        return Err(wrong(format!(
+            "the program {head:?} in the pattern has a wildcard, which means nothing here; name each program"
+        )));
+    }
+    // `.` alone is a builtin of shells.
+    let is_directory = |head: &&String| matches!(head.rsplit('/').next(), Some("" | "..")) || head.ends_with("/.");
+    if let Some(head) = pattern[0].iter().find(is_directory) {
+        return Err(wrong(format!("{head:?} in the pattern is a directory; name the program")));
+    }
     // No program that is called by its name has a blank in it: the rule would be about nothing.
     let is_blank = |head: &&String| !head.starts_with('/') && head.contains(char::is_whitespace);
     if let Some(head) = pattern[0].iter().find(is_blank) {
@@ -303,6 +321,8 @@ mod tests {
         assert_eq!(rules.rules.len(), 3);
         assert_eq!(rules.rules[1].to_string(), "git push upstream (my.rules:2)");
         assert_eq!(rules.rules[2].decision, Decision::Allow);
+        let rules = Rules::parse("my.rules", "prefix_rule([['[', '/usr/bin/[', '...'], '*', '?', '/tmp/', '..'])");
+        assert_eq!(rules.expect("they are right").rules.len(), 1);
     }
 
     #[test]
@@ -312,6 +332,14 @@ mod tests {
             ("\nx = prefix_rule(pattern = [])", 2, 5, "pattern is empty"),
             ("prefix_rule(pattern = ['a', []])", 1, 1, "empty"),
             ("prefix_rule(pattern = [''])", 1, 1, "empty string"),
+            ("prefix_rule(['rm', ''])", 1, 1, "leave it out"),
+            ("prefix_rule(['git', ['push', '']])", 1, 1, "leave it out"),
+            ("prefix_rule(['a\\0b'])", 1, 1, r#""a\0b" in the pattern has a NUL"#),
+            ("prefix_rule(['a', 'b\\0'])", 1, 1, "has a NUL"),
+            ("prefix_rule(['*'])", 1, 1, "wildcard"),
+            ("prefix_rule([['ls', 'python?']])", 1, 1, "wildcard"),
+            ("prefix_rule(['/usr/bin/'])", 1, 1, "is a directory"),
+            ("prefix_rule(['..'])", 1, 1, "is a directory"),
             ("prefix_rule([['ls', 'git push']])", 1, 1, r#"one by one: ["git", "push"]"#),
             ("prefix_rule(pattern = ['a', 1])", 1, 1, "not a int"),
             ("prefix_rule(pattern = 'a')", 1, 1, "pattern"),

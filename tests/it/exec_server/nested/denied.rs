@@ -41,6 +41,31 @@ fn a_forbidden_program_is_denied_wherever_it_is_started() {
     assert_eq!(judged.client.come("elicitation/create").len(), 0);
 }
 
+/// The kernel follows the link, and the first line of a script that another one names as its interpreter.
+#[test]
+fn a_script_is_judged_by_the_file_of_its_interpreter_and_by_the_interpreter_of_that() {
+    let Some(mut judged) = Judged::start() else { return };
+    let kept = judged.kept();
+    let rm = ["/bin/rm", "/usr/bin/rm"].into_iter().find(|path| std::path::Path::new(path).exists()).unwrap();
+    std::os::unix::fs::symlink(rm, judged.path("link")).unwrap();
+    judged.script("inner", &format!("#!{rm} -f\n"));
+    let there = judged.directory.path().display().to_string();
+    for (name, interpreter) in [
+        ("by-link", &*format!("{there}/link")),
+        ("relative", "link -f"),
+        ("by-script", &format!("{there}/inner")),
+        ("by-both", &format!("{there}/by-link")),
+    ] {
+        judged.script(name, &format!("#!{interpreter}\n"));
+        let answer = judged.run(&format!("./{name} kept; exit $?"));
+        assert_denied(&answer);
+        assert!(kept.exists() && judged.path(name).exists(), "{name}: {answer}");
+    }
+    judged.script("say", "#!/bin/sh\necho \"$*\"\n");
+    judged.script("said", &format!("#!{there}/say -x\n"));
+    assert_eq!(judged.run("./said kept; exit $?")["output"], "-x ./said kept\n");
+}
+
 #[test]
 fn a_forbidden_program_is_denied_to_every_kind_of_process() {
     let Some(mut judged) = Judged::start() else { return };
