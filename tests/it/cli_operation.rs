@@ -75,6 +75,12 @@ fn every_problem_of_a_config_file_is_reported() {
     ] {
         assert!(telemetry.err.contains(part), "{telemetry:?} does not contain {part:?}");
     }
+    let thread = config("\nthread_id = \"a\\nb\"\n[serve]\nworkers = 0\n", &[]);
+    assert_eq!((thread.code, thread.err.lines().count()), (Some(1), 2), "{thread:?}");
+    assert!(
+        thread.err.contains("line 2, column 13: thread_id is a text with the control character U+000A"),
+        "{thread:?}"
+    );
     let half = config("[serve]\ntls_cert = 'c.pem'\n", &[]);
     assert_eq!((half.code, half.err.contains("--tls-key")), (Some(1), true), "{half:?}");
     let plaintext = config("address = 'example.com:7420'\ntoken = 's3cret-s3cret'\n", &[]);
@@ -87,6 +93,9 @@ fn every_problem_of_a_config_file_is_reported() {
     let variable = ended(command.env("PAUSEWATCH_SERVE_WORKERS", "0"));
     assert_eq!(variable.code, Some(1), "{variable:?}");
     assert_eq!(variable.err, "pausewatch config: PAUSEWATCH_SERVE_WORKERS: 0 is not in 1..=256\n");
+    let thread = ended(program().args(["config", "check"]).env("CODEX_THREAD_ID", "a\n"));
+    assert_eq!((thread.code, thread.err.lines().count()), (Some(1), 1), "{thread:?}");
+    assert!(thread.err.starts_with("pausewatch config: CODEX_THREAD_ID is a text with the control"), "{thread:?}");
     let mut command = program();
     assert_eq!(ended(command.args(["config", "check", "/nonexistent"])).code, Some(1));
 }
