@@ -9,6 +9,7 @@ fn health_is_reported_by_the_exit_code() {
     let coordinator = Coordinator::start();
     assert_eq!(coordinator.answer(["health"]), "serving\n");
     assert_eq!(coordinator.answer(["health", "--service", "pausewatch.v1.ElicitationService"]), "serving\n");
+    assert_eq!(coordinator.answer(["health", "--output", "json"]), "{\n  \"status\": \"SERVING\"\n}\n");
     let unknown = coordinator.run(["health", "--service", "other"]);
     assert_eq!((unknown.code, unknown.err.contains("has no such service")), (Some(1), true), "{unknown:?}");
     drop(coordinator);
@@ -30,7 +31,13 @@ fn health_watch_reports_the_shutdown_of_a_server() {
     command.args(["health", "--watch", "--address", &address]);
     let watch = Process::start(command);
     assert_eq!(watch.line(), "serving");
+    let mut command = program();
+    command.args(["health", "--watch", "--output", "json", "--address", &address]);
+    let json = Process::start(command);
+    assert_eq!(json.line(), "{\"status\":\"SERVING\"}");
     server.signal(Signal::TERM);
+    let end = json.end();
+    assert_eq!((end.code, end.out.as_str()), (Some(1), "{\"status\":\"NOT_SERVING\"}\n"), "{end:?}");
     let end = watch.end();
     assert_eq!((end.code, end.out.as_str()), (Some(1), "not serving\n"), "{end:?}");
 }
