@@ -4,6 +4,7 @@ use super::option_value::OptionValue;
 use super::output::finish;
 use super::{config_sources, exit, failure, serve};
 use crate::client::Settings;
+use crate::core::types::ThreadId;
 use crate::server;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -58,6 +59,10 @@ fn check(args: &Check, serve: &clap::Command) -> Result<String, Vec<String>> {
     let place = file.as_ref().map_or("clients".into(), |file| format!("config file {}", file.path.display()));
     let problem = client.config().and_then(|config| config.check()).err();
     let mut problems: Vec<_> = problem.iter().map(|problem| format!("{place}: {problem}")).collect();
+    // That of the file was parsed with it.
+    if let (Some(id), Some(variable)) = (&client.thread_id, client.thread_source()) {
+        problems.extend(ThreadId::parse(variable, id).err().map(|problem| problem.to_string()));
+    }
     let command_line = serve.clone().no_binary_name(true).get_matches_from([""; 0]);
     let (server, options) = match config_sources::merge::<serve::Args>(serve, &command_line, config) {
         Ok(merged) => merged,

@@ -84,6 +84,11 @@ impl Connection {
         let flags = Settings { address, token, tls_ca, tls_cert, tls_key, ..Settings::default() };
         Ok(flags.or(Settings::from_env_and(config.as_deref())?))
     }
+
+    /// The settings for a coordinator of our own: what is configured about another one is not looked at.
+    pub(crate) fn without_coordinator(&self) -> Result<Settings, ConfigError> {
+        Settings::without_coordinator(self.config.as_deref())
+    }
 }
 
 /// A client that retries for as long as a person or a script would wait. Needs a tokio runtime.

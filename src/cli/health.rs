@@ -5,17 +5,19 @@ use super::output::{Output, print};
 use super::{exit, failure, replicas, table};
 use crate::client::{self, Address, Settings};
 use crate::escape::escaped;
+use serde_json::{Value, json};
 use std::process::ExitCode;
 use std::time::Duration;
 use tonic::{Code, Request, Status};
 use tonic_health::pb::HealthCheckRequest;
+use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
 
 /// The arguments of `health`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Prints `serving`, or the problem on standard error. Exit code: 0 serving, 1 not serving, 2 bad usage. With --watch it prints \
-each change, and exits with 1 when the connection ends.
+each change, and exits with 1 when the connection ends. With --output json it prints the HealthCheckResponse, whatever its status.
 
 --fleet prints a line for each replica that the address names: its role, its term, and how long ago it was sure of the latest state. Exit \
 code: 0 if all serve and one leads, else 1.")]
@@ -40,9 +42,6 @@ pub struct Args {
 
 /// Checks once, or until the connection ends.
 pub(crate) fn run(args: Args) -> ExitCode {
-    if !args.fleet && !args.output.is_text() {
-        return usage("--output json needs --fleet");
-    }
     let settings = match args.connection.settings() {
         Ok(settings) => settings,
         Err(why) => return usage(&why.to_string()),
@@ -118,12 +117,18 @@ async fn ask_one(args: &Args, config: &client::Config, address: &Address) -> Res
         let mut request = Request::new(question);
         request.set_timeout(args.timeout);
         let answer = tokio::time::timeout(args.timeout, health.check(request)).await.map_err(late)??;
-        return show(said(answer.into_inner().status())?);
+        let status = answer.into_inner().status();
+        if !args.output.is_text() {
+            args.output.show_value(&response(status), |_| String::new()).map_err(Unhealthy::Output)?;
+            return said(status).map(drop);
+        }
+        return show(said(status)?);
     }
     let changes = tokio::time::timeout(args.timeout, health.watch(question)).await.map_err(late)??;
     let mut changes = changes.into_inner();
     while let Some(change) = changes.message().await? {
         match said(change.status()) {
+            _ if !args.output.is_text() => show(&response(change.status()).to_string())?,
             Ok(text) => show(text)?,
             Err(Unhealthy::NotServing(_)) => show("not serving")?,
             Err(other) => return Err(other),
@@ -136,14 +141,20 @@ fn show(text: &str) -> Result<(), Unhealthy> {
     print(format!("{text}\n").as_bytes()).map_err(Unhealthy::Output)
 }
 
-fn said(status: tonic_health::pb::health_check_response::ServingStatus) -> Result<&'static str, Unhealthy> {
-    use tonic_health::pb::health_check_response::ServingStatus as Wire;
+/// The HealthCheckResponse in the JSON mapping of its proto.
+fn response(status: ServingStatus) -> Value {
+    json!({ "status": status.as_str_name() })
+}
+
+fn said(status: ServingStatus) -> Result<&'static str, Unhealthy> {
     match status {
-        Wire::Serving => Ok("serving"),
-        Wire::NotServing => Err(Unhealthy::NotServing(
+        ServingStatus::Serving => Ok("serving"),
+        ServingStatus::NotServing => Err(Unhealthy::NotServing(
             "does not serve this: it is being stopped, or it is a replica that does not know the latest state, or does not lead",
         )),
-        Wire::Unknown | Wire::ServiceUnknown => Err(Unhealthy::NotServing("has no such service: look at --service")),
+        ServingStatus::Unknown | ServingStatus::ServiceUnknown => {
+            Err(Unhealthy::NotServing("has no such service: look at --service"))
+        }
     }
 }
 

@@ -8,6 +8,7 @@
 //! 4. A plaintext address overrides and ignores inherited TLS settings (an `https://` address or certificate files) and
 //!    their token: they belong to another coordinator.
 use super::{Address, Config, ConfigError, Tls, Token, TokenSource, config::check_tls};
+use crate::core::types::ThreadId;
 use serde::de::{Error as _, IgnoredAny};
 use serde::{Deserialize, Deserializer};
 use std::{env, ffi::OsString, fmt::Display, fs, io::ErrorKind, path::Path, path::PathBuf};
@@ -18,6 +19,17 @@ const THREAD_VARIABLES: [&str; 3] = ["PAUSEWATCH_THREAD_ID", "CODEX_THREAD_ID", 
 
 /// The source of a thread that the config file names, for people.
 const CONFIG_FILE: &str = "the config file";
+
+/// The variables that are about the coordinator.
+#[cfg(feature = "cli")]
+const COORDINATOR_VARIABLES: [&str; 6] = [
+    "PAUSEWATCH_ADDRESS",
+    "PAUSEWATCH_TOKEN",
+    "PAUSEWATCH_TOKEN_FILE",
+    "PAUSEWATCH_TLS_CA",
+    "PAUSEWATCH_TLS_CERT",
+    "PAUSEWATCH_TLS_KEY",
+];
 
 /// Reads one environment variable.
 type Environment<'a> = &'a dyn Fn(&str) -> Option<OsString>;
@@ -63,6 +75,7 @@ pub struct Settings {
 struct File {
     #[serde(default, deserialize_with = "address")]
     address: Option<Address>,
+    #[serde(default, deserialize_with = "thread")]
     thread_id: Option<String>,
     #[serde(default, deserialize_with = "token")]
     token: Option<Token>,
@@ -75,7 +88,6 @@ struct File {
 
 impl From<File> for Settings {
     fn from(File { address, thread_id, token, tls_ca, tls_cert, tls_key, _serve }: File) -> Self {
-        let thread_id = thread_id.filter(|id| !id.is_empty());
         let path = |path: Option<PathBuf>| path.filter(|path| !path.as_os_str().is_empty());
         let (tls_ca, tls_cert, tls_key) = (path(tls_ca), path(tls_cert), path(tls_key));
         let thread_source = thread_id.as_ref().map(|_| CONFIG_FILE);
@@ -86,6 +98,12 @@ impl From<File> for Settings {
 fn address<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Address>, D::Error> {
     let text = String::deserialize(value)?;
     (!text.is_empty()).then(|| text.parse()).transpose().map_err(D::Error::custom)
+}
+
+fn thread<'de, D: Deserializer<'de>>(value: D) -> Result<Option<String>, D::Error> {
+    let text = String::deserialize(value)?;
+    let thread = (!text.is_empty()).then(|| ThreadId::parse("thread_id", &text)).transpose();
+    Ok(thread.map_err(D::Error::custom)?.map(|_| text))
 }
 
 fn token<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Token>, D::Error> {
@@ -120,6 +138,12 @@ impl Settings {
     /// As [`Settings::from_env`].
     pub fn from_env_and(config_file: Option<&Path>) -> Result<Self, ConfigError> {
         Self::load(config_file, &|name| env::var_os(name))
+    }
+
+    /// Like [`Settings::from_env_and`], for a program that calls none of these coordinators: their variables are not read.
+    #[cfg(feature = "cli")]
+    pub(crate) fn without_coordinator(config_file: Option<&Path>) -> Result<Self, ConfigError> {
+        Self::load(config_file, &|name| env::var_os(name).filter(|_| !COORDINATOR_VARIABLES.contains(&name)))
     }
 
     fn load(config_file: Option<&Path>, environment: Environment<'_>) -> Result<Self, ConfigError> {
@@ -314,6 +338,7 @@ mod tests {
             ),
             ("\n\naddress = \"host\"\n", "line 3: address \"host\": the port is missing"),
             ("thread_id = 7\n", "line 1: invalid type: integer `7`, expected a string"),
+            ("\nthread_id = \"a\\nb\"\n", "line 2: thread_id is a text with the control character U+000A"),
             ("token = \"two words\"\n", "line 1: token: it has a character that no token has"),
             ("token = 7\n", "line 1: token: expected a string"),
             ("thread_id = \"t\"\n= 7\n", "line 2: "),

@@ -1,5 +1,6 @@
 //! `pausewatch askpass` and `pausewatch pinentry` with programs that ask nobody.
 use crate::program::{Coordinator, Process, ended, program};
+use crate::pty::Terminal;
 use rustix::process::Signal;
 use std::{
     fs,
@@ -120,46 +121,72 @@ fn g2_a_killed_askpass_leaves_a_pause_for_its_lease_only() {
     rustix::process::kill_process(orphan, Signal::KILL).unwrap();
 }
 
+/// `askpass` at a terminal, and where its answer goes.
+struct Asked {
+    terminal: Terminal,
+    directory: tempfile::TempDir,
+}
+
+impl Asked {
+    fn by(coordinator: &Coordinator) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let mut command = Command::new("sh");
+        command
+            .args(["-c", "exec \"$0\" askpass 'Passphrase: ' >\"$1\"", PROGRAM])
+            .arg(directory.path().join("answer"));
+        coordinator.command([]).get_envs().for_each(|(name, value)| _ = value.map(|value| command.env(name, value)));
+        command.env("PATH", "/usr/bin:/bin");
+        ["DISPLAY", "WAYLAND_DISPLAY", "PAUSEWATCH_ASKPASS"].iter().for_each(|name| _ = command.env_remove(name));
+        Self { terminal: Terminal::start(&command, 80, 24), directory }
+    }
+
+    /// Waits until it was asked so often.
+    fn wait_for(&mut self, times: usize) {
+        self.terminal.wait_for("prompt", |screen| screen.text().matches("Passphrase:").count() == times);
+    }
+
+    fn answer(&self) -> Vec<u8> {
+        fs::read(self.directory.path().join("answer")).unwrap()
+    }
+}
+
 #[test]
 fn the_terminal_does_not_show_the_answer() {
     let coordinator = Coordinator::start();
-    let mut script = Command::new("script");
-    let inner = format!("exec {PROGRAM} askpass 'Passphrase: ' >{{}}");
-    let directory = tempfile::tempdir().unwrap();
-    let answer = directory.path().join("answer");
-    script.args(["-q", "-e", "-c", &inner.replace("{}", answer.to_str().unwrap()), "/dev/null"]);
-    coordinator.command([]).get_envs().for_each(|(name, value)| _ = value.map(|value| script.env(name, value)));
-    script.env("PATH", "/usr/bin:/bin").env("SHELL", "/bin/sh").stdin(Stdio::piped());
-    ["DISPLAY", "WAYLAND_DISPLAY", "PAUSEWATCH_ASKPASS"].iter().for_each(|name| _ = script.env_remove(name));
-    let watching = coordinator.watch();
-    let mut terminal = Process::start(script);
-    watching.wait_for(1);
-    // Written once the echo is off: the prompt is written before that, the state of the terminal cannot be waited for.
-    while !is_hidden(terminal.pid()) {
-        std::thread::yield_now();
+    // In an encoding that is not UTF-8, too.
+    for answer in [&b"s3cret\n"[..], b"s3cr\xe9t\n"] {
+        let watching = coordinator.watch();
+        let mut asked = Asked::by(&coordinator);
+        asked.wait_for(1);
+        watching.wait_for(1);
+        asked.terminal.write(answer);
+        asked.terminal.wait_for_end(0);
+        let shown = asked.terminal.screen.text();
+        assert!(shown.starts_with("Passphrase:") && !shown.contains("s3c"), "{shown}");
+        assert!(asked.terminal.is_usual());
+        assert_eq!(asked.answer(), answer);
+        assert_eq!(coordinator.count(), 0);
     }
-    terminal.write(b"s3cret\n");
-    let ended = terminal.end();
-    assert_eq!(ended.code, Some(0), "{ended:?}");
-    assert!(ended.out.starts_with("Passphrase: ") && !ended.out.contains("s3cret"), "{ended:?}");
-    assert_eq!(fs::read_to_string(answer).unwrap(), "s3cret\n");
-    assert_eq!(coordinator.count(), 0);
 }
 
-/// Whether the terminal of the command of `script` does not show input.
-fn is_hidden(script: rustix::process::Pid) -> bool {
-    let children = |pid: &str| fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
-    let mut found: Vec<String> = vec![script.as_raw_pid().to_string()];
-    let mut next = 0;
-    while let Some(pid) = found.get(next).cloned() {
-        found.extend(children(&pid).split_whitespace().map(str::to_owned));
-        next += 1;
-    }
-    found.iter().skip(1).any(|pid| {
-        let terminal = fs::File::open(format!("/proc/{pid}/fd/0"));
-        let modes = terminal.ok().and_then(|terminal| rustix::termios::tcgetattr(terminal).ok());
-        modes.is_some_and(|modes| !modes.local_modes.contains(rustix::termios::LocalModes::ECHO))
-    })
+#[test]
+fn the_terminal_does_not_show_the_answer_after_a_stop() {
+    let mut asked = Asked::by(&Coordinator::start());
+    asked.wait_for(1);
+    asked.terminal.write("half\x1a");
+    asked.terminal.wait_for_end(148);
+    // What an interactive shell does at the stop.
+    asked.terminal.write("stty echo\n");
+    asked.terminal.wait_for_end(0);
+    assert!(asked.terminal.is_usual());
+    asked.terminal.write("fg\n");
+    asked.wait_for(2);
+    asked.terminal.write("s3cret\n");
+    asked.terminal.wait_for("end", |screen| screen.text().matches("ended 0").count() == 2);
+    let shown = asked.terminal.screen.text();
+    assert!(!shown.contains("s3cret"), "{shown}");
+    assert!(asked.terminal.is_usual());
+    assert_eq!(asked.answer(), b"s3cret\n");
 }
 
 /// A pinentry that prints the state of the thread while it asks, and answers.

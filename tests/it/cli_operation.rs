@@ -9,6 +9,7 @@ fn health_is_reported_by_the_exit_code() {
     let coordinator = Coordinator::start();
     assert_eq!(coordinator.answer(["health"]), "serving\n");
     assert_eq!(coordinator.answer(["health", "--service", "pausewatch.v1.ElicitationService"]), "serving\n");
+    assert_eq!(coordinator.answer(["health", "--output", "json"]), "{\n  \"status\": \"SERVING\"\n}\n");
     let unknown = coordinator.run(["health", "--service", "other"]);
     assert_eq!((unknown.code, unknown.err.contains("has no such service")), (Some(1), true), "{unknown:?}");
     drop(coordinator);
@@ -30,7 +31,13 @@ fn health_watch_reports_the_shutdown_of_a_server() {
     command.args(["health", "--watch", "--address", &address]);
     let watch = Process::start(command);
     assert_eq!(watch.line(), "serving");
+    let mut command = program();
+    command.args(["health", "--watch", "--output", "json", "--address", &address]);
+    let json = Process::start(command);
+    assert_eq!(json.line(), "{\"status\":\"SERVING\"}");
     server.signal(Signal::TERM);
+    let end = json.end();
+    assert_eq!((end.code, end.out.as_str()), (Some(1), "{\"status\":\"NOT_SERVING\"}\n"), "{end:?}");
     let end = watch.end();
     assert_eq!((end.code, end.out.as_str()), (Some(1), "not serving\n"), "{end:?}");
 }
@@ -75,6 +82,12 @@ fn every_problem_of_a_config_file_is_reported() {
     ] {
         assert!(telemetry.err.contains(part), "{telemetry:?} does not contain {part:?}");
     }
+    let thread = config("\nthread_id = \"a\\nb\"\n[serve]\nworkers = 0\n", &[]);
+    assert_eq!((thread.code, thread.err.lines().count()), (Some(1), 2), "{thread:?}");
+    assert!(
+        thread.err.contains("line 2, column 13: thread_id is a text with the control character U+000A"),
+        "{thread:?}"
+    );
     let half = config("[serve]\ntls_cert = 'c.pem'\n", &[]);
     assert_eq!((half.code, half.err.contains("--tls-key")), (Some(1), true), "{half:?}");
     let plaintext = config("address = 'example.com:7420'\ntoken = 's3cret-s3cret'\n", &[]);
@@ -87,6 +100,9 @@ fn every_problem_of_a_config_file_is_reported() {
     let variable = ended(command.env("PAUSEWATCH_SERVE_WORKERS", "0"));
     assert_eq!(variable.code, Some(1), "{variable:?}");
     assert_eq!(variable.err, "pausewatch config: PAUSEWATCH_SERVE_WORKERS: 0 is not in 1..=256\n");
+    let thread = ended(program().args(["config", "check"]).env("CODEX_THREAD_ID", "a\n"));
+    assert_eq!((thread.code, thread.err.lines().count()), (Some(1), 1), "{thread:?}");
+    assert!(thread.err.starts_with("pausewatch config: CODEX_THREAD_ID is a text with the control"), "{thread:?}");
     let mut command = program();
     assert_eq!(ended(command.args(["config", "check", "/nonexistent"])).code, Some(1));
 }

@@ -84,8 +84,8 @@ impl Terminal {
         tcsetwinsize(&self.theirs, size(columns, lines)).unwrap();
     }
 
-    pub(crate) fn write(&mut self, keys: &str) {
-        self.ours.write_all(keys.as_bytes()).unwrap();
+    pub(crate) fn write(&mut self, keys: impl AsRef<[u8]>) {
+        self.ours.write_all(keys.as_ref()).unwrap();
     }
 
     pub(crate) fn signal(&self, signal: Signal) {

@@ -173,6 +173,15 @@ async fn a_private_coordinator_starts_with_a_long_or_missing_temporary_directory
 }
 
 #[test]
+fn a_private_coordinator_does_not_need_the_configured_one() {
+    for (name, value) in [("ADDRESS", "junk::"), ("TOKEN", "two words"), ("TLS_CERT", "/no/such/file")] {
+        let mut command = run(&["--private", "--thread-id", "t", "60", "sh", "-c", "exit 3"]);
+        let output = command.env(format!("PAUSEWATCH_{name}"), value).output().unwrap();
+        assert_eq!((output.status.code(), output.stderr.as_slice()), (Some(3), &[][..]), "{name}: {output:?}");
+    }
+}
+
+#[test]
 fn the_limit_holds_without_the_coordinator() {
     let unreachable = |grace: &str, limit: &str| {
         let started = Instant::now();

@@ -1,8 +1,14 @@
 //! Asks at the terminal, as ssh itself does: the answer is not shown.
 //!
 //! 1. The terminal shows input again when this ends, also by a signal.
+//! 2. It does not show input while this asks. A shell sets its own modes while its job is stopped (Ctrl-Z), so they are set
+//!    again when the job goes on (CONT). At the stop itself nothing is done: the shell, which only waits for the process
+//!    above this one, may have the terminal back by then.
+//! 3. The prompt is printed only when input is no longer shown, and again when the job goes on: what was typed before is
+//!    thrown away.
 use crate::cli::{exit, failure::say, output};
 use crate::exec::supervise::{ExitAction, Signal, SignalListener};
+use nix::unistd;
 use rustix::{
     process::Signal as SystemSignal,
     termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr},
@@ -32,10 +38,10 @@ pub(super) fn ask(prompt: &str) -> ExitCode {
     let kind = env::var("SSH_ASKPASS_PROMPT").unwrap_or_default();
     match try_to_ask(prompt, &kind) {
         Ok(Answer::Line(answer)) if kind == "confirm" => {
-            let yes = ["", "y", "yes"].contains(&answer.trim().to_ascii_lowercase().as_str());
+            let yes = [&b""[..], b"y", b"yes"].contains(&answer.trim_ascii().to_ascii_lowercase().as_slice());
             ExitCode::from(if yes { 0 } else { exit::FAILED })
         }
-        Ok(Answer::Line(answer)) => match output::print(format!("{answer}\n").as_bytes()) {
+        Ok(Answer::Line(answer)) => match output::print(&[&answer[..], b"\n"].concat()) {
             Ok(()) => ExitCode::SUCCESS,
             Err(why) => fail(&why.to_string()),
         },
@@ -46,7 +52,8 @@ pub(super) fn ask(prompt: &str) -> ExitCode {
 }
 
 enum Answer {
-    Line(String),
+    /// Bytes: a passphrase may be in any encoding.
+    Line(Vec<u8>),
     /// The end of input.
     Nothing,
     Ended(Signal),
@@ -56,47 +63,73 @@ fn try_to_ask(prompt: &str, kind: &str) -> io::Result<Answer> {
     let mut terminal = open()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let result = runtime.block_on(async {
-        let mut listener = SignalListener::catching(&[], &ENDING)?;
-        terminal.write_all(crate::escape::escaped(prompt).as_bytes())?;
+        let mut listener = SignalListener::catching(&[SystemSignal::CONT], &ENDING)?;
         // A name and a confirmation are no secrets.
-        let _hidden = match kind == "confirm" || prompt.starts_with("Username") {
+        let hidden = match kind == "confirm" || prompt.starts_with("Username") {
             true => None,
             false => Some(Hidden::start(terminal.try_clone()?)?),
         };
+        let prompt = crate::escape::escaped(prompt);
+        terminal.write_all(prompt.as_bytes())?;
         let from = terminal.try_clone()?;
-        let reading = tokio::task::spawn_blocking(move || {
-            let mut line = String::new();
-            BufReader::new(from).read_line(&mut line).map(|length| (length > 0).then_some(line))
+        let mut reading = tokio::task::spawn_blocking(move || {
+            let mut line = Vec::new();
+            BufReader::new(from).read_until(b'\n', &mut line).map(|length| (length > 0).then_some(line))
         });
-        tokio::select! {
-            read = reading => Ok(match read.map_err(io::Error::other)?? {
-                Some(line) => Answer::Line(line.trim_end_matches(['\n', '\r']).to_owned()),
-                None => Answer::Nothing,
-            }),
-            signal = listener.recv() => Ok(Answer::Ended(signal)),
+        loop {
+            let signal = tokio::select! {
+                read = &mut reading => return Ok(match read.map_err(io::Error::other)?? {
+                    Some(line) => Answer::Line(without_end(line)),
+                    None => Answer::Nothing,
+                }),
+                signal = listener.recv() => signal,
+            };
+            if signal != Signal::CONT {
+                return Ok(Answer::Ended(signal));
+            }
+            // In the background the reading stops us again, until the terminal is ours.
+            if unistd::tcgetpgrp(&terminal) == Ok(unistd::getpgrp()) {
+                hidden.as_ref().map_or(Ok(()), Hidden::hide)?;
+                terminal.write_all(prompt.as_bytes())?;
+            }
         }
     });
     runtime.shutdown_background();
     result
 }
 
+fn without_end(mut line: Vec<u8>) -> Vec<u8> {
+    while let Some(b'\n' | b'\r') = line.last() {
+        line.pop();
+    }
+    line
+}
+
 /// A terminal that does not show input until this is dropped.
-struct Hidden(File, Termios);
+struct Hidden {
+    terminal: File,
+    before: Termios,
+}
 
 impl Hidden {
     fn start(terminal: File) -> io::Result<Self> {
         let before = tcgetattr(&terminal)?;
-        let mut hidden = before.clone();
+        let started = Self { terminal, before };
+        started.hide()?;
+        Ok(started)
+    }
+
+    fn hide(&self) -> io::Result<()> {
+        let mut hidden = self.before.clone();
         hidden.local_modes.remove(LocalModes::ECHO);
-        tcsetattr(&terminal, OptionalActions::Flush, &hidden)?;
-        Ok(Self(terminal, before))
+        Ok(tcsetattr(&self.terminal, OptionalActions::Flush, &hidden)?)
     }
 }
 
 impl Drop for Hidden {
     fn drop(&mut self) {
-        let _ = tcsetattr(&self.0, OptionalActions::Flush, &self.1);
-        let _ = self.0.write_all(b"\n");
+        let _ = tcsetattr(&self.terminal, OptionalActions::Flush, &self.before);
+        let _ = self.terminal.write_all(b"\n");
     }
 }
 

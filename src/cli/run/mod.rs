@@ -92,7 +92,11 @@ impl Plan {
     fn new(args: Args) -> Result<Self, String> {
         let (limit, mut program) = args::operands(&args.operands)?;
         program.death_signal = Some(args.signal);
-        let settings = args.connection.settings().map_err(|why| why.to_string())?;
+        let settings = match args.private {
+            true => args.connection.without_coordinator(),
+            false => args.connection.settings(),
+        };
+        let settings = settings.map_err(|why| why.to_string())?;
         let thread_source = args.thread.source(&settings);
         let thread_id = args.thread.or(&settings).unwrap_or_else(|| uuid::Uuid::new_v4().to_string());
         ThreadId::parse("thread_id", &thread_id).map_err(|error| error.to_string())?;

@@ -3,19 +3,29 @@
 //! 1. It is written when COMMAND has ended, when it is about to be killed, and when it cannot be started: a report in the same
 //!    file from an earlier run would be taken for that of this one.
 //! 2. A regular file is replaced at once, so that a reader finds the old report or the whole new one. Anything else (a pipe, a
-//!    socket, a device, the file of a descriptor) is written to.
+//!    socket, a device, an open file descriptor) is written to.
 //! 3. A report that cannot be written within [`WRITE_TIMEOUT`] is only a warning.
 use super::pauses::Pauses;
 use crate::client::stopwatch::EndedBy;
 use crate::exec::supervise::Ended;
-use nix::sys::socket::{MsgFlags, send};
-use rustix::io::Errno;
+use nix::sys::socket::{ControlMessage, MsgFlags, sendmsg};
+use rustix::{
+    event::{PollFd, PollFlags, poll},
+    fs::{OFlags, fcntl_getfl},
+    io::Errno,
+    net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg},
+};
 use serde_json::{Value, json};
 use std::{
-    fs::{self, OpenOptions, Permissions},
-    io::{self, Write},
-    os::{fd::RawFd, unix::fs::PermissionsExt},
+    fs::{self, File, OpenOptions, Permissions},
+    io::{self, IoSlice, IoSliceMut, Write},
+    mem::MaybeUninit,
+    os::{
+        fd::{AsRawFd, RawFd},
+        unix::{fs::PermissionsExt, net::UnixDatagram},
+    },
     path::{Path, PathBuf},
+    sync::Arc,
     time::Duration,
 };
 use tokio::{task::spawn_blocking, time::timeout};
@@ -26,24 +36,29 @@ const WRITE_TIMEOUT: Duration = Duration::from_secs(1);
 /// The paths of open file descriptors. The process that opened one reads it, so its file is not replaced.
 const DESCRIPTORS: [&str; 4] = ["/dev/fd", "/dev/stdout", "/dev/stderr", "/proc"];
 
-/// Where the report goes: a file, or an open file descriptor by its number.
+/// Where the report goes.
 #[derive(Clone, Debug)]
 pub(super) struct Target {
     text: String,
-    path: PathBuf,
-    descriptor: Option<RawFd>,
+    place: Place,
+}
+
+#[derive(Clone, Debug)]
+enum Place {
+    Path(PathBuf),
+    /// A duplicate of the open file descriptor that was named by its number.
+    Descriptor(Arc<File>),
 }
 
 impl Target {
+    /// Call it before this process opens anything: a number means what the caller of `run` has open.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
-        let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-        let path = match text {
+        let place = match text {
             "" => return Err("expected a file, or the number of a file descriptor".into()),
-            _ if is_number => format!("/dev/fd/{text}").into(),
-            _ => text.into(),
+            _ if text.bytes().all(|byte| byte.is_ascii_digit()) => Place::Descriptor(Arc::new(descriptor(text)?)),
+            _ => Place::Path(text.into()),
         };
-        let descriptor = text.parse().ok().filter(|_| is_number);
-        Ok(Self { text: text.into(), path, descriptor })
+        Ok(Self { text: text.into(), place })
     }
 
     /// Writes the report.
@@ -59,27 +74,66 @@ impl Target {
     }
 
     fn write_line(&self, line: &[u8]) -> io::Result<()> {
-        match (write(&self.path, line), self.descriptor) {
-            // A socket, such as the pipes of Node.js: it cannot be opened by its path.
-            (Err(error), Some(descriptor)) if Errno::from_io_error(&error) == Some(Errno::NXIO) => {
-                Socket(descriptor).write_all(line)
-            }
-            (result, _) => result,
+        match &self.place {
+            Place::Path(path) => write(path, line),
+            Place::Descriptor(file) => write_to(file, line),
         }
     }
 }
 
-/// An open socket by its number.
-struct Socket(RawFd);
-
-impl Write for Socket {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        Ok(send(self.0, bytes, MsgFlags::empty())?)
+fn descriptor(number: &str) -> Result<File, String> {
+    let file = match number.parse().map_or(Err(Errno::BADF.into()), duplicate) {
+        Err(error) if Errno::from_io_error(&error) == Some(Errno::BADF) => {
+            return Err("no file descriptor with this number is open".into());
+        }
+        duplicate => duplicate.map_err(|error| error.to_string())?,
+    };
+    match fcntl_getfl(&file) {
+        Ok(flags) if flags & OFlags::RWMODE == OFlags::RDONLY => {
+            Err("this file descriptor is not open for writing".into())
+        }
+        flags => flags.map(|_| file).map_err(|error| error.to_string()),
     }
+}
 
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
+/// A duplicate of an open file descriptor, without unsafe code: it is sent to ourselves.
+fn duplicate(number: RawFd) -> io::Result<File> {
+    let (ours, theirs) = UnixDatagram::pair()?;
+    if [ours.as_raw_fd(), theirs.as_raw_fd()].contains(&number) {
+        return Err(Errno::BADF.into());
     }
+    let rights = [ControlMessage::ScmRights(&[number])];
+    sendmsg::<()>(ours.as_raw_fd(), &[IoSlice::new(b"1")], &rights, MsgFlags::empty(), None)?;
+    #[cfg(target_os = "linux")]
+    let flags = RecvFlags::CMSG_CLOEXEC;
+    #[cfg(not(target_os = "linux"))]
+    let flags = RecvFlags::empty();
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    recvmsg(&theirs, &mut [IoSliceMut::new(&mut [0])], &mut control, flags)?;
+    let received = control.drain().find_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(mut rights) => rights.next(),
+        _ => None,
+    });
+    let received = received.ok_or(io::ErrorKind::UnexpectedEof)?;
+    #[cfg(not(target_os = "linux"))]
+    rustix::io::fcntl_setfd(&received, rustix::io::FdFlags::CLOEXEC)?;
+    Ok(received.into())
+}
+
+/// The descriptor may not block: it is also that of the process that opened it.
+fn write_to(mut file: &File, mut line: &[u8]) -> io::Result<()> {
+    while !line.is_empty() {
+        match file.write(line) {
+            Ok(written) => line = line.get(written..).unwrap_or_default(),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                poll(&mut [PollFd::new(file, PollFlags::OUT)], None)?;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
 }
 
 fn write(path: &Path, line: &[u8]) -> io::Result<()> {
