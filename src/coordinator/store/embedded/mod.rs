@@ -28,6 +28,7 @@ pub(crate) use backup::copy as copy_backup;
 pub(super) use backup::{Writer as BackupWriter, read as read_backup};
 pub use database::FORMAT;
 pub use disk::{Disk, RESERVE_BYTES};
+pub(crate) use file_names::would_break_a_store;
 #[cfg(unix)]
 pub(crate) use inspect::{inspect, look_at};
 pub use restore::restore;
