@@ -149,3 +149,27 @@ async fn a_server_that_starts_on_a_full_disk_takes_decrements() {
     assert!(is_writable(&metrics).await);
     said_once(server);
 }
+
+/// The kernel kills a process at the limit of its files' sizes, unless it handles the signal.
+#[tokio::test]
+async fn a_limit_of_file_sizes_is_a_full_disk() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = directory.path().join("data");
+    let server = Process::serve(&data, "127.0.0.1:0");
+    server.api().await.increment("t", None).await;
+    server.kill();
+    // It is made again, with its 8 MiB.
+    std::fs::remove_file(data.join("reserve")).unwrap();
+    let mut command = Command::new("sh");
+    command.args(["-c", "ulimit -f 4096 && exec \"$@\"", "sh", env!("CARGO_BIN_EXE_pausewatch"), "serve"]);
+    command.args(["--listen", "127.0.0.1:0", "--data-dir"]).arg(&data);
+    let server = Process::start(command);
+    let mut api = server.api().await;
+    let refused = api.try_increment("t", "later", None).await.expect_err("there is no room for the reserve");
+    assert_eq!(detail(&refused).1["why"], "its disk is full");
+    assert_eq!(api.try_decrement("t", "", None).await.expect("a decrement has room").count, 0);
+    drop(api);
+    server.signal(Signal::TERM);
+    let (status, said) = server.end();
+    assert!(status.success(), "{status}: {said}");
+}
