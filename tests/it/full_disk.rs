@@ -150,6 +150,18 @@ async fn a_server_that_starts_on_a_full_disk_takes_decrements() {
     said_once(server);
 }
 
+/// The store comes before its reserve: where there is no room for both, a first start is one on a full disk.
+#[tokio::test]
+async fn a_first_start_on_a_small_disk_listens() {
+    for mebibytes in [4, 9, 10, 11] {
+        let Some(mounted) = Mounted::new(mebibytes) else { return };
+        let server = Process::serve(&mounted.path().join("data"), "127.0.0.1:0");
+        let mut api = server.api().await;
+        let refused = api.try_increment("t", "", None).await.expect_err("there is no room for the reserve");
+        assert_eq!(detail(&refused).1["why"], "its disk is full", "{mebibytes} MiB");
+    }
+}
+
 /// The kernel kills a process at the limit of its files' sizes, unless it handles the signal.
 #[tokio::test]
 async fn a_limit_of_file_sizes_is_a_full_disk() {
