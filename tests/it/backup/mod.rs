@@ -388,6 +388,8 @@ async fn a_check_changes_nothing_and_says_what_is_wrong() {
     assert!(succeeds(pausewatch("backup", &data, &[&backup])).contains("1 thread, 3 open elicitations"));
     assert_eq!(files(&data), before);
     let whole = std::fs::read(data.join("journal-1")).unwrap();
+    std::fs::write(data.join("journal-1"), vec![0xff; whole.len()]).unwrap();
+    fails(pausewatch("check", &data, &[]), "file journal-1 was overwritten. The store is damaged");
     std::fs::write(data.join("journal-1"), &whole[..whole.len() / 2]).unwrap();
     let before = files(&data);
     fails(pausewatch("check", &data, &[]), "file journal-1 was cut. The store is damaged");
