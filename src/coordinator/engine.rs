@@ -119,6 +119,8 @@ pub struct Engine {
     /// When the fsync of the batch that is being committed began, in nanoseconds of the time awake; 0: it has not.
     fsync_began: Arc<AtomicU64>,
     store_failing: bool,
+    /// Why increments are refused, while they are.
+    full: Option<&'static str>,
     next_recovery: i64,
     next_sweep: i64,
 }
@@ -152,8 +154,6 @@ impl Engine {
         let Contents { mut records, floor, next_row, epoch } = store.load(now)?;
         default_lease::give_leases(&mut records, &settings, now);
         hub.load(&records, floor, epoch, now);
-        // An engine before this one, of the same server, may have ended in an outage.
-        settings.metrics.store_failing.store(false, Relaxed);
         let fsync_began = Arc::new(AtomicU64::new(0));
         let (began, watch) = (fsync_began.clone(), clock.clone());
         let nanos = move || u64::try_from(watch.awake().as_nanos()).unwrap_or(0);
@@ -165,7 +165,7 @@ impl Engine {
         }
         let open = records.iter().map(|record| record.open.len()).sum();
         let long_leases = store.keeps_ends().then(LongLeases::default);
-        Ok(Engine {
+        let mut engine = Engine {
             slept: slept(now.boot, &*clock),
             store,
             clock,
@@ -185,9 +185,13 @@ impl Engine {
             made: Vec::new(),
             fsync_began,
             store_failing: false,
+            full: None,
             next_recovery: now.boot,
             next_sweep: now.boot,
-        })
+        };
+        // Also to say so after an engine before this one, of the same server, that ended in an outage.
+        engine.note_room();
+        Ok(engine)
     }
 
     /// When [`Engine::process`] has something to do even without a call: a moment of the boot-time clock. A sleep of the
@@ -201,7 +205,8 @@ impl Engine {
         }
         let lease = self.leases.first_end().unwrap_or(i64::MAX);
         let lease = if self.store_failing { lease.max(self.next_recovery) } else { lease };
-        let recovery = if self.store_failing || self.store.is_full() { self.next_recovery } else { i64::MAX };
+        let out_of_order = self.store_failing || self.full.is_some() || self.why_full().is_some();
+        let recovery = if out_of_order { self.next_recovery } else { i64::MAX };
         lease.min(recovery).min(self.next_sweep)
     }
 
@@ -224,10 +229,11 @@ impl Engine {
         let now = self.clock.now();
         self.renew_all_after_sleep(now, committed);
         self.store.begin();
-        if now.boot >= self.next_recovery && (self.store_failing || self.store.is_full()) {
+        if now.boot >= self.next_recovery && (self.store_failing || self.why_full().is_some()) {
             self.next_recovery = now.after(RECOVER_EVERY).boot;
             self.store.recover();
         }
+        self.note_room();
         if now.boot >= self.next_sweep {
             self.sweep(now);
         }
@@ -244,7 +250,7 @@ impl Engine {
                 committed.append(&mut self.forgotten);
                 self.settle(now, true, committed);
                 if std::mem::take(&mut self.store_failing) {
-                    self.metrics.store_failing.store(false, Relaxed);
+                    self.show_writable();
                     tracing::info!("the store accepts changes again: every lease restarts");
                     self.renew_all(now, committed);
                 }
@@ -254,7 +260,7 @@ impl Engine {
                 self.confirm()?;
                 // Once an outage: with many callers it would be logged, and put off, thousands of times a second.
                 if !std::mem::replace(&mut self.store_failing, true) {
-                    self.metrics.store_failing.store(true, Relaxed);
+                    self.show_writable();
                     tracing::warn!(%why, "the store refuses changes until it can write again");
                     self.next_recovery = now.after(RECOVER_EVERY).boot;
                 }
@@ -274,6 +280,31 @@ impl Engine {
     /// One has, or may have.
     pub fn confirm(&mut self) -> Result<(), Fatal> {
         Ok(self.store.confirm()?)
+    }
+
+    /// Why there is no room for increments.
+    fn why_full(&self) -> Option<&'static str> {
+        if self.store.is_full() {
+            return Some(self.store.why_full());
+        }
+        let trail_is_full = self.settings.witness.as_ref().is_some_and(|witness| witness.is_full());
+        trail_is_full.then_some("the audit trail cannot be written")
+    }
+
+    /// Increments are accepted or refused from now on, and the log and the metrics say so.
+    fn note_room(&mut self) {
+        let full = self.why_full();
+        if std::mem::replace(&mut self.full, full) != full {
+            match full {
+                Some(why) => tracing::warn!(why, "increments are refused"),
+                None => tracing::info!("increments are accepted again"),
+            }
+        }
+        self.show_writable();
+    }
+
+    fn show_writable(&self) {
+        self.metrics.store_failing.store(self.store_failing || self.full.is_some(), Relaxed);
     }
 
     /// Evaluates one command and, if it is accepted, makes its change in memory. Not `writable`: what needs the store is
@@ -303,12 +334,7 @@ impl Engine {
         match change.effect {
             _ if !outlives(&change) => {}
             _ if !writable => return Err(Refusal::StoreUnavailable { why: self.store.why_refused() }),
-            Effect::Opened(_) if self.store.is_full() => {
-                return Err(Refusal::StoreUnavailable { why: self.store.why_full() });
-            }
-            Effect::Opened(_) if self.settings.witness.as_ref().is_some_and(|witness| witness.is_full()) => {
-                return Err(Refusal::StoreUnavailable { why: "the audit trail cannot be written" });
-            }
+            Effect::Opened(_) => self.full.map_or(Ok(()), |why| Err(Refusal::StoreUnavailable { why }))?,
             _ => {}
         }
         if let Effect::Opened(open) = &change.effect {

@@ -1,6 +1,7 @@
 //! A real file system that is full, under a running server.
-use crate::support::{Api, PATIENCE, Process, detail, event, skipped, states};
+use crate::support::{Api, PATIENCE, Process, detail, event, scrape, skipped, states};
 use pausewatch::proto::v1::watch_pause_state_response::Event;
+use rustix::process::Signal;
 use std::fs::File;
 use std::io::Write;
 use std::path::Path;
@@ -12,10 +13,10 @@ struct Mounted(tempfile::TempDir);
 
 impl Mounted {
     /// `None`: this process may not mount.
-    fn new() -> Option<Self> {
+    fn new(mebibytes: u32) -> Option<Self> {
         let directory = tempfile::tempdir().unwrap();
-        let mounted =
-            Command::new("mount").args(["-t", "tmpfs", "-o", "size=16m", "tmpfs"]).arg(directory.path()).output();
+        let size = format!("size={mebibytes}m");
+        let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", &size, "tmpfs"]).arg(directory.path()).output();
         match mounted {
             Ok(output) if output.status.success() => return Some(Mounted(directory)),
             failed => {
@@ -36,6 +37,28 @@ impl Drop for Mounted {
     }
 }
 
+/// A server, and where its metrics are.
+fn serve(data: &Path) -> (Process, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pausewatch"));
+    command.args(["serve", "--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0", "--data-dir"]).arg(data);
+    let mut server = Process::start(command);
+    let metrics = server.metrics();
+    (server, metrics)
+}
+
+async fn is_writable(metrics: &str) -> bool {
+    scrape(metrics).await.get("pausewatch_store_writable") == 1.0
+}
+
+/// What it said until it was killed: once that increments are refused, and once that they are no longer.
+fn said_once(server: Process) {
+    server.signal(Signal::KILL);
+    let (_, said) = server.end();
+    for line in ["increments are refused why=\"its disk is full\"", "increments are accepted again"] {
+        assert_eq!(said.matches(line).count(), 1, "{line}: {said}");
+    }
+}
+
 /// Takes all the space that is left.
 fn fill(path: &Path) {
     let mut file = File::create(path).unwrap();
@@ -53,9 +76,9 @@ async fn increment_when_there_is_room(api: &mut Api, thread: &str) {
 
 #[tokio::test]
 async fn on_a_full_disk_increments_are_refused_and_all_else_goes_on() {
-    let Some(mounted) = Mounted::new() else { return };
+    let Some(mounted) = Mounted::new(16) else { return };
     let (data, ballast) = (mounted.path().join("data"), mounted.path().join("ballast"));
-    let server = Process::serve(&data, "127.0.0.1:0");
+    let (server, metrics) = serve(&data);
     let mut api = server.api().await;
     for i in 0..900 {
         api.increment(&format!("t{}", i % 3), Some(Duration::from_secs(3_600))).await;
@@ -63,11 +86,13 @@ async fn on_a_full_disk_increments_are_refused_and_all_else_goes_on() {
     let leased = api.increment("t0", Some(Duration::from_secs(3_600))).await.elicitation.unwrap().elicitation_id;
     let mut watching = api.watch(&["t0"]).await;
     states(&mut watching).await;
+    assert!(is_writable(&metrics).await);
     fill(&ballast);
     let refused = api.try_increment("t0", "later", None).await.expect_err("the disk is full");
     assert_eq!(refused.code(), tonic::Code::Unavailable);
     let (reason, metadata) = detail(&refused);
     assert_eq!((reason.as_str(), metadata["why"].as_str()), ("STORE_UNAVAILABLE", "its disk is full"));
+    assert!(!is_writable(&metrics).await, "the alert fires");
     api.try_renew("t0", &leased, None).await.expect("a renewal needs no disk");
     for left in (0..300).rev() {
         for thread in ["t0", "t1", "t2"] {
@@ -89,7 +114,8 @@ async fn on_a_full_disk_increments_are_refused_and_all_else_goes_on() {
     std::fs::remove_file(&ballast).unwrap();
     increment_when_there_is_room(&mut api, "new").await;
     increment_when_there_is_room(&mut api, "t0").await;
-    server.kill();
+    assert!(is_writable(&metrics).await);
+    said_once(server);
     let server = Process::serve(&data, "127.0.0.1:0");
     let mut api = server.api().await;
     for (thread, count) in [("t0", 2), ("t1", 0), ("t2", 0), ("new", 1)] {
@@ -100,7 +126,7 @@ async fn on_a_full_disk_increments_are_refused_and_all_else_goes_on() {
 /// A server can be started on a disk that is full, to let everybody go on.
 #[tokio::test]
 async fn a_server_that_starts_on_a_full_disk_takes_decrements() {
-    let Some(mounted) = Mounted::new() else { return };
+    let Some(mounted) = Mounted::new(16) else { return };
     let (data, ballast) = (mounted.path().join("data"), mounted.path().join("ballast"));
     let server = Process::serve(&data, "127.0.0.1:0");
     let mut api = server.api().await;
@@ -109,7 +135,8 @@ async fn a_server_that_starts_on_a_full_disk_takes_decrements() {
     }
     fill(&ballast);
     server.kill();
-    let server = Process::serve(&data, "127.0.0.1:0");
+    let (server, metrics) = serve(&data);
+    assert!(!is_writable(&metrics).await, "from the start");
     let mut api = server.api().await;
     assert_eq!(api.get("t").await.count, 50);
     let refused = api.try_increment("t", "later", None).await.expect_err("the disk is full");
@@ -119,4 +146,42 @@ async fn a_server_that_starts_on_a_full_disk_takes_decrements() {
     }
     std::fs::remove_file(&ballast).unwrap();
     increment_when_there_is_room(&mut api, "t").await;
+    assert!(is_writable(&metrics).await);
+    said_once(server);
+}
+
+/// The store comes before its reserve: where there is no room for both, a first start is one on a full disk.
+#[tokio::test]
+async fn a_first_start_on_a_small_disk_listens() {
+    for mebibytes in [4, 9, 10, 11] {
+        let Some(mounted) = Mounted::new(mebibytes) else { return };
+        let server = Process::serve(&mounted.path().join("data"), "127.0.0.1:0");
+        let mut api = server.api().await;
+        let refused = api.try_increment("t", "", None).await.expect_err("there is no room for the reserve");
+        assert_eq!(detail(&refused).1["why"], "its disk is full", "{mebibytes} MiB");
+    }
+}
+
+/// The kernel kills a process at the limit of its files' sizes, unless it handles the signal.
+#[tokio::test]
+async fn a_limit_of_file_sizes_is_a_full_disk() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = directory.path().join("data");
+    let server = Process::serve(&data, "127.0.0.1:0");
+    server.api().await.increment("t", None).await;
+    server.kill();
+    // It is made again, with its 8 MiB.
+    std::fs::remove_file(data.join("reserve")).unwrap();
+    let mut command = Command::new("sh");
+    command.args(["-c", "ulimit -f 4096 && exec \"$@\"", "sh", env!("CARGO_BIN_EXE_pausewatch"), "serve"]);
+    command.args(["--listen", "127.0.0.1:0", "--data-dir"]).arg(&data);
+    let server = Process::start(command);
+    let mut api = server.api().await;
+    let refused = api.try_increment("t", "later", None).await.expect_err("there is no room for the reserve");
+    assert_eq!(detail(&refused).1["why"], "its disk is full");
+    assert_eq!(api.try_decrement("t", "", None).await.expect("a decrement has room").count, 0);
+    drop(api);
+    server.signal(Signal::TERM);
+    let (status, said) = server.end();
+    assert!(status.success(), "{status}: {said}");
 }

@@ -229,6 +229,22 @@ fn a_flipped_bit_is_noticed_or_does_not_matter() {
     }
 }
 
+/// Of a server that was killed: else a store of which the only copies were lost would look like an empty one.
+#[test]
+fn a_journal_whose_start_was_overwritten_is_refused() {
+    let disk = FakeDisk::default();
+    let (_store, _) = filled(&disk, 0x5eed_000b);
+    let names: Vec<_> = disk.names().into_iter().filter(|name| name != DATABASE && disk.used(name) > 0).collect();
+    assert!(!names.is_empty(), "some batches are in the journal");
+    for name in names {
+        for length in [4_096, disk.length(&name)] {
+            let damaged = disk.copy();
+            damaged.damage(&name, |bytes| bytes[..length].fill(0xff));
+            assert!(matches!(load(&damaged), Err(OpenError::Corrupt(_))), "{length} bytes of {name}");
+        }
+    }
+}
+
 #[test]
 fn a_truncated_file_is_noticed_or_does_not_matter() {
     let mut random = Random::new(0x5eed_0007);

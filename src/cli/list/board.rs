@@ -34,6 +34,9 @@ pub(super) struct Board {
 struct Thread {
     row: Row,
     received: Duration,
+    /// When its pause began, in nanoseconds of the boot-time clock of this machine; below 0 if that was before its start. Kept while
+    /// the pause lasts, so that rows do not change places.
+    began: i128,
     /// It was reported since the watch was connected.
     is_current: bool,
 }
@@ -41,15 +44,19 @@ struct Thread {
 impl Board {
     /// The watch has reported a state.
     pub(super) fn changed(&mut self, state: PauseState, now: Duration) {
-        let before = self.threads.remove(&state.thread_id).map(|thread| thread.row.watchers);
-        if before == Some(None) {
+        let before = self.threads.remove(&state.thread_id);
+        if before.as_ref().is_some_and(|thread| thread.row.watchers.is_none()) {
             self.unknown -= 1;
         }
         if state.paused {
-            let watchers = before.flatten();
+            let watchers = before.as_ref().and_then(|thread| thread.row.watchers);
             self.unknown += usize::from(watchers.is_none());
+            let same = before.filter(|thread| thread.row.state.pause_start_time == state.pause_start_time);
+            let paused_for = format::length(&state.paused_for).as_nanos();
+            let began = same.map_or(now.as_nanos().cast_signed() - paused_for.cast_signed(), |thread| thread.began);
             let thread_id = state.thread_id.clone();
-            self.threads.insert(thread_id, Thread { row: Row { state, watchers }, received: now, is_current: true });
+            let row = Row { state, watchers };
+            self.threads.insert(thread_id, Thread { row, received: now, began, is_current: true });
         }
     }
 
@@ -105,13 +112,13 @@ impl Board {
         versions
     }
 
-    /// The rows at this moment, or at that when the connection was lost; the longest pause first.
+    /// The rows at this moment, or at that when the connection was lost; the longest pause first. Not by when they began on the
+    /// server's wall clock: that may have been set.
     pub(super) fn rows(&self, now: Duration) -> Vec<Row> {
         let now = self.lost_at.unwrap_or(now);
-        let mut rows: Vec<_> = self.threads.values().map(|thread| later(thread, now)).collect();
-        let start = |row: &Row| format::since_epoch(&row.state.pause_start_time);
-        rows.sort_by(|a, b| (start(a), &a.state.thread_id).cmp(&(start(b), &b.state.thread_id)));
-        rows
+        let mut threads: Vec<_> = self.threads.iter().collect();
+        threads.sort_by_key(|(thread_id, thread)| (thread.began, *thread_id));
+        threads.into_iter().map(|(_, thread)| later(thread, now)).collect()
     }
 }
 
@@ -187,6 +194,16 @@ mod tests {
         assert_eq!(ids(&board, seconds(0)), ["c", "a", "b"]);
         board.changed(PauseState { thread_id: "c".into(), revision: 4, ..Default::default() }, seconds(1));
         assert_eq!(ids(&board, seconds(1)), ["a", "b"]);
+    }
+
+    #[test]
+    fn the_longest_pause_is_first_though_the_wall_clock_of_the_server_was_set_back() {
+        let mut board = board([state("new", 2, 40, 5), state("old", 1, 100, 70)]);
+        assert_eq!(ids(&board, seconds(0)), ["old", "new"]);
+        // Reported again a little late: they keep their places.
+        board.changed(state("z", 3, 100, 70), seconds(0));
+        board.changed(state("old", 4, 100, 70), seconds(1));
+        assert_eq!(ids(&board, seconds(1)), ["old", "z", "new"]);
     }
 
     #[test]

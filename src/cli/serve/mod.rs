@@ -50,6 +50,8 @@ fn serve(config: Config) -> Result<(), String> {
         let handler = |kind| signal(kind).map_err(|error| format!("handle signals: {error}"));
         let (mut terminate, mut interrupt) = (handler(SignalKind::terminate())?, handler(SignalKind::interrupt())?);
         let mut hangup = handler(SignalKind::hangup())?;
+        // At a limit of file sizes, which counts as a full disk, the kernel would end the process unless the signal is handled.
+        let _file_size_limit = handler(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()))?;
         // A start may wait for etcd, or read a large store.
         let started = tokio::select! {
             _ = terminate.recv() => return Ok(()),

@@ -10,7 +10,7 @@ use crate::cli::failure;
 use crate::cli::output::{check_open, finish};
 use crate::clock::{Clock, System};
 use crate::coordinator::store::etcd::FleetSnapshot;
-use crate::coordinator::store::{OpenError, Summary, copy_backup, look_at};
+use crate::coordinator::store::{OpenError, Summary, copy_backup, look_at, would_break_a_store};
 use crate::server::ask_for_backup;
 use std::fs::{File, Permissions};
 use std::io::{self, BufWriter, Write};
@@ -26,7 +26,7 @@ The backup is a consistent snapshot with every change that was acknowledged befo
 user of the server, on its machine; with --store etcd, on any machine that reaches etcd, whether replicas run or not. `pausewatch \
 restore` creates a store of either kind from the backup.")]
 pub struct Args {
-    /// The file to write, readable by its owner only; `-`: standard output. An existing regular file is replaced.
+    /// The file to write, readable by its owner only; `-`: standard output. An existing regular file is replaced, but none of a store.
     #[arg(value_name = "FILE")]
     out: PathBuf,
     #[command(flatten)]
@@ -112,6 +112,9 @@ fn into_file(place: &Place, path: &Path) -> Result<Summary, String> {
             "{}: is not a regular file; name another file, or `-` for standard output",
             path.display()
         ));
+    }
+    if would_break_a_store(path) {
+        return Err(format!("{}: is a name of the store in that directory; name a file elsewhere", path.display()));
     }
     let mut name = path.file_name().ok_or_else(|| format!("{}: expected a file name", path.display()))?.to_owned();
     name.push(".");

@@ -60,7 +60,7 @@ pub struct Metrics {
     pub commit: Histogram,
     /// How much of it was the fsync.
     pub fsync: Histogram,
-    /// The store refuses changes.
+    /// Increments or all changes are refused.
     pub store_failing: AtomicBool,
     /// Elicitations that were opened.
     pub opened: Counter,
@@ -198,7 +198,7 @@ impl Metrics {
         let name = "pausewatch_fsync_duration_seconds";
         text.family(name, Kind::Histogram, "How much of that was the fsync: what the disk takes.");
         text.histogram(name, &[], &self.fsync.read(), 1e9);
-        let help = "1 while the store takes changes, 0 while it refuses them.";
+        let help = "1 while changes are accepted, 0 while increments or all changes are refused.";
         let writable = u8::from(!self.store_failing.load(Relaxed));
         text.single("pausewatch_store_writable", Kind::Gauge, help, writable);
         let help = "Connections accepted since the start.";

@@ -20,7 +20,7 @@ mod rows;
 #[cfg(target_os = "linux")]
 pub(crate) use embedded::stand_back;
 pub use embedded::{Disk, Embedded, FORMAT, RESERVE_BYTES, Snapshot, restore};
-pub(crate) use embedded::{Snapshots, Summary, copy_backup};
+pub(crate) use embedded::{Snapshots, Summary, copy_backup, would_break_a_store};
 #[cfg(unix)]
 pub(crate) use embedded::{inspect, look_at};
 pub use memory::Memory;

@@ -174,6 +174,14 @@ impl ReadContext {
     }
 }
 
+/// A moment of a pause on the wall clock as it was when the pause began at `start`: so that lengths between the times of one state are
+/// right after a step of that clock. Less than a second is none: the clocks are not read at once, and the wall clock is slewed.
+fn on_one_clock(start: Option<Timestamp>, moment: Timestamp) -> Timestamp {
+    let Some(start) = start else { return moment };
+    let wall = start.wall.saturating_add(moment.boot.saturating_sub(start.boot));
+    if wall.abs_diff(moment.wall) < SECOND.unsigned_abs() { moment } else { Timestamp { wall, ..moment } }
+}
+
 /// The time until the last lease ends; `None`: nothing is open, or a lease has no end.
 fn longest_lease(open: &[OpenElicitation], now: Timestamp) -> Option<Duration> {
     let ends: Option<Vec<_>> = open.iter().map(|shown| Some(shown.latest_end(now)?.boot)).collect();
@@ -204,6 +212,12 @@ pub(crate) fn pause_state(
         let state = v1::PauseState { thread_id, revision: floor, paused_total: zero, ..Default::default() };
         return v1::PauseState { store_epoch: epoch, ..state };
     };
+    let on_one_clock = |moment| timestamp(on_one_clock(header.pause.since, moment));
+    let elicitation = |shown: &OpenElicitation| v1::Elicitation {
+        create_time: Some(on_one_clock(shown.elicitation.created)),
+        expire_time: shown.latest_end(now).map(on_one_clock),
+        ..elicitation(thread, &shown.elicitation, None)
+    };
     v1::PauseState {
         thread_id: thread.as_str().to_owned(),
         count: u32::try_from(open.len()).unwrap_or(u32::MAX),
@@ -213,7 +227,7 @@ pub(crate) fn pause_state(
         paused_for: header.pause.open_for(now).map(duration),
         pause_start_time: header.pause.since.map(timestamp),
         elicitations: match include_elicitations {
-            true => open.iter().map(|shown| elicitation(thread, &shown.elicitation, shown.latest_end(now))).collect(),
+            true => open.iter().map(elicitation).collect(),
             false => Vec::new(),
         },
         store_epoch: epoch,
@@ -245,5 +259,42 @@ pub(super) fn pause(pause: &EndedPause) -> v1::Pause {
         ended_by: pause_end(pause.how).into(),
         elicitations: pause.elicitations.iter().map(elicitation).collect(),
         omitted_elicitations: pause.omitted,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::types::ElicitationId;
+    use crate::core::{Header, Pause};
+    use std::sync::Arc;
+
+    /// How much later the wall clock says that it is.
+    fn seconds(later: &prost_types::Timestamp, earlier: &prost_types::Timestamp) -> i64 {
+        later.seconds - earlier.seconds
+    }
+
+    #[test]
+    fn the_times_of_a_state_are_right_to_each_other_after_a_step_of_the_wall_clock() {
+        let thread = thread_id("t").expect("valid");
+        let start = Timestamp { boot: 100 * SECOND, wall: 1_800_000_000 * SECOND };
+        let open = |boot: i64, wall_step: i64| {
+            let created = Timestamp { boot: boot * SECOND, wall: start.wall + (boot - 100 + wall_step) * SECOND };
+            let id = ElicitationId(1);
+            let elicitation = Arc::new(Elicitation { id, reason: "".into(), holder: "".into(), created });
+            OpenElicitation { elicitation, ends: Some(created.after(Duration::from_secs(300))), at_most: None }
+        };
+        let pause = Pause { accrued: Duration::ZERO, since: Some(start) };
+        let header = Header { revision: 3, pause, changed: start };
+        let now = Timestamp { boot: 110 * SECOND, ..start };
+        for step in [0, 7_200, -7_200] {
+            let open = [open(100, 0), open(105, step)];
+            let shown = Shown { header: &header, open: &open, pause_end: None };
+            let state = pause_state(&thread, Some(shown), 0, true, ReadContext { now, epoch: 1 });
+            let began = state.pause_start_time.expect("it is paused");
+            let times =
+                |of: &v1::Elicitation| [of.create_time, of.expire_time].map(|time| seconds(&time.unwrap(), &began));
+            assert_eq!([0, 1].map(|i| times(&state.elicitations[i])), [[0, 300], [5, 305]], "a step of {step} s");
+        }
     }
 }

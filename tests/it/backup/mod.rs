@@ -245,6 +245,40 @@ async fn only_a_regular_file_is_replaced_by_a_backup() {
     succeeds(ended(program().arg("check").arg(place.path("file"))));
 }
 
+/// A slip of the hand must not replace the store by its own backup.
+#[tokio::test]
+async fn a_backup_over_a_file_of_a_store_is_refused() {
+    let place = Place::new();
+    let data = place.path("data");
+    let server = serve(&data).await;
+    server.api().await.increment("t", None).await;
+    std::os::unix::fs::symlink(&data, place.path("link")).unwrap();
+    let of_the_store: Vec<_> = files(&data).into_keys().map(|path| path.file_name().unwrap().to_owned()).collect();
+    assert!(of_the_store.len() >= 4, "database, journal, reserve: {of_the_store:?}");
+    let others = ["lock", "journal-7", "journal.new", "pausewatch.redb.new", "restoring"];
+    let refused = |when: &str| {
+        for name in of_the_store.iter().map(|name| name.to_str().unwrap()).chain(others) {
+            for directory in ["data", "link"] {
+                let file = place.text(&format!("{directory}/{name}"));
+                let ended = pausewatch("backup", &data, &[&file]);
+                assert!(ended.code == Some(1) && ended.err.contains("is a name of the store"), "{when}: {ended:?}");
+            }
+        }
+    };
+    refused("while it is served");
+    server.kill();
+    let before = files(&data);
+    refused("while it is not");
+    // From elsewhere too, and where the directory is not named.
+    fails(ended(program().current_dir(&data).args(["backup", "--data-dir", ".", "lock"])), "is a name of the store");
+    assert_eq!(files(&data), before);
+    assert!(succeeds(pausewatch("check", &data, &[])).contains("1 thread, 1 paused"));
+    // Any other name will do, there too; and these names where there is no store.
+    for file in ["data/monday", "lock", "pausewatch.redb"] {
+        succeeds(pausewatch("backup", &data, &[&place.text(file)]));
+    }
+}
+
 /// G6: a client that has seen states that are later than the backup takes those of the restored server as newer.
 #[tokio::test]
 async fn g6_revisions_go_on_above_what_was_seen_after_the_backup() {
@@ -354,6 +388,8 @@ async fn a_check_changes_nothing_and_says_what_is_wrong() {
     assert!(succeeds(pausewatch("backup", &data, &[&backup])).contains("1 thread, 3 open elicitations"));
     assert_eq!(files(&data), before);
     let whole = std::fs::read(data.join("journal-1")).unwrap();
+    std::fs::write(data.join("journal-1"), vec![0xff; whole.len()]).unwrap();
+    fails(pausewatch("check", &data, &[]), "file journal-1 was overwritten. The store is damaged");
     std::fs::write(data.join("journal-1"), &whole[..whole.len() / 2]).unwrap();
     let before = files(&data);
     fails(pausewatch("check", &data, &[]), "file journal-1 was cut. The store is damaged");

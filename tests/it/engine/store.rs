@@ -197,13 +197,22 @@ fn increments_are_refused_while_the_observer_is_full_and_other_calls_continue() 
         }
     }
     let (full, clock, hub) = (Arc::<AtomicBool>::default(), clock(), Arc::<Hub>::default());
-    let settings = Settings { witness: Some(Box::new(Full(full.clone()))), ..Settings::default() };
+    let metrics = Arc::<Metrics>::default();
+    let witness: Option<Box<dyn ChangeObserver>> = Some(Box::new(Full(full.clone())));
+    let settings = Settings { witness, metrics: metrics.clone(), ..Settings::default() };
     let engine = Engine::with(Box::new(Memory), clock.clone(), settings, &hub).expect("there is nothing to load");
     let mut rig = Rig { engine, clock, hub };
     let (id, _) = rig.open("t", None);
     full.store(true, Relaxed);
     assert!(unavailable(&rig.call("t", increment("", None))));
+    assert!(metrics.store_failing.load(Relaxed));
     assert!(rig.call("t", decrement(Some(&id))).is_ok());
+    full.store(false, Relaxed);
+    assert!(rig.engine.next_due() <= rig.clock.now().after(SECOND).boot, "it is noticed without a call, too");
+    rig.clock.advance(SECOND);
+    rig.turn();
+    assert!(!metrics.store_failing.load(Relaxed));
+    rig.open("t", None);
 }
 
 #[test]

@@ -52,6 +52,13 @@ impl Process {
         Ok(Process { child, out, heard: None, address })
     }
 
+    /// Where its metrics are, of a server with `--metrics-listen`.
+    pub(crate) fn metrics(&mut self) -> String {
+        let mut line = String::new();
+        self.out.read_line(&mut line).expect("standard output can be read");
+        line.trim().strip_prefix("metrics ").unwrap_or_else(|| panic!("{line}")).to_owned()
+    }
+
     /// Reads its standard error from now on: a pipe takes 64 KiB.
     pub(crate) fn listen(&mut self) {
         let mut stderr = self.child.stderr.take().expect("standard error is piped");

@@ -4,7 +4,7 @@
 //! the write tried again: so the commit at hand succeeds, and from then on the store says that it is full. Increments
 //! are refused, and the decrements that let everybody go on have room. When there is space for a reserve again, the
 //! store is no longer full.
-use super::file_names::{DATABASE, RESERVE, SEGMENT};
+use super::file_names::{DATABASE, DATABASE_DRAFT, RESERVE, SEGMENT, SEGMENT_DRAFT};
 use super::permissions;
 use redb::{StorageBackend, backends::FileBackend};
 use std::fmt;
@@ -14,10 +14,6 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
-/// A database that is being made.
-const DATABASE_DRAFT: &str = "pausewatch.redb.new";
-/// A file of the journal that is being made.
-const SEGMENT_DRAFT: &str = "journal.new";
 /// Size of the reserve. What the database needs to take up a journal full of increments (4 MiB without the second
 /// copies, twice that in pages), so that what was acknowledged before anyone knew leaves room for decrements.
 pub const RESERVE_BYTES: u64 = 8 << 20;

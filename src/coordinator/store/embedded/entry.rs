@@ -102,6 +102,14 @@ pub(super) fn any_later(seed: u64, file: &[u8], start: usize, sequence: u64) -> 
     sectors.filter_map(|at| header(seed, file, at)).any(|header| header.sequence > sequence)
 }
 
+/// Whether a file that has no entry at its start was overwritten by something else. What is left of a torn write is zeros, a part
+/// of an entry, or an earlier entry: all of these begin with the first byte of a length, which is 0 below 16 MiB. One damaged
+/// sector alone does not count: an entry has another one.
+pub(super) fn is_overwritten(file: &[u8]) -> bool {
+    let (first, rest) = file.split_at(file.len().min(SECTOR));
+    first.first().is_some_and(|byte| *byte != 0) && rest.iter().any(|byte| *byte != 0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -168,8 +176,21 @@ mod tests {
                 torn[written..].fill(0);
                 assert_eq!(decode(SEED, &torn, START, None), None, "{written} bytes written");
                 assert!(!any_later(SEED, &torn, START, 7));
+                assert!(!is_overwritten(&torn[START..]));
             }
         }
+    }
+
+    #[test]
+    fn a_file_that_was_overwritten_is_neither_blank_nor_torn() {
+        let mut file = vec![0; 4 * SECTOR];
+        assert!(!is_overwritten(&file) && !is_overwritten(&[]));
+        file[..SECTOR].fill(0xff);
+        assert!(!is_overwritten(&file), "one damaged sector");
+        file[SECTOR] = 1;
+        assert!(is_overwritten(&file));
+        file[0] = 0;
+        assert!(!is_overwritten(&file), "it may be torn");
     }
 
     #[test]

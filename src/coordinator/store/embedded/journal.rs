@@ -46,15 +46,18 @@ pub(super) fn read(disk: &dyn Disk, seed: u64, applied: u64) -> Result<(Vec<Vec<
     }
     let mut contents = Vec::new();
     for number in segments::numbers(disk)? {
-        contents.push(segments::contents(disk, number)?);
+        contents.push((number, segments::contents(disk, number)?));
     }
     let mut entries = Vec::new();
     let mut tails = Vec::new();
-    for bytes in &contents {
+    for (number, bytes) in &contents {
         let (mut end, mut expected) = (0, None);
         while let Some(entry) = entry::decode(seed, bytes, end, expected) {
             entries.push(entry);
             (end, expected) = (entry.end, Some(entry.sequence + 1));
+        }
+        if end == 0 && entry::is_overwritten(bytes) {
+            return Err(ReadError::Damaged(format!("file journal-{number} was overwritten")));
         }
         tails.push((bytes, end));
     }

@@ -28,6 +28,7 @@ pub(crate) use backup::copy as copy_backup;
 pub(super) use backup::{Writer as BackupWriter, read as read_backup};
 pub use database::FORMAT;
 pub use disk::{Disk, RESERVE_BYTES};
+pub(crate) use file_names::would_break_a_store;
 #[cfg(unix)]
 pub(crate) use inspect::{inspect, look_at};
 pub use restore::restore;
@@ -95,8 +96,16 @@ impl Embedded {
     }
 
     fn on_disk(disk: Arc<dyn Disk>, health: Arc<Health>, name: &str, boot_id: u64) -> Result<Self, OpenError> {
-        health.full.store(disk.restore_reserve().is_err() || disk.is_low(), Relaxed);
+        let make_reserve = || health.full.store(disk.restore_reserve().is_err() || disk.is_low(), Relaxed);
+        // A new store comes first: on a small disk, the reserve would take its space.
+        let is_new = matches!(disk.has_database(), Ok(false));
+        if !is_new {
+            make_reserve();
+        }
         let database = Database::open(&disk, &health, name).map_err(|unopened| unopened.error)?;
+        if is_new {
+            make_reserve();
+        }
         let found = journal::read(&*disk, database.seed, database.applied);
         let (payloads, last) = found.map_err(|error| error.into_open_error(name))?;
         if last > database.applied {

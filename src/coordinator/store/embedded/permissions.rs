@@ -3,7 +3,7 @@
 //! - P1: other users cannot open anything that the store creates, whatever the umask is.
 //! - P2: files that an earlier version left open to others are closed to them when the store is opened. The directory may
 //!   have been made by another user: then there is a warning.
-use super::file_names::{DATABASE, LOCK, REPLACED, RESERVE, SEGMENT};
+use super::file_names::is_of_a_store;
 use std::fs::{self, DirBuilder, OpenOptions, Permissions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
@@ -40,10 +40,6 @@ pub(super) fn close_to_others(directory: &Path) {
             directory.display()
         );
     }
-}
-
-fn is_of_a_store(name: &str) -> bool {
-    [DATABASE, RESERVE, LOCK].contains(&name) || [SEGMENT, REPLACED].iter().any(|first| name.starts_with(first))
 }
 
 fn close(path: &Path) -> io::Result<()> {

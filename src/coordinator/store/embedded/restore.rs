@@ -6,7 +6,7 @@
 //! - R3 and R4: it is a new epoch, whose revisions are above all earlier ones (`restored_rows.rs`).
 use super::database::{Database, damaged};
 use super::disk::{Directory, Disk, Health, create_directory};
-use super::file_names::{DATABASE, REPLACED};
+use super::file_names::{DATABASE, REPLACED, STAGING};
 use super::segments::MAX_SEGMENTS;
 use super::{Summary, backup, journal, lock};
 use crate::coordinator::store::OpenError;
@@ -19,8 +19,6 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Where the new store is made. While it is there, the restore is not finished.
-const STAGING: &str = "restoring";
 const NANOS_A_SECOND: i64 = 1_000_000_000;
 
 /// The result of a restore.
