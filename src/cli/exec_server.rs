@@ -129,7 +129,8 @@ async fn serve(args: Args) -> Result<(), String> {
     let handler = |kind| signal(kind).map_err(|error| format!("handle signals: {error}"));
     let (mut terminate, mut interrupt) = (handler(SignalKind::terminate())?, handler(SignalKind::interrupt())?);
     let mut hangup = handler(SignalKind::hangup())?;
-    let mut settings = args.connection.settings().map_err(|why| why.to_string())?;
+    let settings = if args.private { args.connection.without_coordinator() } else { args.connection.settings() };
+    let mut settings = settings.map_err(|why| why.to_string())?;
     let (thread_id, thread_source) = (args.thread.or(&settings), args.thread.source(&settings));
     if let Some(thread_id) = &thread_id {
         ThreadId::parse("thread_id", thread_id).map_err(|error| error.to_string())?;

@@ -25,7 +25,7 @@ fn the_table_of_the_clients_counts_the_cases() {
     for line in table.lines().skip(2) {
         let cells: Vec<_> = line.trim_matches('|').split('|').map(str::trim).collect();
         let all_of = |cell: &&str| cell.split_once('/').expect("PASSED/ALL").1.parse::<usize>().unwrap();
-        for count in cells[1..].iter().map(|cell| all_of(cell)) {
+        for count in cells[1..].iter().map(all_of) {
             let before = shown.insert(cells[0].to_owned(), count);
             assert!(before.is_none_or(|before| before == count), "every client plays every case: {line}");
         }

@@ -222,7 +222,7 @@ pub(super) fn parse<T: DeserializeOwned>(arguments: &JsonObject) -> Result<T, Re
 /// What is wrong, and in which field of `what`.
 pub(super) fn wrong(what: &str, error: &serde_path_to_error::Error<serde_json::Error>) -> String {
     match error.path().to_string() {
-        // What is missing or not known is named by the error itself.
+        // What is missing is named by the error itself.
         path if path == "." => format!("{what}: {}", error.inner()),
         path => format!("{what}.{path}: {}", error.inner()),
     }
@@ -341,7 +341,10 @@ mod tests {
         let error = |json| parse::<Shell>(&arguments(json)).unwrap_err().0;
         assert_eq!(error(serde_json::json!({"command": "true"})), "arguments: missing field `workdir`");
         let unknown = error(serde_json::json!({"command": "true", "workdir": "/", "timeout": 5}));
-        assert!(unknown.starts_with("arguments: unknown field `timeout`, expected one of `command`"), "{unknown}");
+        assert!(
+            unknown.starts_with("arguments.timeout: unknown field `timeout`, expected one of `command`"),
+            "{unknown}"
+        );
         let wrong_type = error(serde_json::json!({"command": "true", "workdir": "/", "timeout_ms": "5"}));
         assert!(wrong_type.starts_with("arguments.timeout_ms: invalid type: string \"5\""), "{wrong_type}");
         let poll: WriteStdin = parse(&arguments(serde_json::json!({"session_id": "0badcafe"}))).unwrap();

@@ -159,7 +159,8 @@ fn an_allowed_line_stays_in_the_sandbox_if_commands_can_write_its_program_and_it
     let mut server = project.server(["--rules", rules.to_str().unwrap()]);
     server.env("PATH", format!("{}:{}", bin.display(), std::env::var("PATH").unwrap()));
     let mut client = Client::start(server);
-    let mut run = || client.call("shell", json!({"command": "uname --version", "workdir": project.project.join("sub")}));
+    let mut run =
+        || client.call("shell", json!({"command": "uname --version", "workdir": project.project.join("sub")}));
     let answer = run();
     assert!(answer.get("sandbox").is_none() && !made.exists(), "the system's `bash` and `uname`: {answer}");
     program("uname", "echo replaced");

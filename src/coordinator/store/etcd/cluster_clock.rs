@@ -48,9 +48,15 @@ impl ClusterClock {
     }
 }
 
-/// The offset at which a new leader goes on, whose machine says `now` and has this boot id. `looked`: the offset that the last
-/// leader's answers gave.
-pub(super) fn offset(last: Option<&LeaderRecord>, now: Timestamp, boot_id: u64, looked: Option<i64>) -> i64 {
+/// The offset at which a new leader goes on, whose machine says `now` and has this boot id. `seen_since`: when it saw the record of the last leader
+/// first, on the clock of its machine. `looked`: the offset that the last leader's answers gave.
+pub(super) fn offset(
+    last: Option<&LeaderRecord>,
+    seen_since: i64,
+    now: Timestamp,
+    boot_id: u64,
+    looked: Option<i64>,
+) -> i64 {
     // A new fleet begins with the clock of its first leader.
     let Some(last) = last else { return 0 };
     let cluster = if last.machine == boot_id {
@@ -62,8 +68,9 @@ pub(super) fn offset(last: Option<&LeaderRecord>, now: Timestamp, boot_id: u64, 
         // Nobody saw the last leader alive: the wall clocks bridge.
         last.clock.saturating_add(now.wall.saturating_sub(last.wall).max(0))
     };
-    // Never before a time that a leader has written.
-    cluster.max(last.clock).saturating_sub(now.boot)
+    // Never before the time that the last leader has written, and what has passed since it was read.
+    let least = last.clock.saturating_add(now.boot.saturating_sub(seen_since).max(0));
+    cluster.max(least).saturating_sub(now.boot)
 }
 
 /// The leader's clock as a follower sees it.
@@ -135,21 +142,23 @@ mod tests {
 
     #[test]
     fn the_cluster_clock_goes_on_exactly_on_the_same_machine() {
-        assert_eq!(offset(Some(&last()), NOW, 1, Some(9)), 7_060 - 1_000);
+        assert_eq!(offset(Some(&last()), NOW.boot, NOW, 1, Some(9)), 7_060 - 1_000);
     }
 
     #[test]
     fn the_cluster_clock_follows_the_last_leader_or_the_wall_clock() {
-        assert_eq!(offset(Some(&last()), NOW, 2, Some(6_055)), 6_055);
-        assert_eq!(offset(Some(&last()), NOW, 2, None), 7_100 - 1_000);
-        assert_eq!(offset(None, NOW, 2, None), 0);
+        assert_eq!(offset(Some(&last()), NOW.boot, NOW, 2, Some(6_055)), 6_055);
+        assert_eq!(offset(Some(&last()), NOW.boot, NOW, 2, None), 7_100 - 1_000);
+        assert_eq!(offset(None, NOW.boot, NOW, 2, None), 0);
     }
 
     #[test]
     fn the_cluster_clock_never_goes_back() {
-        assert_eq!(offset(Some(&last()), NOW, 2, Some(0)), 6_000);
+        assert_eq!(offset(Some(&last()), NOW.boot, NOW, 2, Some(0)), 6_000);
+        // The last leader's clock goes on while nobody leads, whatever is known of earlier ones.
+        assert_eq!(offset(Some(&last()), NOW.boot - 30, NOW, 2, Some(0)), 6_030);
         let wall = Timestamp { wall: 0, ..NOW };
-        assert_eq!(offset(Some(&last()), wall, 2, None), 6_000);
+        assert_eq!(offset(Some(&last()), NOW.boot, wall, 2, None), 6_000);
     }
 
     #[test]
