@@ -76,6 +76,8 @@ async fn each_metric_moves_with_its_cause() {
     is("elicitations_closed_total{by=\"decrement\"}", 1.0);
     is("elicitations_closed_total{by=\"lease\"}", 1.0);
     is("pause_duration_seconds_count", 1.0);
+    let paused = after.get("pausewatch_pause_duration_seconds_sum");
+    assert!(paused > 0.0 && paused.fract() > 0.0, "{paused}: it is not cut to whole seconds");
     // Three increments and a decrement one by one, and the end of a lease.
     is("commit_batch_size_sum", 5.0);
     is("commit_batch_size_count", 5.0);
