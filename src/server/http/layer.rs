@@ -14,6 +14,7 @@ use super::unary;
 use crate::coordinator::metrics::{Metrics, Rpc};
 use crate::coordinator::quota::CallerKey;
 use crate::server::admission::ConnectionContext;
+use crate::server::content_type::RefusedAs;
 use http::header::{CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, TE};
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, Version};
 use std::convert::Infallible;
@@ -141,7 +142,12 @@ where
                 let call = Call { form: asked.form, methods, method, deadline, connection };
                 return Answer::Other(Box::pin(call.answer(self.inner.call(Request::from_parts(head, body)))));
             }
-            (Err(refusal), _) => (self.inner.call(Request::from_parts(head, body)), refusal),
+            (Err(refusal), _) => {
+                // 405 and 415, which no code stands for, are errors of the client.
+                let code = Some(refusal.status.code()).filter(|code| *code != Code::Unknown);
+                head.extensions.insert(RefusedAs(code.unwrap_or(Code::InvalidArgument)));
+                (self.inner.call(Request::from_parts(head, body)), refusal)
+            }
             (Ok(Asked { .. }), None) => unreachable!("without a method it was refused"),
         };
         Answer::Other(Box::pin(refuse(call, methods, refusal)))
