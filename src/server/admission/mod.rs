@@ -9,7 +9,7 @@ mod memory_limit;
 mod service_context;
 mod stream_limit;
 
-pub(crate) use admit::Admission;
+pub(crate) use admit::{Admission, NotForUs};
 pub(crate) use arrival::Arrival;
 pub(crate) use memory_budget::{ConnectionContext, MemoryReservation};
 pub(crate) use memory_limit::MemoryLimit;
