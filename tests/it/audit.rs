@@ -101,6 +101,25 @@ fn a_trail_that_is_a_named_pipe_or_a_socket_stops_the_start() {
     }
 }
 
+/// It may have been made by somebody else.
+#[test]
+fn a_trail_that_others_can_read_is_warned_of() {
+    let directory = tempfile::tempdir().unwrap();
+    let trail = directory.path().join("audit.log");
+    for (mode, warned) in [(0o644, 1), (0o600, 0)] {
+        std::fs::write(&trail, "").unwrap();
+        std::fs::set_permissions(&trail, std::fs::Permissions::from_mode(mode)).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_pausewatch"));
+        command.args(["serve", "--listen", "127.0.0.1:0", "--store", "memory", "--audit-log"]).arg(&trail);
+        let server = Process::start(command);
+        server.signal(Signal::TERM);
+        let (status, said) = server.end();
+        assert!(status.success(), "{said}");
+        assert_eq!(said.matches("not for its owner alone").count(), warned, "{mode:o}: {said}");
+        assert_eq!(std::fs::metadata(&trail).unwrap().permissions().mode() & 0o777, mode);
+    }
+}
+
 /// Standard error may be a pipe to whatever keeps the logs of a container.
 #[test]
 fn a_trail_may_be_the_pipe_of_standard_error() {

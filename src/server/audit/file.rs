@@ -226,8 +226,12 @@ fn open(path: &Path) -> io::Result<(File, u64)> {
         check_type(path, &metadata)?;
     }
     let file = opened?;
-    let size = file.metadata()?.len();
-    Ok((file, size))
+    let metadata = file.metadata()?;
+    if metadata.is_file() && metadata.mode() & 0o077 != 0 {
+        let mode = format!("{:o}", metadata.mode() & 0o777);
+        tracing::warn!(path = %path.display(), mode, "the file of the audit trail is not for its owner alone: chmod 600");
+    }
+    Ok((file, metadata.len()))
 }
 
 /// A regular file, or what never keeps its writer waiting: lines go to a file at any time, to a pipe only while it is read.
