@@ -34,7 +34,7 @@ where
 {
     let max_request = MaxRequest { unary: max_request, stream: max_request };
     let methods = move || Methods::new(&[&descriptors], max_request);
-    let http = Some(Arc::new(HttpContext::new(methods, Browsers::default(), Arc::default())));
+    let http = Some(Arc::new(HttpContext::new(methods, Browsers::default())));
     MemoryLimit(Http::new(GrpcOnly(service), http))
 }
 

@@ -53,7 +53,7 @@ impl Base {
         let http = config.http.then(|| {
             let names = config.web_hosts.iter().map(|name| name.to_ascii_lowercase()).collect();
             let browsers = Browsers { names, has_tls: tls.is_some() };
-            Arc::new(HttpContext::new(routes::methods, browsers, context.metrics.clone()))
+            Arc::new(HttpContext::new(routes::methods, browsers))
         });
         let guard = LayerStack { context, clock, access, http, drain: CancellationToken::new() };
         Ok(Base { config, tcp, seen, tls, trail, guard })

@@ -1,13 +1,15 @@
-//! Refuses requests that are not gRPC in its own encoding, before anything of them is read: 415, as the protocol of gRPC over
-//! HTTP/2 says. The generated code looks at no content type, so that a `text/plain` that happens to decode would count.
+//! Refuses requests that are not gRPC in its own encoding, before anything of them is read: 405 and 415, as the protocol of gRPC
+//! over HTTP/2 says. The generated code looks at neither method nor content type, so that a GET would count, and a `text/plain`
+//! that happens to decode.
+use crate::core::types::InvalidField;
 use std::convert::Infallible;
 use std::future::Future;
 use std::pin::Pin;
-use std::task::{Context, Poll};
-use tonic::Status;
+use std::task::{Context, Poll, ready};
 use tonic::body::Body;
 use tonic::codegen::{Service, http};
 use tonic::server::NamedService;
+use tonic::{Code, Status};
 
 /// Lets gRPC through to `S`.
 #[derive(Clone)]
@@ -30,17 +32,26 @@ where
     }
 
     fn call(&mut self, request: http::Request<Body>) -> Self::Future {
-        match is_grpc(request.headers().get(http::header::CONTENT_TYPE)) {
+        if !is_grpc(request.headers().get(http::header::CONTENT_TYPE)) {
+            let refused = request.extensions().get::<RefusedAs>().map_or(Code::InvalidArgument, |refused| refused.0);
+            return Response::NotGrpc(refused);
+        }
+        match *request.method() == http::Method::POST {
             true => Response::Of(self.0.call(request)),
-            false => Response::Refused,
+            false => Response::NotPost,
         }
     }
 }
 
+/// An extension of a request that is not gRPC: the code of its refusal.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RefusedAs(pub(super) Code);
+
 /// A response of the service, or the refusal.
 pub(super) enum Response<F> {
     Of(F),
-    Refused,
+    NotGrpc(Code),
+    NotPost,
 }
 
 impl<F> Future for Response<F>
@@ -51,14 +62,45 @@ where
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
         match self.get_mut() {
-            Response::Of(response) => Pin::new(response).poll(cx),
-            Response::Refused => {
-                let status = Status::invalid_argument("content-type: expected application/grpc, this port speaks gRPC");
+            Response::Of(response) => {
+                let response = ready!(Pin::new(response).poll(cx))?;
+                let status = of_unreadable(response.headers());
+                Poll::Ready(Ok(status.map_or(response, Status::into_http)))
+            }
+            Response::NotGrpc(code) => {
+                let status = Status::new(*code, "content-type: expected application/grpc, this port speaks gRPC");
                 let mut response = status.into_http();
                 *response.status_mut() = http::StatusCode::UNSUPPORTED_MEDIA_TYPE;
                 Poll::Ready(Ok(response))
             }
+            Response::NotPost => {
+                let mut response = Status::invalid_argument("method: expected POST, as gRPC has it").into_http();
+                *response.status_mut() = http::StatusCode::METHOD_NOT_ALLOWED;
+                response.headers_mut().insert(http::header::ALLOW, http::HeaderValue::from_static("POST"));
+                Poll::Ready(Ok(response))
+            }
         }
+    }
+}
+
+/// What tonic calls an internal error, and is one of the client: bytes that are no message of gRPC. Whoever operates the server
+/// would be alerted by every such client.
+fn of_unreadable(headers: &http::HeaderMap) -> Option<Status> {
+    headers.get(Status::GRPC_STATUS).filter(|code| *code == "13")?;
+    let status = Status::from_header_map(headers)?;
+    let compressed = "protocol error: received message with compressed-flag";
+    let malformed =
+        ["Missing request message", "Unexpected EOF decoding", "protocol error: received message with invalid"];
+    match status.message() {
+        said if said.starts_with(compressed) => {
+            Some(Status::unimplemented("a compressed message is not supported: send it uncompressed"))
+        }
+        said if malformed.iter().any(|start| said.starts_with(start)) => {
+            let was = said.split_once(" (valid").map_or(said, |(start, _)| start);
+            let allowed = "one whole message with the prefix of gRPC";
+            Some(super::status::of_field(InvalidField::new("request", was, allowed)))
+        }
+        _ => None,
     }
 }
 

@@ -1,4 +1,5 @@
 //! The audit trail: who changed what, all of it and nothing else.
+use crate::program::{ended, program};
 use crate::support::{Process, Running, api, config, detail, embedded, event, skipped, states, unix};
 use pausewatch::proto::v1::IncrementElicitationRequest;
 use pausewatch::server::AuditConfig;
@@ -77,6 +78,58 @@ async fn a_trail_that_cannot_be_opened_stops_the_start() {
     let path = directory.path().join("missing/audit.log");
     let Err(error) = Server::start(Config { audit: to(&path), ..config() }).await else { panic!("it starts") };
     assert!(error.to_string().contains("missing/audit.log"), "{error}");
+}
+
+/// Opening a pipe waits for its reader, so the server would neither start nor end.
+#[test]
+fn a_trail_that_is_a_named_pipe_or_a_socket_stops_the_start() {
+    let directory = tempfile::tempdir().unwrap();
+    let (pipe, socket) = (directory.path().join("pipe"), directory.path().join("socket"));
+    let made = Command::new("mkfifo").arg(&pipe).status().expect("mkfifo runs");
+    assert!(made.success());
+    let _socket = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+    for path in [&pipe, &socket] {
+        let file = directory.path().join("config.toml");
+        std::fs::write(&file, format!("[serve]\nstore = 'memory'\nlisten = 'unix:p.sock'\naudit_log = {path:?}\n"))
+            .unwrap();
+        for arguments in [["serve"].as_slice(), &["config", "check"]] {
+            let refused = ended(program().args(arguments).env("PAUSEWATCH_CONFIG", &file).current_dir(&directory));
+            assert_eq!(refused.code, Some(1), "{arguments:?}: {refused:?}");
+            let said = refused.err.clone() + &refused.out;
+            assert!(said.contains("neither a regular file nor a character device"), "{arguments:?}: {refused:?}");
+        }
+    }
+}
+
+/// It may have been made by somebody else.
+#[test]
+fn a_trail_that_others_can_read_is_warned_of() {
+    let directory = tempfile::tempdir().unwrap();
+    let trail = directory.path().join("audit.log");
+    for (mode, warned) in [(0o644, 1), (0o600, 0)] {
+        std::fs::write(&trail, "").unwrap();
+        std::fs::set_permissions(&trail, std::fs::Permissions::from_mode(mode)).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_pausewatch"));
+        command.args(["serve", "--listen", "127.0.0.1:0", "--store", "memory", "--audit-log"]).arg(&trail);
+        let server = Process::start(command);
+        server.signal(Signal::TERM);
+        let (status, said) = server.end();
+        assert!(status.success(), "{said}");
+        assert_eq!(said.matches("not for its owner alone").count(), warned, "{mode:o}: {said}");
+        assert_eq!(std::fs::metadata(&trail).unwrap().permissions().mode() & 0o777, mode);
+    }
+}
+
+/// Standard error may be a pipe to whatever keeps the logs of a container.
+#[test]
+fn a_trail_may_be_the_pipe_of_standard_error() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pausewatch"));
+    command.args(["serve", "--listen", "127.0.0.1:0", "--store", "memory", "--audit-log", "/dev/stderr"]);
+    let server = Process::start(command);
+    server.signal(Signal::TERM);
+    let (status, said) = server.end();
+    assert!(status.success(), "{said}");
+    assert!(said.contains(r#""event":"server_started""#), "{said}");
 }
 
 /// The program as a user who is not root, to whom all is allowed.

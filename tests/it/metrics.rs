@@ -7,6 +7,8 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tonic::Code;
+use tonic::body::Body;
+use tonic::codegen::Service;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -76,6 +78,8 @@ async fn each_metric_moves_with_its_cause() {
     is("elicitations_closed_total{by=\"decrement\"}", 1.0);
     is("elicitations_closed_total{by=\"lease\"}", 1.0);
     is("pause_duration_seconds_count", 1.0);
+    let paused = after.get("pausewatch_pause_duration_seconds_sum");
+    assert!(paused > 0.0 && paused.fract() > 0.0, "{paused}: it is not cut to whole seconds");
     // Three increments and a decrement one by one, and the end of a lease.
     is("commit_batch_size_sum", 5.0);
     is("commit_batch_size_count", 5.0);
@@ -103,7 +107,40 @@ async fn calls_of_what_does_not_exist_are_counted() {
     for path in ["/pausewatch.v2.Unheard/Of", "/pausewatch.v1.ElicitationService/UnheardOf", "/"] {
         assert_eq!(call_path(channel.clone(), path, &[]).await.unwrap_err().code(), Code::Unimplemented);
     }
-    assert_eq!(scrape(&url).await.get("pausewatch_calls_total{rpc=\"other\",code=\"UNIMPLEMENTED\"}"), 3.0);
+    let other = "pausewatch_calls_total{rpc=\"other\",code=\"UNIMPLEMENTED\"}";
+    assert_eq!(scrape(&url).await.get(other), 3.0);
+    let (head, _) = ask("GET", &format!("http://{}/nothing", server.address)).await;
+    assert!(head.starts_with("HTTP/1.1 404 "), "{head}");
+    assert_eq!(scrape(&url).await.get(other), 4.0, "over HTTP/1.1 too");
+}
+
+/// Whoever operates the server is alerted by internal errors.
+#[tokio::test]
+async fn malformed_requests_are_no_internal_errors() {
+    let (server, url) = start(config()).await;
+    let mut channel = channel(&server.address).await;
+    for path in [
+        "/pausewatch.v1.ElicitationService/IncrementElicitation",
+        "/pausewatch.v1.ElicitationService/WatchPauseState",
+        "/grpc.health.v1.Health/Check",
+    ] {
+        for (message, code) in [
+            (&b""[..], Code::InvalidArgument),
+            (b"\0\0\0\0\x09\x0a", Code::InvalidArgument),
+            (b"\x07\0\0\0\0", Code::InvalidArgument),
+            (b"\x01\0\0\0\0", Code::Unimplemented),
+        ] {
+            let body = Body::new(http_body_util::Full::new(bytes::Bytes::from_static(message)));
+            let request = http::Request::post(format!("http://{}{path}", server.address));
+            let request = request.header("content-type", "application/grpc").body(body).unwrap();
+            std::future::poll_fn(|cx| channel.poll_ready(cx)).await.unwrap();
+            let answer = timed("an answer", channel.call(request)).await.unwrap();
+            let status = tonic::Status::from_header_map(answer.headers()).expect("it is refused");
+            assert_eq!(status.code(), code, "{path} {message:?}: {status:?}");
+        }
+    }
+    let samples = scrape(&url).await;
+    assert!(samples.values.keys().all(|sample| !sample.contains("INTERNAL")), "{:?}", samples.values);
 }
 
 #[tokio::test]

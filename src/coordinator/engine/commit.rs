@@ -140,7 +140,7 @@ fn count(metrics: &Metrics, change: &Change, now: Timestamp) {
                 Closing::Capped => metrics.capped.add_one(),
             }
             if let (Some(since), None) = (change.before.pause.since, change.after.pause.since) {
-                metrics.pauses.observe(now.since(since).as_secs());
+                metrics.pauses.observe_time(now.since(since));
             }
         }
         Effect::Renewed { .. } => {}

@@ -39,8 +39,22 @@ const COMMITS: &[u64] = &[
     1_000_000_000,
     5_000_000_000,
 ];
-/// How long people take, in seconds: from at once to a day.
-const PAUSES: &[u64] = &[1, 3, 10, 30, 60, 180, 600, 1_800, 3_600, 10_800, 43_200, 86_400];
+const SECOND: u64 = 1_000_000_000;
+/// How long people take: from at once to a day.
+const PAUSES: &[u64] = &[
+    SECOND,
+    3 * SECOND,
+    10 * SECOND,
+    30 * SECOND,
+    60 * SECOND,
+    180 * SECOND,
+    600 * SECOND,
+    1_800 * SECOND,
+    3_600 * SECOND,
+    10_800 * SECOND,
+    43_200 * SECOND,
+    86_400 * SECOND,
+];
 
 /// Lines of the log that were dropped. The log belongs to the process, not to a server.
 pub(crate) static LOG_LINES_LOST: Counter = Counter::new();
@@ -70,7 +84,7 @@ pub struct Metrics {
     pub expired: Counter,
     /// Elicitations that the maximum pause closed.
     pub capped: Counter,
-    /// How long the pauses were that are over, in seconds.
+    /// How long the pauses were that are over.
     pub pauses: Histogram,
     /// Lines of the audit trail that could not be written.
     pub audit_lost: Counter,
@@ -188,7 +202,7 @@ impl Metrics {
         text.sample(name, &[("by", "max_pause")], self.capped.get());
         let name = "pausewatch_pause_duration_seconds";
         text.family(name, Kind::Histogram, "Lengths of the pauses of threads that are over.");
-        text.histogram(name, &[], &self.pauses.read(), 1.0);
+        text.histogram(name, &[], &self.pauses.read(), 1e9);
         let name = "pausewatch_commit_batch_size";
         text.family(name, Kind::Histogram, "Changes that a commit made durable together.");
         text.histogram(name, &[], &self.batch.read(), 1.0);

@@ -34,6 +34,11 @@ const LONGEST_DELAY: Duration = Duration::from_secs(1);
 /// The size of a delayed refusal in the memory of its connection, in bytes: its HTTP/2 stream and its timer.
 const DELAY_BYTES: usize = 4 << 10;
 
+/// An extension of a request that no service may get. It counts as a call, but not as one of a caller without a token: web
+/// pages cause such requests, whoever has opened them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NotForUs;
+
 /// Counts the calls to `S`, and refuses those over a limit.
 #[derive(Clone)]
 pub(crate) struct Admission<S> {
@@ -62,10 +67,12 @@ impl<S> Admission<S> {
 
     /// Authenticates the call and checks the limits.
     fn admit(&self, request: &mut http::Request<Body>, now: Duration) -> Result<(), (Status, Option<Delay>)> {
-        let admitted = admit(self.access.as_deref(), request);
+        let is_for_us = request.extensions().get::<NotForUs>().is_none();
+        let admitted = if is_for_us { admit(self.access.as_deref(), request) } else { Ok(()) };
         self.check(request, now).map_err(|(exceeded, delay)| (self.context.refuse(exceeded), delay))?;
         match admitted {
             Err(denial) if !self.admits_without_token => Err((status::of_denial(&denial), None)),
+            _ if !is_for_us => Err((Status::invalid_argument("the request is not for this server"), None)),
             _ => Ok(()),
         }
     }
@@ -143,7 +150,8 @@ where
 
     fn call(&mut self, mut request: http::Request<Body>) -> Self::Future {
         let began = self.clock.awake();
-        let rpc = Rpc::of_path(request.uri().path());
+        let is_for_us = request.extensions().get::<NotForUs>().is_none();
+        let rpc = if is_for_us { Rpc::of_path(request.uri().path()) } else { Rpc::Other };
         self.context.metrics.calls.begun();
         let span = CallSpan::begin(self.context.trace_calls, request.headers(), rpc.name());
         let answer = match self.admit(&mut request, began) {

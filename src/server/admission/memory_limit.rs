@@ -17,7 +17,10 @@ use tonic::codegen::{Service, http};
 use tonic::server::NamedService;
 
 /// The maximum overhead of an incomplete request, in bytes: mostly the buffer for its message.
-const HALF_REQUEST: usize = 16 << 10;
+pub(crate) const HALF_REQUEST: usize = 16 << 10;
+
+/// The service whose calls are streams of requests.
+const REFLECTION: &str = "/grpc.reflection.";
 
 /// The approximate overhead of an answer, in bytes.
 const ANSWER: usize = 1 << 10;
@@ -65,8 +68,9 @@ where
         }
         let headers = request.headers().iter().map(|(name, value)| name.as_str().len() + value.len());
         let size = HALF_REQUEST + headers.sum::<usize>();
-        // Others may be streams of requests, such as reflection.
-        let arrival = || (rpc != Rpc::Other).then(Arrival::default);
+        // Between the requests of a stream, its client may be silent.
+        let is_stream = request.uri().path().starts_with(REFLECTION);
+        let arrival = || (!is_stream).then(Arrival::default);
         let receiving = |body| {
             Body::new(Receiving { body, size, connection: connection.clone(), waiting: None, arrival: arrival() })
         };
@@ -233,9 +237,12 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn g7_half_a_request_is_not_kept_for_ever_but_a_stream_of_requests_is() {
-        for rpc in ["IncrementElicitation", "GetPauseState", "WatchPauseState"] {
-            let path = format!("/pausewatch.v1.ElicitationService/{rpc}");
-            assert_eq!(end_of_half_a_request(&path).await, Some(Code::DeadlineExceeded), "{rpc}");
+        let ours = ["IncrementElicitation", "GetPauseState", "WatchPauseState"];
+        let ours = ours.map(|rpc| format!("/pausewatch.v1.ElicitationService/{rpc}"));
+        for path in
+            ours.iter().map(String::as_str).chain(["/grpc.health.v1.Health/Check", "/grpc.health.v1.Health/Watch"])
+        {
+            assert_eq!(end_of_half_a_request(path).await, Some(Code::DeadlineExceeded), "{path}");
         }
         for path in
             ["/pausewatch.v1.ElicitationService/Watch", "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"]

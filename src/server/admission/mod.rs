@@ -9,7 +9,7 @@ mod memory_limit;
 mod service_context;
 mod stream_limit;
 
-pub(crate) use admit::Admission;
+pub(crate) use admit::{Admission, NotForUs};
 pub(crate) use arrival::Arrival;
 pub(crate) use memory_budget::{ConnectionContext, MemoryReservation};
 pub(crate) use memory_limit::MemoryLimit;
@@ -19,4 +19,4 @@ pub(crate) use stream_limit::StreamLimit;
 pub(crate) use authorize::Rights;
 pub(crate) use caller::{Forwarded, account};
 pub(crate) use connection_limit::{AdmittedStream, ConnectionLimiter, ConnectionPermit, FIRST_REQUEST_TIME};
-pub(crate) use memory_limit::{Counts, Size, counted};
+pub(crate) use memory_limit::{Counts, HALF_REQUEST, Size, counted};

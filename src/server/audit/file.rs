@@ -2,10 +2,10 @@
 //!
 //! - F1: what keeps a full file from being put aside keeps no line from being written: they go on in the same file.
 use crate::server::background_writer::Sink;
-use rustix::fs::{Access, AtFlags, CWD, accessat};
-use std::fs::{self, File, OpenOptions};
+use rustix::fs::{Access, AtFlags, CWD, OFlags, accessat};
+use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// Where the trail is, and how much of it is kept.
@@ -195,8 +195,7 @@ const STUCK: &str = "the audit trail goes on in one file, however large: it cann
 /// Whether the file can be written and put aside, without a change to it.
 pub(super) fn check(path: &Path) -> Result<(), String> {
     let written = match fs::metadata(path) {
-        Ok(metadata) if metadata.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
-        Ok(_) => may(path, Access::WRITE_OK),
+        Ok(metadata) => check_type(path, &metadata).and_then(|()| may(path, Access::WRITE_OK)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => can_be_put_aside(path),
         Err(error) => Err(error),
     };
@@ -219,9 +218,32 @@ fn may(path: &Path, access: Access) -> io::Result<()> {
 }
 
 fn open(path: &Path) -> io::Result<(File, u64)> {
-    let file = OpenOptions::new().append(true).create(true).mode(0o600).open(path)?;
-    let size = file.metadata()?.len();
-    Ok((file, size))
+    // Opening a named pipe would otherwise wait until somebody reads it.
+    let flags = OFlags::NONBLOCK.bits().cast_signed();
+    let opened = OpenOptions::new().append(true).create(true).mode(0o600).custom_flags(flags).open(path);
+    // First the type: the error of opening a pipe without a reader does not say what is wrong.
+    if let Ok(metadata) = opened.as_ref().map_or_else(|_| fs::metadata(path), File::metadata) {
+        check_type(path, &metadata)?;
+    }
+    let file = opened?;
+    let metadata = file.metadata()?;
+    if metadata.is_file() && metadata.mode() & 0o077 != 0 {
+        let mode = format!("{:o}", metadata.mode() & 0o777);
+        tracing::warn!(path = %path.display(), mode, "the file of the audit trail is not for its owner alone: chmod 600");
+    }
+    Ok((file, metadata.len()))
+}
+
+/// A regular file, or what never keeps its writer waiting: lines go to a file at any time, to a pipe only while it is read.
+fn check_type(path: &Path, metadata: &Metadata) -> io::Result<()> {
+    let file_type = metadata.file_type();
+    // The standard error or output of a container: a pipe without a name, whose reader is the log of the container.
+    let is_own_pipe = file_type.is_fifo() && fs::canonicalize(path).is_err();
+    match file_type {
+        _ if file_type.is_file() || file_type.is_char_device() || is_own_pipe => Ok(()),
+        _ if file_type.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
+        _ => Err(io::Error::new(io::ErrorKind::InvalidInput, "it is neither a regular file nor a character device")),
+    }
 }
 
 fn ends_with_a_line(path: &Path) -> io::Result<bool> {

@@ -1,5 +1,6 @@
 //! Errors as Connect writes them: `{"code": …, "message": …, "details": […]}`, with the HTTP status that goes with the code.
 use super::methods::Methods;
+use crate::escape::escaped_json;
 use base64::prelude::{BASE64_STANDARD_NO_PAD, Engine};
 use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
@@ -18,6 +19,11 @@ const OF_GRPC: [&str; 6] =
 
 /// The detail that has the reason.
 const REASON: &str = "/google.rpc.ErrorInfo";
+
+/// As an answer has it: it may quote the request, and moves no cursor of the terminal that shows it.
+pub(super) fn written(error: &Value) -> String {
+    escaped_json(&error.to_string()).into_owned()
+}
 
 /// The error of a failed call, as a Connect client reads it.
 pub(super) fn body(methods: &Methods, status: &Status) -> Value {
@@ -58,7 +64,7 @@ pub(super) fn response(methods: &Methods, status: &Status, mut headers: HeaderMa
         let seconds = delay.as_secs() + u64::from(delay.subsec_nanos() > 0);
         headers.insert(RETRY_AFTER, seconds.into());
     }
-    let error = body(methods, status).to_string();
+    let error = written(&body(methods, status));
     let mut response = Response::new(Body::new(Full::new(Bytes::from(error))));
     *response.status_mut() = http_status(status.code());
     *response.headers_mut() = headers;
@@ -141,6 +147,7 @@ mod tests {
     use crate::core::types::InvalidField;
     use crate::core::{Exceeded, Limit};
     use crate::server::status;
+    use http_body_util::BodyExt;
     use std::time::Duration;
 
     #[test]
@@ -175,6 +182,18 @@ mod tests {
         assert_eq!(unknown.status().as_u16(), 401);
         assert_eq!(unknown.headers()[WWW_AUTHENTICATE], "Bearer");
         assert!(!unknown.headers().contains_key("grpc-status"));
+    }
+
+    #[tokio::test]
+    async fn an_error_moves_no_cursor_of_the_terminal_that_shows_it() {
+        let status = status::of_field(InvalidField::new("thread_id", "a\u{9b}2J\u{202e}", "something"));
+        let answer = response(&ours(), &status, HeaderMap::new()).into_body().collect().await.expect("it is whole");
+        let event = super::super::events::error(&body(&ours(), &status));
+        let end = super::super::stream::refused(&ours(), &status).slice(5..);
+        for bytes in [answer.to_bytes(), event, end] {
+            let text = String::from_utf8(bytes.to_vec()).expect("it is text");
+            assert!(!text.contains(['\u{9b}', '\u{202e}']) && text.contains("a\\u009b2J\\u202e"), "{text}");
+        }
     }
 
     #[test]

@@ -1,4 +1,5 @@
 //! Server-sent events (the HTML standard, 9.2): messages in JSON, one line each, for `curl -N` and `EventSource`.
+use super::error::written;
 use bytes::{BufMut, Bytes, BytesMut};
 use serde_json::Value;
 
@@ -12,5 +13,5 @@ pub(super) fn append_message(bytes: &mut BytesMut, json: &[u8]) {
 
 /// The last event of a stream that ended with an error.
 pub(super) fn error(error: &Value) -> Bytes {
-    format!("event: error\ndata: {error}\n\n").into()
+    format!("event: error\ndata: {}\n\n", written(error)).into()
 }

@@ -11,9 +11,9 @@ use super::protocol::{self, Asked, Form, Refusal};
 use super::request;
 use super::stream::{self, Framing, Stream};
 use super::unary;
-use crate::coordinator::metrics::{Metrics, Rpc};
 use crate::coordinator::quota::CallerKey;
-use crate::server::admission::ConnectionContext;
+use crate::server::admission::{ConnectionContext, NotForUs};
+use crate::server::content_type::RefusedAs;
 use http::header::{CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, TE};
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, Version};
 use std::convert::Infallible;
@@ -48,36 +48,19 @@ pub(crate) struct HttpContext {
     /// Made when they are needed for the first time: many servers serve gRPC alone.
     methods: LazyLock<Arc<Methods>, Box<dyn FnOnce() -> Arc<Methods> + Send>>,
     browsers: Browsers,
-    metrics: Arc<Metrics>,
 }
 
 impl HttpContext {
     /// `methods`: those that are served by Connect.
-    pub(crate) fn new(
-        methods: impl FnOnce() -> Methods + Send + 'static,
-        browsers: Browsers,
-        metrics: Arc<Metrics>,
-    ) -> Self {
-        HttpContext { methods: LazyLock::new(Box::new(|| Arc::new(methods()))), browsers, metrics }
+    pub(crate) fn new(methods: impl FnOnce() -> Methods + Send + 'static, browsers: Browsers) -> Self {
+        HttpContext { methods: LazyLock::new(Box::new(|| Arc::new(methods()))), browsers }
     }
 
-    /// Refuses what is not for us at all, and counts it.
-    fn check(&self, request: &Request<Body>) -> Result<(), Box<Response<Body>>> {
+    /// Refuses what is not for us at all.
+    fn check(&self, request: &Request<Body>) -> Result<(), browser::Refused> {
         let caller = request.extensions().get::<Arc<ConnectionContext>>().map(|connection| connection.account().key());
         let is_local = matches!(caller, Some(CallerKey::User(_) | CallerKey::Itself));
-        let checked =
-            browser::check_version(request).and_then(|()| if is_local { Ok(()) } else { self.browsers.check(request) });
-        checked.map_err(|(http, why)| {
-            self.metrics.calls.begun();
-            self.metrics.calls.ended(Rpc::of_path(request.uri().path()), Code::PermissionDenied as i32);
-            let mut response = error::response(&self.methods, &Status::permission_denied(why), HeaderMap::new());
-            *response.status_mut() = http;
-            if request.version() < Version::HTTP_2 {
-                // A client that is refused here has no use for the connection.
-                response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
-            }
-            Box::new(with_headers(response))
-        })
+        browser::check_version(request).and_then(|()| if is_local { Ok(()) } else { self.browsers.check(request) })
     }
 }
 
@@ -120,7 +103,13 @@ where
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         let Some(context) = &self.context else { return Answer::Grpc(self.inner.call(request)) };
         if let Err(refused) = context.check(&request) {
-            return Answer::Refused(Some(refused));
+            let (methods, version) = (Arc::clone(&context.methods), request.version());
+            let (mut head, _) = request.into_parts();
+            // Admission counts it and holds it to its limits. It is no call of gRPC for what is behind that either.
+            head.extensions.insert(NotForUs);
+            head.headers.remove(CONTENT_TYPE);
+            let admitted = self.inner.call(Request::from_parts(head, Body::empty()));
+            return Answer::Other(Box::pin(refuse_as_not_for_us(admitted, methods, refused, version)));
         }
         if is_grpc(request.headers()) {
             return Answer::Grpc(self.inner.call(request));
@@ -141,7 +130,12 @@ where
                 let call = Call { form: asked.form, methods, method, deadline, connection };
                 return Answer::Other(Box::pin(call.answer(self.inner.call(Request::from_parts(head, body)))));
             }
-            (Err(refusal), _) => (self.inner.call(Request::from_parts(head, body)), refusal),
+            (Err(refusal), _) => {
+                // 405 and 415, which no code stands for, are errors of the client.
+                let code = Some(refusal.status.code()).filter(|code| *code != Code::Unknown);
+                head.extensions.insert(RefusedAs(code.unwrap_or(Code::InvalidArgument)));
+                (self.inner.call(Request::from_parts(head, body)), refusal)
+            }
             (Ok(Asked { .. }), None) => unreachable!("without a method it was refused"),
         };
         Answer::Other(Box::pin(refuse(call, methods, refusal)))
@@ -247,6 +241,31 @@ where
     Ok(with_headers(refused))
 }
 
+/// The answer to a request that is not for us: first what admission says of the rate of its caller, then why.
+async fn refuse_as_not_for_us<F>(
+    admitted: F,
+    methods: Arc<Methods>,
+    (http, why): browser::Refused,
+    version: Version,
+) -> Result<Response<Body>, Infallible>
+where
+    F: Future<Output = Result<Response<Body>, Infallible>>,
+{
+    let Ok(answer) = admitted.await;
+    let limit = Status::from_header_map(answer.headers()).filter(|status| status.code() == Code::ResourceExhausted);
+    let is_over_limit = limit.is_some();
+    let status = limit.unwrap_or_else(|| Status::permission_denied(why));
+    let mut response = error::response(&methods, &status, HeaderMap::new());
+    if !is_over_limit {
+        *response.status_mut() = http;
+    }
+    if version < Version::HTTP_2 {
+        // A client that is refused here has no use for the connection.
+        response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    }
+    Ok(with_headers(response))
+}
+
 fn with_headers(mut response: Response<Body>) -> Response<Body> {
     for (name, value) in HEADERS {
         response.headers_mut().insert(name, HeaderValue::from_static(value));
@@ -258,7 +277,6 @@ fn with_headers(mut response: Response<Body>) -> Response<Body> {
 pub(crate) enum Answer<F> {
     Grpc(F),
     Other(Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>),
-    Refused(Option<Box<Response<Body>>>),
 }
 
 impl<F> Future for Answer<F>
@@ -271,7 +289,6 @@ where
         match self.get_mut() {
             Answer::Grpc(answer) => Pin::new(answer).poll(cx),
             Answer::Other(answer) => answer.as_mut().poll(cx),
-            Answer::Refused(response) => Poll::Ready(Ok(*response.take().expect("it is polled until it is ready"))),
         }
     }
 }

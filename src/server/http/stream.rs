@@ -134,7 +134,7 @@ impl Stream {
 fn end(methods: &Methods, framing: Framing, status: Option<&Status>, trailers: &HeaderMap) -> Bytes {
     match framing {
         Framing::Prefixed(_) => {
-            envelope::write(END, error::end_of_stream(methods, status, trailers).to_string().as_bytes())
+            envelope::write(END, error::written(&error::end_of_stream(methods, status, trailers)).as_bytes())
         }
         Framing::Events => match status.filter(|status| status.code() != Code::Ok) {
             Some(status) => events::error(&error::body(methods, status)),

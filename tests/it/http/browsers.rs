@@ -2,8 +2,9 @@
 //! request of the page itself, or of a program, that is answered.
 use super::client::{Connection, SERVICE, ask, request};
 use crate::support::certs::Authority;
-use crate::support::{Running, config};
-use pausewatch::server::{Config, TlsFiles};
+use crate::support::{Running, config, scrape, timed};
+use pausewatch::server::{Config, Server, TlsFiles};
+use pausewatch::test_support::quota::{LimitPair, Limits};
 
 const BODY: &[u8] = br#"{"threadId":"t"}"#;
 const JSON: (&str, &str) = ("content-type", "application/json");
@@ -154,6 +155,32 @@ async fn g8_grpc_over_http1_is_refused() {
         assert_eq!(tried(&running, &[("content-type", content_type)]).await, (505, 0), "{content_type}");
     }
     running.api().await.increment("t", None).await;
+}
+
+/// They cost as much as other calls. Whoever has opened such a page has lost no token.
+#[tokio::test]
+async fn g7_what_is_refused_for_its_host_or_origin_counts_against_the_rate_of_calls() {
+    let limits = Limits { calls: LimitPair { in_all: None, per_caller: Some(1) }, ..Limits::default() };
+    let server = Server::start(Config { limits, metrics: Some("127.0.0.1:0".into()), ..config() }).await.unwrap();
+    let metrics = server.metrics_address().unwrap();
+    let running = Running::of(server);
+    for (headers, status) in [
+        (&[("host", "evil.test"), JSON][..], 421),
+        (&[("origin", "http://evil.test"), JSON], 403),
+        (&[("content-type", "application/grpc")], 505),
+    ] {
+        let mut statuses = std::collections::BTreeSet::new();
+        timed("both answers", async {
+            while statuses.len() < 2 {
+                statuses.insert(ask(&running.address, &increment(headers)).await.status);
+            }
+        })
+        .await;
+        assert_eq!(statuses, [status, 429].into(), "{headers:?}");
+    }
+    let samples = scrape(&metrics).await;
+    assert!(samples.get("pausewatch_calls_total{rpc=\"other\",code=\"INVALID_ARGUMENT\"}") >= 3.0);
+    assert!(samples.values.keys().all(|sample| !sample.contains("PERMISSION_DENIED")), "{:?}", samples.values);
 }
 
 /// A browser sends cookies by itself, and puts addresses into its history.

@@ -153,9 +153,11 @@ async fn calls_over_http_are_in_the_metrics_and_in_the_audit_trail() {
     ask(&running.address, &json("IncrementElicitation", r#"{"threadId":""}"#)).await;
     ask(&running.address, &json_with("IncrementElicitation", &[("host", "evil.test")], r#"{"threadId":"t"}"#)).await;
     let samples = scrape(&metrics).await;
-    for code in ["OK", "INVALID_ARGUMENT", "PERMISSION_DENIED"] {
-        let sample = format!("pausewatch_calls_total{{rpc=\"IncrementElicitation\",code=\"{code}\"}}");
-        assert_eq!(samples.get(&sample), 1.0, "{code}");
+    for (rpc, code) in
+        [("IncrementElicitation", "OK"), ("IncrementElicitation", "INVALID_ARGUMENT"), ("other", "INVALID_ARGUMENT")]
+    {
+        let sample = format!("pausewatch_calls_total{{rpc=\"{rpc}\",code=\"{code}\"}}");
+        assert_eq!(samples.get(&sample), 1.0, "{rpc} {code}");
     }
     running.stop().await.unwrap();
     let audited = std::fs::read_to_string(path).unwrap();

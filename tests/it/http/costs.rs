@@ -51,6 +51,16 @@ async fn g8_a_token_is_judged_before_the_body_is_read() {
 }
 
 #[tokio::test]
+async fn a_head_of_too_many_fields_is_refused() {
+    let running = Running::start(config()).await;
+    let names: Vec<_> = (0..100).map(|i| format!("x-{i}")).collect();
+    let headers: Vec<_> = names.iter().map(|name| (name.as_str(), "1")).collect();
+    // Of the hundred, the request itself has `host`, and its content type and length.
+    assert_eq!(ask(&running.address, &json_with("IncrementElicitation", &headers[..90], INCREMENT)).await.status, 200);
+    assert_eq!(ask(&running.address, &json_with("IncrementElicitation", &headers, INCREMENT)).await.status, 431);
+}
+
+#[tokio::test]
 async fn g8_roles_and_threads_hold_as_over_grpc() {
     let running = Running::start(with_tokens()).await;
     let call = async |token: &str, method, body| {

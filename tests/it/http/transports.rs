@@ -74,6 +74,24 @@ async fn http2_in_plain_text_has_both() {
     assert_eq!(running.api().await.get("t").await.count, 2);
 }
 
+/// The generated code looks at no method.
+#[tokio::test]
+async fn grpc_is_called_by_post_alone() {
+    let running = Running::start(config()).await;
+    let mut channel = channel(&running.address).await;
+    for method in ["GET", "HEAD", "PUT", "DELETE", "OPTIONS", "PATCH"] {
+        let uri = format!("http://{}{SERVICE}IncrementElicitation", running.address);
+        let request = http::Request::builder().method(method).uri(uri).header("content-type", "application/grpc");
+        let message = Bytes::from_static(b"\0\0\0\0\x03\x0a\x01t");
+        let request = request.body(Body::new(http_body_util::Full::new(message))).unwrap();
+        std::future::poll_fn(|cx| channel.poll_ready(cx)).await.unwrap();
+        let answer = timed("an answer", channel.call(request)).await.unwrap();
+        assert_eq!(answer.status(), 405, "{method}");
+        assert_eq!(answer.headers()["allow"], "POST", "{method}");
+    }
+    assert_eq!(running.api().await.increment("t", None).await.count, 1);
+}
+
 #[tokio::test]
 async fn tls_offers_both_and_prefers_http2() {
     let directory = tempfile::tempdir().unwrap();

@@ -3,13 +3,13 @@ use super::super::codec;
 use super::stream::check_encoding;
 use crate::core::types::InvalidField;
 use crate::proto::v1;
-use crate::server::admission::{ConnectionContext, MemoryReservation};
+use crate::server::admission::{Arrival, ConnectionContext, HALF_REQUEST, MemoryReservation};
 use crate::server::status;
 use bytes::{Buf, Bytes, BytesMut};
 use http_body::Body as _;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 use tonic::Status;
 use tonic::body::Body;
 use tonic::codegen::http;
@@ -28,6 +28,8 @@ pub(super) struct Requests {
     connection: Option<Arc<ConnectionContext>>,
     /// For an incomplete request.
     held: Option<MemoryReservation>,
+    /// The time that an incomplete request has. Between two requests the client may be silent for as long as it likes.
+    arrival: Arrival,
 }
 
 impl Requests {
@@ -36,7 +38,8 @@ impl Requests {
         connection: Option<Arc<ConnectionContext>>,
     ) -> Result<Self, Status> {
         check_encoding(&request)?;
-        Ok(Requests { body: Some(request.into_body()), buffer: BytesMut::new(), connection, held: None })
+        let (body, buffer, arrival) = (Some(request.into_body()), BytesMut::new(), Arrival::default());
+        Ok(Requests { body, buffer, connection, held: None, arrival })
     }
 
     /// The next request. It is pending forever when the client sends no more.
@@ -46,7 +49,13 @@ impl Requests {
                 return Poll::Ready(codec::decode(message));
             }
             let Some(body) = &mut self.body else { return Poll::Pending };
-            match ready!(Pin::new(body).poll_frame(cx)) {
+            let Poll::Ready(frame) = Pin::new(body).poll_frame(cx) else {
+                if self.buffer.is_empty() {
+                    return Poll::Pending;
+                }
+                return self.arrival.poll_late(cx).map(Err);
+            };
+            match frame {
                 Some(Ok(frame)) => self.append(&frame.into_data().unwrap_or_default()),
                 Some(Err(error)) => return Poll::Ready(Err(error)),
                 None => {
@@ -62,7 +71,7 @@ impl Requests {
 
     fn append(&mut self, data: &[u8]) {
         self.buffer.extend_from_slice(data);
-        let size = self.buffer.capacity();
+        let size = self.buffer.capacity().max(HALF_REQUEST);
         self.held =
             self.connection.as_ref().filter(|_| !self.buffer.is_empty()).map(|connection| connection.hold(size));
     }
@@ -80,6 +89,7 @@ impl Requests {
         if rest.len() < length {
             return Ok(None);
         }
+        self.arrival = Arrival::default();
         self.buffer.advance(PREFIX);
         let message = self.buffer.split_to(length).freeze();
         if self.buffer.is_empty() {
@@ -92,4 +102,52 @@ impl Requests {
 
 fn invalid(was: String) -> Status {
     status::of_field(InvalidField::new("request", was, "a message of at most 294,912 bytes"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http_body::Frame;
+    use http_body_util::StreamBody;
+    use prost::Message;
+    use std::future::poll_fn;
+    use std::time::Duration;
+    use tokio::sync::mpsc;
+    use tokio::time::{Instant, timeout};
+    use tokio_stream::wrappers::UnboundedReceiverStream;
+    use tonic::Code;
+
+    const HOUR: Duration = Duration::from_secs(3_600);
+
+    fn message(thread: &str) -> Vec<u8> {
+        let request = v1::WatchRequest { add: vec![thread.into()], ..Default::default() }.encode_to_vec();
+        [&[0], &u32::try_from(request.len()).expect("it is short").to_be_bytes()[..], &request].concat()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn g7_half_a_request_is_not_kept_for_ever_but_the_client_may_be_silent_after_a_whole_one() {
+        let (sender, frames) = mpsc::unbounded_channel::<Result<Frame<Bytes>, Status>>();
+        let body = Body::new(StreamBody::new(UnboundedReceiverStream::new(frames)));
+        let mut requests = Requests::new(http::Request::new(body), None).expect("no encoding");
+        let send = |bytes: &[u8]| sender.send(Ok(Frame::data(bytes.to_vec().into()))).expect("it is read");
+        let (first, second) = (message("a"), message("b"));
+        // One and a half, in time.
+        send(&first[..3]);
+        timeout(Duration::from_secs(29), poll_fn(|cx| requests.poll_next(cx)))
+            .await
+            .expect_err("the rest is waited for");
+        send(&[&first[3..], &second[..6]].concat());
+        assert_eq!(poll_fn(|cx| requests.poll_next(cx)).await.expect("it is whole").add, ["a"]);
+        timeout(Duration::from_secs(29), poll_fn(|cx| requests.poll_next(cx)))
+            .await
+            .expect_err("each has its own time");
+        send(&second[6..]);
+        assert_eq!(poll_fn(|cx| requests.poll_next(cx)).await.expect("it is whole").add, ["b"]);
+        timeout(HOUR, poll_fn(|cx| requests.poll_next(cx))).await.expect_err("it may be silent");
+        send(&first[..1]);
+        let began = Instant::now();
+        let late = timeout(HOUR, poll_fn(|cx| requests.poll_next(cx))).await.expect("half a request has an end");
+        assert_eq!(late.expect_err("it is not whole").code(), Code::DeadlineExceeded);
+        assert_eq!(began.elapsed().as_secs(), 30);
+    }
 }

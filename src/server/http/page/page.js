@@ -148,7 +148,8 @@ async function refresh() {
   Object.assign(poll, { due: false, isBusy: true });
   try {
     if (threads.size) await refreshThreads();
-    if (past.due) await refreshPast();
+    if (past.due) await refreshPast().catch(() => (past.due = true));
+    if (isRoleDue) await askForRole();
   } catch {
     // The watch notices a lost connection. Everything else is asked again.
   }
@@ -196,6 +197,8 @@ async function refreshPast() {
 let stop = new AbortController();
 let isLive = false;
 let mayRelease = false;
+/** What the token may is not known: the server did not say. */
+let isRoleDue = false;
 
 const sleep = (time) => new Promise((done) => setTimeout(done, time));
 const next = (target, type) => new Promise((done) => target.addEventListener(type, done, { once: true }));
@@ -258,7 +261,10 @@ function live() {
 
 /** A release without a thread is refused for the role or for the thread, and changes nothing. */
 async function askForRole() {
-  mayRelease = await call("DecrementElicitation", { threadId: "" }).then(() => false, (error) => error.reason === "INVALID_FIELD");
+  const error = await call("DecrementElicitation", { threadId: "" }).then(() => ({}), (error) => error);
+  isRoleDue = error.reason !== "INVALID_FIELD" && !["permission_denied", "unauthenticated"].includes(error.code);
+  if (isRoleDue) return;
+  mayRelease = error.reason === "INVALID_FIELD";
   set($("role"), mayRelease ? "" : "The role of this token may look on. It may not release.");
   drawSoon();
 }
@@ -280,6 +286,7 @@ async function lost(error, wait) {
 
 async function login(error) {
   link("login", "Not connected");
+  mayRelease = isRoleDue = false;
   threads.clear();
   past.list = [];
   draw();
