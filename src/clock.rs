@@ -16,7 +16,7 @@ pub trait Clock: Send + Sync + 'static {
     }
     /// Time that the machine was awake, from some start: less than [`Clock::now`] has passed means it slept.
     fn awake(&self) -> Duration;
-    /// Names the run of the kernel that the boot-time clock counts from.
+    /// Names the run of the kernel that the boot-time clock counts from, and how a time namespace has moved it.
     fn boot_id(&self) -> u64;
 }
 
@@ -29,8 +29,8 @@ pub struct System {
 impl System {
     /// Reads the boot id. Where the system has none, every process is taken for a new boot: the wall clock bridges.
     pub fn new() -> Self {
-        let digits = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().replace('-', "");
-        let boot_id = digits.get(..16).and_then(|digits| u64::from_str_radix(digits, 16).ok());
+        let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+        let boot_id = named(&read("/proc/sys/kernel/random/boot_id"), &read("/proc/self/timens_offsets"));
         System { boot_id: boot_id.unwrap_or_else(|| nanos(wall()).unsigned_abs()) }
     }
 }
@@ -39,6 +39,18 @@ impl Default for System {
     fn default() -> Self {
         Self::new()
     }
+}
+
+/// The boot-time clock that this process reads: that of the boot `boot_id`, moved as the time namespace's `offsets` say, if at all
+/// (time_namespaces(7)).
+fn named(boot_id: &str, offsets: &str) -> Option<u64> {
+    let digits = boot_id.replace('-', "");
+    let boot_id = u64::from_str_radix(digits.get(..16)?, 16).ok()?;
+    let mut clocks = offsets.lines().map(|line| line.split_whitespace());
+    let moved = clocks.find_map(|mut words| (words.next() == Some("boottime")).then_some(words));
+    let mut numbers = moved.into_iter().flatten().map(|number| number.parse::<i64>().unwrap_or_default());
+    let (seconds, nanos) = (numbers.next().unwrap_or_default(), numbers.next().unwrap_or_default());
+    Some(boot_id ^ seconds.wrapping_mul(1_000_000_000).wrapping_add(nanos).cast_unsigned())
 }
 
 /// The wall clock: for people and labels, not for lengths.
@@ -130,4 +142,22 @@ impl Clock for Manual {
 pub(crate) fn slept(boot: i64, clock: &dyn Clock) -> i64 {
     let awake = i64::try_from(clock.awake().as_nanos()).unwrap_or(i64::MAX);
     boot.saturating_sub(awake)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::named;
+
+    #[test]
+    fn a_clock_that_a_time_namespace_moves_has_another_name() {
+        const BOOT: &str = "01234567-89ab-cdef-0123-456789abcdef\n";
+        let at = |offset: &str| named(BOOT, &format!("monotonic           5         6\nboottime {offset}\n"));
+        assert_eq!(named(BOOT, ""), Some(0x0123_4567_89ab_cdef));
+        assert_eq!(at("          0         0"), named(BOOT, ""), "as without namespaces");
+        let others = [at("      86400         0"), at("     -86400         0"), at("          0         1")];
+        for (i, other) in others.iter().enumerate() {
+            assert!(other.is_some() && !others[..i].contains(other) && *other != named(BOOT, ""), "{i}");
+        }
+        assert_eq!(named("", ""), None);
+    }
 }

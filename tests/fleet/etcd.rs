@@ -1,9 +1,11 @@
 //! An etcd of the test's own.
-use crate::support::skipped;
+use crate::support::{PATIENCE, skipped};
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// A running etcd. It is killed when its standard input ends: when this is dropped, and when the test program ends.
@@ -36,6 +38,16 @@ impl Etcd {
             Etcd::own(&["--cert-file", cert, "--key-file", key, "--client-cert-auth", "--trusted-ca-file", ca])?;
         etcd.url = etcd.url.replace("http:", "https:");
         Some(etcd)
+    }
+
+    /// Waits until it answers.
+    pub(crate) fn answers(&self) {
+        let give_up = Instant::now() + PATIENCE;
+        let url = format!("{}/version", self.url);
+        while !Command::new("curl").args(["-sf", &url]).output().expect("curl is installed").status.success() {
+            assert!(Instant::now() < give_up, "etcd does not answer");
+            sleep(Duration::from_millis(20));
+        }
     }
 
     fn start(options: &[&str]) -> Self {

@@ -1,6 +1,7 @@
 //! What a replica says that cannot start, and that it starts with certificates.
 use crate::caller::Caller;
 use crate::etcd::Etcd;
+use crate::program::Process as Started;
 use crate::support::certs::Authority;
 use crate::support::{PATIENCE, Process};
 use std::process::{Command, Output};
@@ -61,6 +62,42 @@ fn an_etcd_with_the_wrong_certificate_is_not_trusted_and_one_with_the_right_one_
     assert_eq!(runtime.block_on(call).0, 1);
     let said = refusal(&with(wrong), 1);
     assert!(said.contains(&etcd.url) && said.contains("certificate") && said.contains("--etcd-ca"), "{said}");
+}
+
+/// Each would have a leader of its own.
+#[test]
+fn members_of_different_clusters_are_refused() {
+    let (Some(one), Some(other)) = (Etcd::own(&[]), Etcd::own(&[])) else { return };
+    one.answers();
+    other.answers();
+    let said = refusal(&["--etcd-endpoints", &format!("{},{}", one.url, other.url)], 1);
+    for part in [&*one.url, &other.url, "different clusters", "--etcd-endpoints"] {
+        assert!(said.contains(part), "{said:?} does not say {part:?}");
+    }
+}
+
+#[test]
+fn a_replica_says_why_it_does_not_reach_the_leader() {
+    let Some(etcd) = Etcd::shared() else { return };
+    let directory = tempfile::tempdir().expect("a directory");
+    let (cert, key) = Authority::new("nobody's").issue().write(directory.path(), "replica");
+    let [cert, key] = [&cert, &key].map(|path| path.to_str().expect("it is text"));
+    let options = ["--etcd-endpoints", &etcd.url, "--etcd-prefix", "unreached", "--tls-cert", cert, "--tls-key", key];
+    let says = |replica: &Started, what: &str| {
+        loop {
+            let line = replica.error_line();
+            if line.contains(what) {
+                return line;
+            }
+        }
+    };
+    let leader = Started::start(serve(&options));
+    let address = leader.line().replace("listening ", "");
+    says(&leader, "this replica leads");
+    let warning = says(&Started::start(serve(&options)), "the leader is not reached");
+    for part in [address.trim(), "certificate", "--peer-ca"] {
+        assert!(warning.contains(part), "{warning:?} does not say {part:?}");
+    }
 }
 
 /// An etcd that refuses all writes. `None`: skipped.

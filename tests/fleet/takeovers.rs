@@ -223,6 +223,20 @@ async fn follows(address: &str) {
     }
 }
 
+/// Whoever is at the address of a leader that is gone has not answered for it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn another_server_on_the_port_of_a_lost_leader_answers_nobody() {
+    let Some(etcd) = Etcd::shared() else { return };
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut replicas = crate::followers::fleet(etcd, "another", 2).await;
+    let (follower, leader) = (replicas.remove(1), replicas.remove(0));
+    let address = leader.address.clone();
+    leader.kill();
+    let _other = Process::serve(directory.path(), &address);
+    let mut api = follower.api().await;
+    assert_eq!(api.increment("a", None).await.count, 1);
+}
+
 /// Watches of a leader that is gone end, and the next leader goes on where they were (invariant 5): the revision rises, the epoch
 /// stays, and the paused time is what passed.
 #[tokio::test]

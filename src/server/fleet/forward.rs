@@ -7,10 +7,13 @@
 //! - W4: who is allowed what, and counts against which limit, is decided by the leader as for a call of its own, with the caller, the
 //!   rights and the waiting time that the follower tells (invariant 12). Calls a second are limited where they come in.
 //!
+//! - W5: only an answer of a replica is passed on: it has a header that needs the key of the fleet. Whoever else is at the leader's
+//!   address, such as after its end, has not answered.
+//!
 //! The message of a call is passed on as it came, and so is its answer.
 use super::leading::{Leading, Serving};
 use super::peers::Link;
-use super::seal::{Origin, Seal, Unopened};
+use super::seal::{ANSWERED, Origin, Seal, Unopened};
 use crate::clock::Clock;
 use crate::coordinator::quota::Accounts;
 use crate::server::admission::{ConnectionContext, Forwarded};
@@ -24,17 +27,20 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
+use subtle::ConstantTimeEq;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout_at};
 use tonic::body::Body;
 use tonic::client::GrpcService;
 use tonic::codegen::{Service, http};
+use tonic::metadata::MetadataValue;
 use tonic::server::NamedService;
 use tonic::transport::Channel;
 use tonic::{Code, Status};
 
 const OWN: &str = "/pausewatch.v1.ElicitationService/";
 const FORWARD: &str = "/pausewatch.internal.Forward/";
+const ENCODING: &str = "grpc-encoding";
 /// The flag and the length before a message.
 const PREFIX: usize = 5;
 /// How long a call is held that does not say how long it may take.
@@ -58,10 +64,11 @@ impl Held {
     /// Reads a call whole: until then it is no replica's.
     ///
     /// # Errors
-    /// Its client has broken off, or it is too large.
+    /// Its client has broken off, or it is too large, or compressed.
     pub(super) async fn read(request: http::Request<Body>) -> Result<Self, Status> {
         let began = Instant::now();
         let (head, body) = request.into_parts();
+        let is_encoded = head.headers.get(ENCODING).is_some_and(|encoding| encoding != "identity");
         let message = match Limited::new(body, PREFIX + MAX_UNARY_REQUEST).collect().await {
             Ok(collected) => collected.to_bytes(),
             Err(error) if error.is::<LengthLimitError>() => {
@@ -70,6 +77,12 @@ impl Held {
             }
             Err(error) => return Err(Status::cancelled(error.to_string())),
         };
+        if is_encoded || message.first().is_some_and(|flag| *flag != 0) {
+            let mut status = Status::unimplemented("a compressed message is not supported: send it uncompressed");
+            // By which a client can fall back.
+            status.metadata_mut().insert("grpc-accept-encoding", MetadataValue::from_static("identity"));
+            return Err(status);
+        }
         Ok(Held { head, message, began })
     }
 
@@ -195,6 +208,7 @@ impl Forwarder {
     ) -> Result<http::Response<Body>, String> {
         let waited = held.began.elapsed();
         let sealed = self.seal.seal(link.replica, held.method(), origin, waited, &held.message, self.clock.boot());
+        let answered_by = self.seal.answered(&sealed);
         let left = over.saturating_duration_since(Instant::now()).as_millis().clamp(1, 99_999_999);
         let request = http::Request::post(format!("{FORWARD}{}", held.method()))
             .header(http::header::CONTENT_TYPE, "application/grpc")
@@ -202,18 +216,27 @@ impl Forwarder {
             .header("grpc-timeout", format!("{left}m"))
             .body(Body::new(Full::new(Bytes::from(sealed))));
         let request = request.map_err(|error| error.to_string())?;
-        answered(link.channel.clone(), request).await
+        answered(link.channel.clone(), request, &answered_by).await
     }
 }
 
-/// What the leader has answered for good. The error: nothing yet, so that the call may be sent again.
-async fn answered(mut leader: Channel, request: http::Request<Body>) -> Result<http::Response<Body>, String> {
+/// What the leader has answered for good, with `proof` that it was a replica. The error: nothing yet, so that the call may be sent again.
+async fn answered(
+    mut leader: Channel,
+    request: http::Request<Body>,
+    proof: &str,
+) -> Result<http::Response<Body>, String> {
     std::future::poll_fn(|cx| GrpcService::<Body>::poll_ready(&mut leader, cx)).await.map_err(|e| e.to_string())?;
-    let answer = GrpcService::call(&mut leader, request).await.map_err(|error| error.to_string())?;
+    let mut answer = GrpcService::call(&mut leader, request).await.map_err(|error| error.to_string())?;
+    let said = answer.headers_mut().remove(ANSWERED);
     match Status::from_header_map(answer.headers()) {
         // Of those, nobody has answered it for good: see `status.rs`.
         Some(status) if status.code() == Code::Unavailable && status.details().is_empty() => {
             Err(status.message().to_owned())
+        }
+        status if said.is_none_or(|said| !bool::from(said.as_bytes().ct_eq(proof.as_bytes()))) => {
+            let why = status.map_or_else(|| format!("HTTP {}", answer.status()), |status| status.to_string());
+            Err(format!("the answer is not of a replica of this fleet: {why}"))
         }
         // Read whole: a leader that dies behind the head has not answered.
         _ => {
@@ -273,6 +296,7 @@ impl ForwardService {
         let (mut head, body) = request.into_parts();
         let sealed = Limited::new(body, MAX_FORWARDED).collect().await.map_err(|_| denied())?.to_bytes();
         let method = head.uri.path().strip_prefix(FORWARD).unwrap_or_default().to_owned();
+        let proof = self.seal.answered(&sealed).parse().map_err(|_| denied())?;
         let opened = self.seal.open(self.replica, &method, sealed, self.clock.boot()).map_err(|why| match why {
             Unopened::Foreign => denied(),
             // The sender finds out who leads.
@@ -291,7 +315,8 @@ impl ForwardService {
         head.uri = format!("{OWN}{method}").parse().map_err(|_| denied())?;
         head.headers.remove(http::header::CONTENT_LENGTH);
         let request = http::Request::from_parts(head, Body::new(Full::new(opened.message)));
-        let Ok(answer) = serving.answer(request).await;
+        let Ok(mut answer) = serving.answer(request).await;
+        answer.headers_mut().insert(ANSWERED, proof);
         Ok(answer)
     }
 }
@@ -359,11 +384,30 @@ mod tests {
         }
     }
 
+    const PROOF: &str = "it was a replica";
+
+    /// What is made of such an answer.
+    async fn made_of<B>(
+        answer: impl Fn() -> http::Response<B> + Clone + Send + 'static,
+    ) -> Result<http::Response<Body>, String>
+    where
+        B: http_body::Body<Data = Bytes, Error = io::Error> + Send + 'static,
+    {
+        let (here, there) = tokio::io::duplex(1 << 16);
+        let leader = hyper::service::service_fn(move |_| std::future::ready(Ok::<_, Infallible>(answer())));
+        let serving = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
+        tokio::spawn(serving.serve_connection(TokioIo::new(there), leader));
+        let mut pipe = Some(TokioIo::new(here));
+        let connector = tower::service_fn(move |_| std::future::ready(pipe.take().ok_or(io::Error::other("once"))));
+        let channel = Endpoint::from_static("http://leader").connect_with_connector_lazy(connector);
+        let request = http::Request::post("http://leader/").body(Body::empty()).expect("a request");
+        answered(channel, request, PROOF).await
+    }
+
     /// Else its client is given a broken answer, which not every library takes for a reason to call again.
     #[tokio::test]
     async fn a_leader_that_dies_behind_the_head_of_its_answer_has_not_answered() {
-        let (here, there) = tokio::io::duplex(1 << 16);
-        let leader = hyper::service::service_fn(async |_| {
+        let answer = || {
             let (frames, body) = tokio::sync::mpsc::channel(1);
             tokio::spawn(async move {
                 // Until the head is on its way.
@@ -371,14 +415,34 @@ mod tests {
                 let _ = frames.send(Err::<http_body::Frame<Bytes>, _>(io::Error::other("killed"))).await;
             });
             let body = StreamBody::new(tokio_stream::wrappers::ReceiverStream::new(body));
-            Ok::<_, Infallible>(http::Response::new(body))
-        });
-        let serving = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
-        tokio::spawn(serving.serve_connection(TokioIo::new(there), leader));
-        let mut pipe = Some(TokioIo::new(here));
-        let connector = tower::service_fn(move |_| std::future::ready(pipe.take().ok_or(io::Error::other("once"))));
-        let channel = Endpoint::from_static("http://leader").connect_with_connector_lazy(connector);
-        let request = http::Request::post("http://leader/").body(Body::empty()).expect("a request");
-        assert!(answered(channel, request).await.is_err());
+            http::Response::builder().header(ANSWERED, PROOF).body(body).expect("an answer")
+        };
+        assert!(made_of(answer).await.is_err());
+    }
+
+    /// W5: such as another server on the port of a leader that is gone.
+    #[tokio::test]
+    async fn only_an_answer_of_a_replica_is_passed_on() {
+        let answer = |status: u16, headers: &'static [(&'static str, &'static str)]| {
+            move || {
+                let answer = http::Response::builder().status(status);
+                let answer = headers.iter().fold(answer, |answer, (name, value)| answer.header(*name, *value));
+                answer.body(Full::new(Bytes::from_static(b"body")).map_err(|never| match never {})).expect("an answer")
+            }
+        };
+        for (status, headers) in [
+            (200, &[("grpc-status", "0")][..]),
+            (200, &[("grpc-status", "12")]),
+            (200, &[("grpc-status", "7"), (ANSWERED, "something else")]),
+            (404, &[]),
+        ] {
+            assert!(made_of(answer(status, headers)).await.is_err(), "{status} {headers:?}");
+        }
+        for code in ["0", "7"] {
+            let headers = &*Box::leak(Box::new([("grpc-status", code), (ANSWERED, PROOF)]));
+            let passed_on = made_of(answer(200, headers)).await.expect("it is of a replica");
+            assert!(passed_on.headers().get(ANSWERED).is_none(), "it is not the client's");
+            assert_eq!(passed_on.into_body().collect().await.expect("whole").to_bytes(), "body");
+        }
     }
 }

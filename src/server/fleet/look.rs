@@ -98,7 +98,7 @@ impl LookService {
 /// Asks the replica at the other end of `channel`, which has to be this one.
 pub(super) async fn look(channel: Channel, key: &hmac::Key, replica: u64, anew: bool) -> Result<Answer, Status> {
     let mut grpc = Grpc::new(channel);
-    grpc.ready().await.map_err(|error| Status::unavailable(error.to_string()))?;
+    grpc.ready().await.map_err(|error| Status::from_error(error.into()))?;
     let nonce = getrandom::u64().map_err(|error| Status::internal(error.to_string()))?;
     let proof = hmac::sign(key, &of_question(replica, nonce, anew)).as_ref().to_vec();
     let question = Request::new(Question { replica, nonce, proof, anew });

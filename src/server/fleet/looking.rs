@@ -18,11 +18,15 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// A leader may have to wait for etcd. Three tries fit into the time in which a follower is fresh.
 const LOOK_WITHIN: Duration = Duration::from_millis(900);
 const AGAIN_AFTER: Duration = Duration::from_millis(50);
+/// A leader that was not reached for this long (nanoseconds) may never be. One that is lost is replaced before.
+const UNREACHED: i64 = 3_000_000_000;
 
 /// A way to a leader. A seam for simulations.
 pub trait LeaderLink: Clone + Send + Sync + 'static {
     /// The term of the leader.
     fn term(&self) -> u64;
+    /// Where the leader says that it is.
+    fn address(&self) -> &str;
     /// Asks it what it vouches for. `anew`: after it has asked etcd.
     fn look(self, anew: bool) -> impl Future<Output = Result<Vouched, String>> + Send;
 }
@@ -37,6 +41,35 @@ pub struct Looking {
     pub machine: Arc<dyn Clock>,
     /// The clock of the follower.
     pub clock: Arc<ReplicaClock>,
+}
+
+/// Says once of a leader that it is not reached, and why.
+#[derive(Default)]
+struct Reach {
+    term: u64,
+    failing_since: Option<i64>,
+    is_told: bool,
+}
+
+impl Reach {
+    fn of(&mut self, term: u64) -> &mut Self {
+        if self.term != term {
+            *self = Reach { term, ..Reach::default() };
+        }
+        self
+    }
+
+    /// Whether to tell of it that it failed again at `now`.
+    fn failed(&mut self, now: i64) -> bool {
+        let since = *self.failing_since.get_or_insert(now);
+        now.saturating_sub(since) >= UNREACHED && !std::mem::replace(&mut self.is_told, true)
+    }
+
+    /// Whether to tell of it that it is reached again.
+    fn succeeded(&mut self) -> bool {
+        self.failing_since = None;
+        std::mem::take(&mut self.is_told)
+    }
 }
 
 impl Looking {
@@ -78,10 +111,11 @@ impl Looking {
     /// Asks how far the leader vouches, for ever.
     pub async fn look<L: LeaderLink>(&self, mut links: watch::Receiver<Option<L>>) {
         let progress = &self.progress;
+        let mut reach = Reach::default();
         loop {
             let link = Self::linked(&mut links).await;
             progress.looks.begin(LOOK_EVERY, || self.machine.boot()).await;
-            let (term, asked) = (link.term(), self.machine.boot());
+            let (term, asked, address) = (link.term(), self.machine.boot(), link.address().to_owned());
             let looked = timeout(LOOK_WITHIN, link.look(true));
             let looked = tokio::select! {
                 biased;
@@ -92,7 +126,7 @@ impl Looking {
                     continue;
                 }
             };
-            match looked {
+            let why = match looked {
                 Ok(Ok(answer)) if answer.term == term => {
                     // Nothing may be told by a clock that was never compared. The leader has asked etcd meanwhile, so later answers say more.
                     if self.leader_clock.offset(term).is_none() {
@@ -100,11 +134,22 @@ impl Looking {
                     }
                     progress.holds(answer.seq, answer.horizon);
                     progress.looks.succeed(answer.seq);
+                    if reach.of(term).succeeded() {
+                        tracing::info!(address, "the leader is reached again");
+                    }
                     continue;
                 }
-                Ok(Ok(_)) => {}
-                Ok(Err(why)) => tracing::debug!(why, "look at the leader"),
-                Err(_) => tracing::debug!("the leader does not answer"),
+                Ok(Ok(_)) => "it is in another term".to_owned(),
+                Ok(Err(why)) => why,
+                Err(_) => format!("no answer within {} ms", LOOK_WITHIN.as_millis()),
+            };
+            tracing::debug!(why, "look at the leader");
+            if reach.of(term).failed(self.machine.boot()) {
+                tracing::warn!(
+                    address,
+                    why,
+                    "the leader is not reached: check the network, its --advertise, and --peer-ca here"
+                );
             }
             progress.looks.want();
             sleep(AGAIN_AFTER).await;
@@ -130,10 +175,24 @@ mod tests {
             1
         }
 
+        fn address(&self) -> &str {
+            "ahead:1"
+        }
+
         async fn look(self, _: bool) -> Result<Vouched, String> {
             let clock = self.0.boot() + HOUR;
             Ok(Vouched { term: 1, clock, horizon: clock, seq: 0 })
         }
+    }
+
+    #[test]
+    fn a_leader_that_is_not_reached_is_told_once_a_term() {
+        let mut reach = Reach::default();
+        assert!(!reach.of(1).failed(0) && !reach.of(1).failed(UNREACHED - 1));
+        assert!(reach.of(1).failed(UNREACHED) && !reach.of(1).failed(2 * UNREACHED), "once");
+        assert!(reach.of(1).succeeded() && !reach.of(1).succeeded(), "and its end");
+        assert!(!reach.of(1).failed(3 * UNREACHED) && !reach.of(2).failed(5 * UNREACHED), "another leader");
+        assert!(!reach.of(2).succeeded(), "it is not told what was not told to have ended");
     }
 
     /// Who waits for a look tells durations by the leader's clock afterwards, whenever the clocks are compared.

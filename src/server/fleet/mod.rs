@@ -90,7 +90,7 @@ impl Replica {
         self.fleet.progress().begin(i64::MIN);
         let led = tokio::select! {
             led = self.keep_leading(&stop) => led,
-            () = self.peers.follow_leader() => Ok(()),
+            () = self.peers.follow_leader(&self.address) => Ok(()),
             () = self.keep_fresh() => Ok(()),
             () = stop.end.cancelled() => Ok(()),
         };

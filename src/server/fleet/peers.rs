@@ -4,15 +4,17 @@ use super::leading::Vouched;
 use super::look::{Answer, look};
 use super::looking::{LeaderLink, Looking};
 use crate::clock::Clock;
-use crate::coordinator::store::etcd::Fleet;
+use crate::coordinator::store::etcd::{Fleet, Leader};
 use crate::server::tls::TlsFiles;
 use ring::hmac;
+use std::error::Error;
 use std::fs;
 use std::future::pending;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
+use tonic::Status;
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(700);
@@ -25,6 +27,9 @@ pub(crate) struct Link {
     pub(super) replica: u64,
     pub(super) term: u64,
     pub(super) channel: Channel,
+    address: String,
+    /// It is also this replica's, which then does not reach the leader.
+    is_own: bool,
     key: hmac::Key,
 }
 
@@ -33,11 +38,32 @@ impl LeaderLink for Link {
         self.term
     }
 
+    fn address(&self) -> &str {
+        &self.address
+    }
+
     async fn look(self, anew: bool) -> Result<Vouched, String> {
-        let answer = look(self.channel, &self.key, self.replica, anew).await.map_err(|status| status.to_string())?;
+        let answer = look(self.channel, &self.key, self.replica, anew).await.map_err(|status| match self.is_own {
+            true => format!("this replica has the same --advertise. {}", with_causes(&status)),
+            false => with_causes(&status),
+        })?;
         let Answer { term, clock, horizon, seq, .. } = answer;
         Ok(Vouched { term, clock, horizon, seq })
     }
+}
+
+/// An error of a call: what it says and what came before it, such as the error of a certificate.
+fn with_causes(status: &Status) -> String {
+    let mut text = status.message().to_owned();
+    let mut cause = status.source();
+    while let Some(error) = cause {
+        let next = error.to_string();
+        if !text.contains(&next) {
+            text = format!("{text}: {next}");
+        }
+        cause = error.source();
+    }
+    text
 }
 
 /// How this replica connects to others over TLS.
@@ -90,21 +116,23 @@ impl Peers {
         self.link.subscribe()
     }
 
-    /// Keeps a connection to whoever leads and asks it, for ever.
-    pub(super) async fn follow_leader(&self) {
+    /// Keeps a connection to whoever leads and asks it, for ever. `own`: where other replicas reach this one.
+    pub(super) async fn follow_leader(&self, own: &str) {
         let (fleet, machine) = (&self.fleet, self.machine.clone());
         let (progress, leader_clock) = (fleet.progress().clone(), fleet.leader_clock().clone());
         let looking = Looking { progress, leader_clock, machine, clock: self.clock.clone() };
-        tokio::join!(self.connect(), looking.compare_clocks(self.links()), looking.look(self.links()));
+        tokio::join!(self.connect(own), looking.compare_clocks(self.links()), looking.look(self.links()));
     }
 
-    async fn connect(&self) {
+    async fn connect(&self, own: &str) {
         let mut leader = self.fleet.leader();
         loop {
             let known = leader.borrow_and_update().clone().filter(|leader| leader.replica != self.fleet.replica());
             let link = known.and_then(|leader| {
                 let channel = self.channel(&leader.address)?;
-                Some(Link { replica: leader.replica, term: leader.term, channel, key: self.key.clone() })
+                let Leader { replica, term, address } = leader;
+                let is_own = address == own;
+                Some(Link { replica, term, channel, address, is_own, key: self.key.clone() })
             });
             self.link.send_replace(link);
             if leader.changed().await.is_err() {

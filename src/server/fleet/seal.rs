@@ -11,6 +11,8 @@ use std::time::Duration;
 use subtle::ConstantTimeEq;
 use tonic::Extensions;
 
+/// The header of an answer that is of a replica.
+pub(super) const ANSWERED: &str = "pausewatch-answered";
 /// How long a sealed call may be on its way, in nanoseconds of the cluster clock.
 const VALID_FOR: i64 = 60_000_000_000;
 const PROOF: usize = 32;
@@ -165,6 +167,14 @@ impl Seal {
         Ok(Opened { origin: envelope.origin, waited: Duration::from_nanos(envelope.waited_ns), message })
     }
 
+    /// What [`ANSWERED`] says of the answer to a sealed call: nobody else can know it.
+    pub(super) fn answered(&self, sealed: &[u8]) -> String {
+        let mut context = hmac::Context::with_key(&self.0);
+        context.update(b"answer ");
+        context.update(&sealed[..PROOF.min(sealed.len())]);
+        context.sign().as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
     fn verified(&self, method: &str, mut sealed: Bytes) -> Option<(Envelope, Bytes)> {
         let proof = sealed.split_to_checked(PROOF)?;
         let mut context = self.context(method);
@@ -239,6 +249,11 @@ mod tests {
         assert_eq!(refused(&seal, 5, "Get", 1_000), Some(Unopened::Foreign), "another method");
         assert_eq!(refused(&seal, 6, "Renew", 1_000), Some(Unopened::Astray), "for another replica");
         assert_eq!(refused(&seal, 5, "Renew", 1_001 + VALID_FOR), Some(Unopened::Astray), "too late");
+        let again = seal.seal(5, "Renew", &admin_of(&[]), waited, b"message", 1_001);
+        let said = seal.answered(&sealed);
+        for other in [seal.answered(&again), Seal::new(b"another key").answered(&sealed)] {
+            assert_ne!(said, other, "an answer is of one call, and of a replica");
+        }
         for at in 0..sealed.len() {
             let mut changed = sealed.to_vec();
             changed[at] ^= 1;

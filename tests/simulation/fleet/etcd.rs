@@ -177,7 +177,11 @@ impl State {
         };
         let more = kvs.len() > limit;
         kvs.truncate(limit);
-        RangeResponse { header: Some(ResponseHeader { revision: self.revision }), kvs, more }
+        RangeResponse {
+            header: Some(ResponseHeader { revision: self.revision, ..ResponseHeader::default() }),
+            kvs,
+            more,
+        }
     }
 
     fn make(&mut self, txn: &TxnRequest, oracle: &Oracle) -> TxnResponse {
@@ -192,7 +196,11 @@ impl State {
         if let Some(written) = self.written.get(&self.revision).filter(|_| writes) {
             oracle.written(written);
         }
-        TxnResponse { header: Some(ResponseHeader { revision: self.revision }), succeeded, responses }
+        TxnResponse {
+            header: Some(ResponseHeader { revision: self.revision, ..ResponseHeader::default() }),
+            succeeded,
+            responses,
+        }
     }
 
     fn operate(&mut self, op: &RequestOp, put: &mut BTreeSet<Vec<u8>>) -> Option<Outcome> {

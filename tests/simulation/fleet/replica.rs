@@ -121,6 +121,10 @@ impl LeaderLink for Link {
         self.leader.term
     }
 
+    fn address(&self) -> &str {
+        &self.leader.address
+    }
+
     async fn look(self, anew: bool) -> Result<Vouched, String> {
         self.ask(move |leader| async move { leader.leading.vouch(anew).await }).await.ok_or("it does not lead".into())
     }

@@ -1,17 +1,20 @@
 //! A client of etcd: a channel to each member, and the member that answers.
 //!
 //! One channel per member instead of a balanced one, because a balanced one keeps choosing members that do not answer.
+//!
+//! An answer counts only if it is of the cluster that answered first: members that were never joined to one cluster know nothing of
+//! each other, and each would have a leader.
 use super::kv::{Kv, KvError, Room, Tail};
 use super::version;
 use super::wire::{
-    CompactionRequest, KeyValue, Nothing, RangeRequest, RangeResponse, StatusResponse, TxnRequest, TxnResponse,
-    WatchCreateRequest, WatchRequest, WatchResponse,
+    Answer, CompactionRequest, Done, KeyValue, Nothing, RangeRequest, RangeResponse, StatusResponse, TxnRequest,
+    TxnResponse, WatchCreateRequest, WatchRequest, WatchResponse,
 };
 use crate::coordinator::store::OpenError;
 use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 use tokio::time::{sleep, timeout};
 use tokio_stream::StreamExt;
@@ -63,6 +66,10 @@ pub struct Client {
 struct Member {
     url: String,
     channel: Channel,
+    /// The cluster of the member that answered first; 0: none has.
+    cluster: Arc<AtomicU64>,
+    /// It was logged that it is of another one.
+    is_told: AtomicBool,
 }
 
 impl Client {
@@ -71,9 +78,10 @@ impl Client {
     /// # Errors
     /// An address or a file is wrong.
     pub(crate) fn new(endpoints: &Endpoints) -> Result<Self, OpenError> {
+        let cluster = Arc::<AtomicU64>::default();
         let members = endpoints.urls.iter().map(|url| {
             let channel = channel(url, endpoints).map_err(OpenError::Io)?;
-            Ok(Member { url: url.clone(), channel })
+            Ok(Member { url: url.clone(), channel, cluster: cluster.clone(), is_told: AtomicBool::new(false) })
         });
         Ok(Client { members: members.collect::<Result<Vec<_>, OpenError>>()?.into(), current: Arc::default() })
     }
@@ -81,24 +89,32 @@ impl Client {
     /// Waits a few seconds until a member answers, and checks all that do. `writes`: they have to have space left.
     ///
     /// # Errors
-    /// No member answers, one has a version that is refused, or there is no space left.
+    /// No member answers, two are of different clusters, one has a version that is refused, or there is no space left.
     pub(crate) async fn check(&self, writes: bool) -> Result<(), OpenError> {
         let mut failures = Vec::new();
         let rounds = START_WITHIN.as_millis() / START_AGAIN_AFTER.as_millis();
         let search = async {
             for _ in 0..rounds {
                 failures.clear();
-                let mut found = false;
+                let mut found = None;
                 for member in &*self.members {
-                    match member.status().await {
+                    match member.unchecked("/etcdserverpb.Maintenance/Status", Nothing {}, ATTEMPT).await {
                         Ok(status) => {
                             acceptable(&member.url, &status, writes)?;
-                            found = true;
+                            let of = status.header.map_or(0, |header| header.cluster_id);
+                            let &mut (first, cluster) = found.get_or_insert((&member.url, of));
+                            if of != cluster {
+                                return Err(OpenError::Io(format!(
+                                    "etcd at {first} and etcd at {} are of different clusters: name members of one cluster in \
+                                     --etcd-endpoints",
+                                    member.url
+                                )));
+                            }
                         }
                         Err(error) => failures.push(error.to_string()),
                     }
                 }
-                if found {
+                if found.is_some() {
                     return Ok(true);
                 }
                 sleep(START_AGAIN_AFTER).await;
@@ -126,7 +142,7 @@ impl Client {
     async fn call<Q, R>(&self, method: &'static str, request: Q, within: Duration) -> Result<R, KvError>
     where
         Q: prost::Message + 'static,
-        R: prost::Message + Default + 'static,
+        R: prost::Message + Answer + Default + 'static,
     {
         let current = self.current.load(Relaxed);
         let called = self.members[current % self.members.len()].call(method, request, within).await;
@@ -166,6 +182,33 @@ impl Member {
     async fn call<Q, R>(&self, method: &'static str, request: Q, within: Duration) -> Result<R, KvError>
     where
         Q: prost::Message + 'static,
+        R: prost::Message + Answer + Default + 'static,
+    {
+        self.of_cluster(self.unchecked(method, request, within).await?)
+    }
+
+    /// What is of the cluster that answered first.
+    fn of_cluster<R: Answer>(&self, answer: R) -> Result<R, KvError> {
+        let of = answer.header().map_or(0, |header| header.cluster_id);
+        match self.cluster.compare_exchange(0, of, Relaxed, Relaxed) {
+            Err(first) if first != of => {
+                let why = "it is of another cluster than the one that this process began with";
+                if !self.is_told.swap(true, Relaxed) {
+                    tracing::warn!(
+                        url = self.url,
+                        "etcd is not used: {why}. Correct --etcd-endpoints; or start again, if etcd was restored from a snapshot"
+                    );
+                }
+                Err(KvError::Unknown(format!("{}: {why}", self.url)))
+            }
+            _ => Ok(answer),
+        }
+    }
+
+    /// The answer, whichever cluster it is of.
+    async fn unchecked<Q, R>(&self, method: &'static str, request: Q, within: Duration) -> Result<R, KvError>
+    where
+        Q: prost::Message + 'static,
         R: prost::Message + Default + 'static,
     {
         let mut grpc = Grpc::new(self.channel.clone()).max_decoding_message_size(MAX_ANSWER);
@@ -182,13 +225,17 @@ impl Member {
         }
     }
 
-    async fn status(&self) -> Result<StatusResponse, KvError> {
-        self.call("/etcdserverpb.Maintenance/Status", Nothing {}, ATTEMPT).await
-    }
-
     fn error(&self, status: &Status) -> KvError {
         if status.code() == Code::OutOfRange && status.message().contains("compacted") {
             return KvError::Compacted;
+        }
+        if matches!(status.code(), Code::PermissionDenied | Code::Unauthenticated) {
+            return KvError::Refused(format!(
+                "{}: {}. etcd does not let this client use the keys: give the user of --etcd-cert a role for --etcd-prefix, to read \
+                 and write",
+                self.url,
+                status.message()
+            ));
         }
         let refused = match status.code() {
             Code::ResourceExhausted => status.message().contains("space exceeded"),
@@ -260,16 +307,18 @@ fn tls(endpoints: &Endpoints) -> Result<ClientTlsConfig, String> {
 
 /// A watch at one member.
 pub struct WatchTail {
-    member: String,
+    members: Arc<[Member]>,
+    member: usize,
     responses: Streaming<WatchResponse>,
 }
 
 impl Tail for WatchTail {
     async fn next(&mut self) -> Result<Vec<KeyValue>, KvError> {
+        let member = &self.members[self.member];
         loop {
-            let unknown = |why: &str| KvError::Unknown(format!("{}: {why}", self.member));
+            let unknown = |why: &str| KvError::Unknown(format!("{}: {why}", member.url));
             let response = self.responses.message().await.map_err(|status| unknown(status.message()))?;
-            let response = response.ok_or_else(|| unknown("it has ended the watch"))?;
+            let response = member.of_cluster(response.ok_or_else(|| unknown("it has ended the watch"))?)?;
             if response.compact_revision > 0 {
                 return Err(KvError::Compacted);
             }
@@ -299,7 +348,8 @@ impl Kv for Client {
         let requests =
             tokio_stream::once(WatchRequest { create: Some(create) }).chain(tokio_stream::pending::<WatchRequest>());
         let current = self.current.load(Relaxed);
-        let member = &self.members[current % self.members.len()];
+        let (members, index) = (self.members.clone(), current % self.members.len());
+        let member = &members[index];
         let mut grpc = Grpc::new(member.channel.clone()).max_decoding_message_size(MAX_ANSWER);
         let open = async {
             grpc.ready().await.map_err(|error| KvError::Unknown(member.failure(&error.to_string(), &error)))?;
@@ -313,7 +363,8 @@ impl Kv for Client {
         if let Err(KvError::Unknown(_)) = opened {
             let _ = self.current.compare_exchange(current, current.wrapping_add(1), Relaxed, Relaxed);
         }
-        Ok(WatchTail { member: member.url.clone(), responses: opened? })
+        let responses = opened?;
+        Ok(WatchTail { members, member: index, responses })
     }
 
     async fn range(&self, request: RangeRequest) -> Result<RangeResponse, KvError> {
@@ -326,7 +377,7 @@ impl Kv for Client {
     }
 
     async fn compact(&self, revision: i64) -> Result<(), KvError> {
-        let compacted: Result<Nothing, _> =
+        let compacted: Result<Done, _> =
             self.call("/etcdserverpb.KV/Compact", CompactionRequest { revision }, ATTEMPT).await;
         compacted.map(|_| ())
     }
@@ -334,5 +385,43 @@ impl Kv for Client {
     async fn room(&self) -> Result<Room, KvError> {
         let status: StatusResponse = self.call("/etcdserverpb.Maintenance/Status", Nothing {}, ATTEMPT).await?;
         Ok(Room { used: status.db_size_in_use, quota: quota(&status), alarm: is_out_of_space(&status) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::wire::ResponseHeader;
+    use super::*;
+
+    fn client(urls: &[&str]) -> Client {
+        let urls = urls.iter().map(|&url| url.to_owned()).collect();
+        Client::new(&Endpoints { urls, ..Endpoints::default() }).expect("the addresses are right")
+    }
+
+    /// Else a command asks again for 15 s, and then says that etcd does not answer.
+    #[tokio::test]
+    async fn what_etcd_does_not_allow_is_refused_at_once() {
+        let client = client(&["http://a:1"]);
+        for status in [
+            Status::permission_denied("etcdserver: permission denied"),
+            Status::unauthenticated("etcdserver: invalid auth token"),
+        ] {
+            let KvError::Refused(why) = client.members[0].error(&status) else { panic!("{status}: it is asked again") };
+            assert!(why.starts_with(&format!("http://a:1: {}. ", status.message())) && why.contains("role"), "{why}");
+        }
+        let unknown = client.members[0].error(&Status::unavailable("etcdserver: no leader"));
+        assert!(matches!(unknown, KvError::Unknown(_)), "{unknown}");
+    }
+
+    #[tokio::test]
+    async fn only_answers_of_the_first_cluster_count() {
+        let client = client(&["http://a:1", "http://b:2"]);
+        let answer = |cluster_id| Done { header: Some(ResponseHeader { cluster_id, revision: 7 }) };
+        let [a, b] = &*client.members else { panic!("there are two") };
+        for (member, cluster, counts) in [(a, 5, true), (b, 5, true), (b, 6, false), (b, 6, false), (a, 5, true)] {
+            let found = member.of_cluster(answer(cluster));
+            assert_eq!(found.is_ok(), counts, "{} {cluster}: {found:?}", member.url);
+            assert!(found.err().is_none_or(|error| matches!(error, KvError::Unknown(_))));
+        }
     }
 }

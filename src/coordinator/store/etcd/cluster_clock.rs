@@ -13,6 +13,8 @@ use std::time::Duration;
 const RECENT: i64 = 600_000_000_000;
 /// So many samples are kept. The one with the shortest round trip is the best: its answer cannot be older than that.
 const SAMPLES: usize = 8;
+/// How far (nanoseconds) an offset from the leader's answers may be off: half of the longest round trip of a look.
+const WORST_SAMPLE: i64 = 500_000_000;
 
 /// The clock of a fleet, as its leader tells it.
 pub struct ClusterClock {
@@ -59,9 +61,12 @@ pub(super) fn offset(
 ) -> i64 {
     // A new fleet begins with the clock of its first leader.
     let Some(last) = last else { return 0 };
-    let cluster = if last.machine == boot_id {
-        // Another process on this machine: exact.
-        last.clock.saturating_add(now.boot.saturating_sub(last.machine_clock).max(0))
+    // By another process on this machine: exact.
+    let exact = last.clock.saturating_add(now.boot.saturating_sub(last.machine_clock).max(0));
+    // Two clocks may have the same boot id all the same, as in copies of a virtual machine.
+    let agrees = |looked| now.boot.saturating_add(looked).abs_diff(exact) <= WORST_SAMPLE.unsigned_abs();
+    let cluster = if last.machine == boot_id && looked.is_none_or(agrees) {
+        exact
     } else if let Some(looked) = looked {
         now.boot.saturating_add(looked)
     } else {
@@ -143,6 +148,13 @@ mod tests {
     #[test]
     fn the_cluster_clock_goes_on_exactly_on_the_same_machine() {
         assert_eq!(offset(Some(&last()), NOW.boot, NOW, 1, Some(9)), 7_060 - 1_000);
+    }
+
+    #[test]
+    fn two_clocks_with_one_boot_id_are_told_apart_by_what_the_leader_said() {
+        const DAY: i64 = 86_400_000_000_000;
+        let ahead = Timestamp { boot: NOW.boot + DAY, ..NOW };
+        assert_eq!(offset(Some(&last()), ahead, 1, Some(6_055 - DAY)), 6_055 - DAY);
     }
 
     #[test]

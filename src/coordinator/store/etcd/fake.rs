@@ -125,7 +125,7 @@ impl State {
             mod_revision: *revision,
             value: value.clone(),
         });
-        let header = Some(ResponseHeader { revision: self.revision });
+        let header = Some(ResponseHeader { revision: self.revision, ..ResponseHeader::default() });
         RangeResponse { header, kvs: kvs.collect(), more: found.len() > limit }
     }
 
@@ -137,7 +137,11 @@ impl State {
         self.revision += i64::from(writes);
         let responses = operations.iter().map(|op| ResponseOp { outcome: self.operate(op) }).collect();
         self.now.send_replace(self.revision);
-        TxnResponse { header: Some(ResponseHeader { revision: self.revision }), succeeded, responses }
+        TxnResponse {
+            header: Some(ResponseHeader { revision: self.revision, ..ResponseHeader::default() }),
+            succeeded,
+            responses,
+        }
     }
 
     fn operate(&mut self, op: &RequestOp) -> Option<Outcome> {

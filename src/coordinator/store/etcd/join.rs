@@ -2,6 +2,7 @@
 //!
 //! - J1: a fleet is founded, and a restore begins, only if there is neither: each compares both keys. So a replica never founds a fleet
 //!   among the keys of a restore, and no restore writes into a fleet.
+//! - J2: neither is done under a prefix that lies within another fleet, which would take the keys for its own.
 use super::follow::check_format;
 use super::kv::{Kv, KvError};
 use super::record::{FORMAT, FleetRecord, Keys};
@@ -24,6 +25,8 @@ pub(super) enum Found {
     Restoring(KeyValue),
     /// Keys that are not of a fleet.
     Foreign,
+    /// Nothing, but the prefix lies within this other fleet.
+    Within(Keys),
 }
 
 /// Looks at a prefix.
@@ -32,7 +35,7 @@ pub(super) async fn find<K: Kv>(kv: &K, keys: &Keys) -> Result<Found, KvError> {
         return Ok(Found::Fleet(fleet));
     }
     if kv.range(RangeRequest { limit: 1, ..keys.all() }).await?.kvs.is_empty() {
-        return Ok(Found::Nothing);
+        return Ok(within(kv, keys).await?.map_or(Found::Nothing, Found::Within));
     }
     let restoring = read(kv, keys.restoring()).await?;
     // The fleet may have been founded, or the restore finished, between these reads: so this is the last one.
@@ -41,6 +44,22 @@ pub(super) async fn find<K: Kv>(kv: &K, keys: &Keys) -> Result<Found, KvError> {
         (None, Some(restoring)) => Found::Restoring(restoring),
         (None, None) => Found::Foreign,
     })
+}
+
+/// The fleet in which the prefix lies, as far as this client may look.
+async fn within<K: Kv>(kv: &K, keys: &Keys) -> Result<Option<Keys>, KvError> {
+    for around in keys.around() {
+        for key in [around.fleet(), around.restoring()] {
+            match read(kv, key).await {
+                Ok(Some(_)) => return Ok(Some(around)),
+                Ok(None) => {}
+                // Its role is for the prefix alone.
+                Err(KvError::Refused(why)) => tracing::debug!(why, "look for a fleet around this one"),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+    Ok(None)
 }
 
 async fn read<K: Kv>(kv: &K, key: Vec<u8>) -> Result<Option<KeyValue>, KvError> {
@@ -76,6 +95,7 @@ async fn try_to_join<K: Kv>(kv: &K, keys: &Keys) -> Result<Option<Result<FleetRe
         Found::Fleet(found) => return Ok(Some(readable(&found, keys))),
         Found::Restoring(_) => return Ok(Some(Err(unfinished(keys)))),
         Found::Foreign => return Ok(Some(Err(foreign(keys)))),
+        Found::Within(around) => return Ok(Some(Err(nested(keys, &around)))),
         Found::Nothing => {}
     }
     let record = match new_fleet() {
@@ -112,6 +132,14 @@ pub(super) fn foreign(keys: &Keys) -> OpenError {
     OpenError::Corrupt(format!(
         "etcd under {}: there are keys that are not of pausewatch. They were left as they are. Give another --etcd-prefix",
         keys.prefix()
+    ))
+}
+
+/// The prefix lies within another fleet.
+pub(super) fn nested(keys: &Keys, around: &Keys) -> OpenError {
+    let (prefix, around) = (keys.prefix(), around.prefix());
+    OpenError::Io(format!(
+        "etcd under {prefix}: this lies within the fleet {around}, which would take the keys for its own. Give another --etcd-prefix"
     ))
 }
 

@@ -89,6 +89,12 @@ impl Keys {
         &self.0
     }
 
+    /// The prefixes whose fleets would take these keys for theirs.
+    pub(crate) fn around(&self) -> impl Iterator<Item = Keys> {
+        let ends = self.0.char_indices().filter(|(at, letter)| *letter == '/' && at + 1 < self.0.len());
+        ends.map(|(at, _)| Keys(self.0[..=at].to_owned()))
+    }
+
     fn named(&self, name: &str) -> Vec<u8> {
         format!("{}{name}", self.0).into_bytes()
     }
@@ -199,6 +205,13 @@ mod tests {
             assert_eq!(keys.table_and_key(&keys.row(table, key)), Some((table, key.to_vec())));
         }
         assert_eq!(keys.table_and_key(b"/a/b/leader"), None);
+    }
+
+    #[test]
+    fn a_prefix_is_within_those_that_begin_it() {
+        let around = |prefix: &str| Keys::under(prefix).around().map(|keys| keys.0).collect::<Vec<_>>();
+        assert_eq!(around("/a/log/x/"), ["/", "/a/", "/a/log/"]);
+        assert_eq!((around("a"), around("a/b")), (vec![], vec!["a/".to_owned()]));
     }
 
     #[test]

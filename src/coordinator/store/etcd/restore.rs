@@ -10,7 +10,7 @@ use super::chain::{MAX_ENTRY, Replica, record};
 use super::client::Endpoints;
 use super::cluster_clock::ClusterClock;
 use super::image::Image;
-use super::join::{Found, find, foreign, if_neither, new_fleet};
+use super::join::{Found, find, foreign, if_neither, nested, new_fleet};
 use super::kv::{Kv, KvError};
 use super::patient;
 use super::record::{FleetRecord, Keys};
@@ -114,6 +114,7 @@ impl<K: Kv> Restore<'_, K> {
             let txn = match find(*kv, keys).await {
                 Ok(Found::Fleet(_)) => return Err(self.occupied()),
                 Ok(Found::Foreign) => return Err(foreign(keys)),
+                Ok(Found::Within(around)) => return Err(nested(keys, &around)),
                 // An attempt whose outcome was unknown.
                 Ok(Found::Restoring(mine)) if mine.value == *token => return Ok(removed),
                 Ok(Found::Restoring(other)) => {

@@ -107,6 +107,18 @@ fn is_deposed(outcome: &Result<(), CommitError>) -> bool {
     matches!(outcome, Err(CommitError::Deposed(_)))
 }
 
+/// J2: else the keys of the second would be entries of the first one's log that make no sense.
+#[tokio::test]
+async fn no_fleet_is_founded_within_another_one() {
+    let etcd = FakeEtcd::default();
+    let (around, within) = (Keys::under("/a/"), Keys::under("/a/log/x/"));
+    join(&etcd, &around).await.expect("the prefix is ours");
+    let Err(OpenError::Io(why)) = join(&etcd, &within).await else { panic!("it is founded") };
+    assert!(why.contains("/a/log/x/: this lies within the fleet /a/"), "{why}");
+    assert!(load::load(&etcd, &around).await.is_ok());
+    join(&etcd, &Keys::under("/b/log/x/")).await.expect("nothing is around it");
+}
+
 /// Invariant 3, F2: whatever becomes of its attempts, a batch is in the log once, at its place.
 #[tokio::test(start_paused = true)]
 async fn a_batch_whose_attempts_are_lost_unanswered_or_late_is_written_once() {

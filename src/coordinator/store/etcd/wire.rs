@@ -17,6 +17,9 @@ pub struct KeyValue {
 
 #[derive(Clone, Copy, PartialEq, prost::Message)]
 pub struct ResponseHeader {
+    /// Not 0. Members of one cluster have the same.
+    #[prost(uint64, tag = "1")]
+    pub cluster_id: u64,
     #[prost(int64, tag = "3")]
     pub revision: i64,
 }
@@ -163,6 +166,8 @@ pub struct WatchCreateRequest {
 
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct WatchResponse {
+    #[prost(message, optional, tag = "1")]
+    pub header: Option<ResponseHeader>,
     #[prost(bool, tag = "4")]
     pub canceled: bool,
     /// Not 0: what was wanted is forgotten.
@@ -180,12 +185,21 @@ pub struct Event {
     pub kv: Option<KeyValue>,
 }
 
-/// An answer that is not looked at.
+/// A request without fields.
 #[derive(Clone, Copy, PartialEq, prost::Message)]
 pub struct Nothing {}
 
+/// An answer that has done its work.
+#[derive(Clone, Copy, PartialEq, prost::Message)]
+pub struct Done {
+    #[prost(message, optional, tag = "1")]
+    pub header: Option<ResponseHeader>,
+}
+
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct StatusResponse {
+    #[prost(message, optional, tag = "1")]
+    pub header: Option<ResponseHeader>,
     #[prost(string, tag = "2")]
     pub version: String,
     #[prost(int64, tag = "3")]
@@ -199,6 +213,23 @@ pub struct StatusResponse {
     #[prost(int64, tag = "12")]
     pub db_size_quota: i64,
 }
+
+/// An answer of a member.
+pub trait Answer {
+    fn header(&self) -> Option<ResponseHeader>;
+}
+
+macro_rules! answers {
+    ($($answer:ty),*) => {$(
+        impl Answer for $answer {
+            fn header(&self) -> Option<ResponseHeader> {
+                self.header
+            }
+        }
+    )*};
+}
+
+answers!(RangeResponse, TxnResponse, WatchResponse, StatusResponse, Done);
 
 impl Compare {
     /// `key` was last written at `revision`; 0: it does not exist.
