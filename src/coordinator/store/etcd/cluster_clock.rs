@@ -51,24 +51,24 @@ impl ClusterClock {
 }
 
 /// The offset at which a new leader goes on, whose machine says `now` and has this boot id. `seen_since`: when it saw the record of the last leader
-/// first, on the clock of its machine. `looked`: the offset that the last leader's answers gave.
+/// first, on the clock of its machine. `heard`: what leaders have said to it.
 pub(super) fn offset(
     last: Option<&LeaderRecord>,
     seen_since: i64,
     now: Timestamp,
     boot_id: u64,
-    looked: Option<i64>,
+    heard: &LeaderClock,
 ) -> i64 {
     // A new fleet begins with the clock of its first leader.
     let Some(last) = last else { return 0 };
     // By another process on this machine: exact.
     let exact = last.clock.saturating_add(now.boot.saturating_sub(last.machine_clock).max(0));
     // Two clocks may have the same boot id all the same, as in copies of a virtual machine.
-    let agrees = |looked| now.boot.saturating_add(looked).abs_diff(exact) <= WORST_SAMPLE.unsigned_abs();
-    let cluster = if last.machine == boot_id && looked.is_none_or(agrees) {
+    let agrees = |said| now.boot.saturating_add(said).abs_diff(exact) <= WORST_SAMPLE.unsigned_abs();
+    let cluster = if last.machine == boot_id && heard.offset(last.term).is_none_or(agrees) {
         exact
-    } else if let Some(looked) = looked {
-        now.boot.saturating_add(looked)
+    } else if let Some(said) = heard.offset_to_take_over(last.term, now.boot) {
+        now.boot.saturating_add(said)
     } else {
         // Nobody saw the last leader alive: the wall clocks bridge.
         last.clock.saturating_add(now.wall.saturating_sub(last.wall).max(0))
@@ -94,6 +94,11 @@ struct Samples {
 impl LeaderClock {
     /// The leader of `term` has said `cluster` between `asked` and `answered`, which are of the machine's clock.
     pub(crate) fn sample(&self, term: u64, asked: i64, cluster: i64, answered: i64) {
+        let round_trip = answered.saturating_sub(asked);
+        // This process was stopped meanwhile: it says little.
+        if round_trip / 2 > WORST_SAMPLE {
+            return;
+        }
         let mut known = self.lock();
         if known.term != term {
             *known = Samples { term, ..Samples::default() };
@@ -102,7 +107,6 @@ impl LeaderClock {
             known.samples.pop_front();
         }
         known.last = answered;
-        let round_trip = answered.saturating_sub(asked);
         known.samples.push_back((round_trip, cluster.saturating_sub(asked.saturating_add(round_trip / 2))));
     }
 
@@ -145,32 +149,45 @@ mod tests {
         LeaderRecord { clock: 7_000, wall: 49_900, machine: 1, machine_clock: 940, ..LeaderRecord::default() }
     }
 
+    /// What the leader of `term` has said, as an offset.
+    fn heard(term: u64, said: i64) -> LeaderClock {
+        let clock = LeaderClock::default();
+        clock.sample(term, NOW.boot, NOW.boot + said, NOW.boot);
+        clock
+    }
+
+    fn nothing() -> LeaderClock {
+        LeaderClock::default()
+    }
+
     #[test]
     fn the_cluster_clock_goes_on_exactly_on_the_same_machine() {
-        assert_eq!(offset(Some(&last()), NOW.boot, NOW, 1, Some(9)), 7_060 - 1_000);
+        assert_eq!(offset(Some(&last()), NOW.boot, NOW, 1, &heard(0, 9)), 7_060 - 1_000);
+        // What the leader of another term said is no reason to doubt that.
+        assert_eq!(offset(Some(&last()), NOW.boot, NOW, 1, &heard(3, WORST_SAMPLE * 4)), 7_060 - 1_000);
     }
 
     #[test]
     fn two_clocks_with_one_boot_id_are_told_apart_by_what_the_leader_said() {
         const DAY: i64 = 86_400_000_000_000;
         let ahead = Timestamp { boot: NOW.boot + DAY, ..NOW };
-        assert_eq!(offset(Some(&last()), ahead, 1, Some(6_055 - DAY)), 6_055 - DAY);
+        assert_eq!(offset(Some(&last()), ahead.boot, ahead, 1, &heard(0, 6_055 - DAY)), 6_055 - DAY);
     }
 
     #[test]
     fn the_cluster_clock_follows_the_last_leader_or_the_wall_clock() {
-        assert_eq!(offset(Some(&last()), NOW.boot, NOW, 2, Some(6_055)), 6_055);
-        assert_eq!(offset(Some(&last()), NOW.boot, NOW, 2, None), 7_100 - 1_000);
-        assert_eq!(offset(None, NOW.boot, NOW, 2, None), 0);
+        assert_eq!(offset(Some(&last()), NOW.boot, NOW, 2, &heard(0, 6_055)), 6_055);
+        assert_eq!(offset(Some(&last()), NOW.boot, NOW, 2, &nothing()), 7_100 - 1_000);
+        assert_eq!(offset(None, NOW.boot, NOW, 2, &nothing()), 0);
     }
 
     #[test]
     fn the_cluster_clock_never_goes_back() {
-        assert_eq!(offset(Some(&last()), NOW.boot, NOW, 2, Some(0)), 6_000);
+        assert_eq!(offset(Some(&last()), NOW.boot, NOW, 2, &heard(0, 0)), 6_000);
         // The last leader's clock goes on while nobody leads, whatever is known of earlier ones.
-        assert_eq!(offset(Some(&last()), NOW.boot - 30, NOW, 2, Some(0)), 6_030);
+        assert_eq!(offset(Some(&last()), NOW.boot - 30, NOW, 2, &heard(0, 0)), 6_030);
         let wall = Timestamp { wall: 0, ..NOW };
-        assert_eq!(offset(Some(&last()), NOW.boot, wall, 2, None), 6_000);
+        assert_eq!(offset(Some(&last()), NOW.boot, wall, 2, &nothing()), 6_000);
     }
 
     #[test]
@@ -181,6 +198,8 @@ mod tests {
         clock.sample(3, 300, 1_350, 310);
         clock.sample(3, 400, 1_900, 900);
         assert_eq!((clock.offset(3), clock.offset(4)), (Some(1_045), None));
+        clock.sample(4, 0, 20, 3 * WORST_SAMPLE);
+        assert_eq!((clock.offset(3), clock.offset(4)), (Some(1_045), None), "it was stopped");
         clock.sample(4, 0, 20, 10);
         assert_eq!((clock.offset(3), clock.offset(4)), (None, Some(15)));
     }

@@ -232,8 +232,7 @@ impl<K: Kv> Follower<K> {
         let (last, machine) = (seen.record.as_ref(), &self.machine);
         let (term, seq) = last.map_or((1, 0), |last| (last.term + 1, last.seq));
         let now = machine.now();
-        let looked = last.and_then(|last| self.leader_clock.offset_to_take_over(last.term, now.boot));
-        let offset = offset(last, seen.since, now, machine.boot_id(), looked);
+        let offset = offset(last, seen.since, now, machine.boot_id(), &self.leader_clock);
         let clock = Arc::new(ClusterClock { machine: machine.clone(), offset, fleet_id: self.fleet.id });
         let mine = record(&self.me, term, seq, false, &*clock, &**machine).encode_to_vec();
         let keys = &self.keys;
