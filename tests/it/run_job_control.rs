@@ -218,10 +218,10 @@ fn a_background_job_asks_only_after_it_has_come_to_the_foreground() {
     let mut terminal = Terminal::start(&shell, 300, 60);
     terminal.wait_for_text("ready>");
     let made = directory.path().join("made").display().to_string();
-    terminal.write(&format!("{run} 5m touch {made} &\n"));
+    terminal.write(format!("{run} 5m touch {made} &\n"));
     terminal.wait_for_text("a question about a program waits");
     for typed in ["y", "echo line $((40 + 2))"] {
-        terminal.write(&format!("{typed}\n"));
+        terminal.write(format!("{typed}\n"));
     }
     terminal.wait_for_text("line 42");
     let shown = terminal.screen.text();
@@ -240,11 +240,11 @@ fn a_background_job_asks_only_after_it_has_come_to_the_foreground() {
     terminal.write("fg\n");
     terminal.wait_for("another question", |screen| screen.text().matches("Run it? [y/N]").count() == 2);
     terminal.write("y\n");
-    terminal.write(&format!("ls {made} && echo made $?\n"));
+    terminal.write(format!("ls {made} && echo made $?\n"));
     terminal.wait_for_text("made 0");
     // A job of a shell that is COMMAND is in the foreground too.
-    terminal.write(&format!("{run} --foreground 5m bash --norc --noprofile --noediting -i\n"));
-    terminal.write(&format!("touch {made}\n"));
+    terminal.write(format!("{run} --foreground 5m bash --norc --noprofile --noediting -i\n"));
+    terminal.write(format!("touch {made}\n"));
     terminal.wait_for("a third question", |screen| screen.text().matches("Run it? [y/N]").count() == 3);
     terminal.write("\n");
     terminal.wait_for_text("denied: the person declined");
