@@ -274,8 +274,10 @@ fn a_cancelled_call_ends_its_command_and_a_cancelled_poll_does_not() {
 
 #[test]
 fn the_output_of_a_cancelled_kill_is_there_for_the_next_call() {
-    let mut client = client();
-    let started = client.call("exec_command", json!({"command": "echo kept; sleep 600", "yield_time_ms": 0}));
+    let (mut client, mark) = (client(), mark());
+    let line = format!("echo kept; sleep {mark}");
+    let started = client.call("exec_command", json!({"command": line, "yield_time_ms": 0}));
+    until_there(&mark);
     let session = json!({"session_id": started["session_id"]});
     let kill = client.begin("kill", "t", session.clone());
     client.notify("notifications/cancelled", json!({"requestId": kill}));
