@@ -136,9 +136,9 @@ impl ServerHandler for Caller {
     async fn on_custom_request(&self, request: CustomRequest, _: Context) -> Result<CustomResult, ErrorData> {
         let CustomRequest { method, params, .. } = request;
         if method == "tools/call"
-            && let Err(error) = serde_path_to_error::deserialize::<_, CallToolRequestParams>(params.unwrap_or_default())
+            && let Err(error) = serde_json::from_value::<CallToolRequestParams>(params.unwrap_or_default())
         {
-            return Err(ErrorData::invalid_params(tools::wrong("params", &error), None));
+            return Err(ErrorData::invalid_params(format!("params: {error}"), None));
         }
         Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, method, None))
     }
