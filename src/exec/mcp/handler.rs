@@ -132,7 +132,7 @@ impl ServerHandler for Caller {
         tools::list().into_iter().find(|tool| tool.name == name)
     }
 
-    /// What rmcp knows no type for: methods that do not exist, and calls of tools with parameters that are none.
+    /// Answers requests for which rmcp has no type: methods that do not exist, and calls of tools with wrong parameters.
     async fn on_custom_request(&self, request: CustomRequest, _: Context) -> Result<CustomResult, ErrorData> {
         let CustomRequest { method, params, .. } = request;
         if method == "tools/call"

@@ -206,12 +206,12 @@ impl Forwarder {
     }
 }
 
-/// What the leader has answered for good. The error: nothing yet, so that the call may be sent again.
+/// The final answer of the leader. The error: there is none yet, so that the call may be sent again.
 async fn answered(mut leader: Channel, request: http::Request<Body>) -> Result<http::Response<Body>, String> {
     std::future::poll_fn(|cx| GrpcService::<Body>::poll_ready(&mut leader, cx)).await.map_err(|e| e.to_string())?;
     let answer = GrpcService::call(&mut leader, request).await.map_err(|error| error.to_string())?;
     match Status::from_header_map(answer.headers()) {
-        // Of those, nobody has answered it for good: see `status.rs`.
+        // Nobody has finally answered a call that ends so: see `status.rs`.
         Some(status) if status.code() == Code::Unavailable && status.details().is_empty() => {
             Err(status.message().to_owned())
         }
