@@ -83,7 +83,7 @@ where
     }
 }
 
-/// What tonic calls an internal error, and is one of the client: bytes that are no message of gRPC. Whoever operates the server
+/// The error of a client for which tonic has an internal error: bytes that are no message of gRPC. Whoever operates the server
 /// would be alerted by every such client.
 fn of_unreadable(headers: &http::HeaderMap) -> Option<Status> {
     headers.get(Status::GRPC_STATUS).filter(|code| *code == "13")?;

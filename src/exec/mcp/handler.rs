@@ -132,13 +132,13 @@ impl ServerHandler for Caller {
         tools::list().into_iter().find(|tool| tool.name == name)
     }
 
-    /// What rmcp knows no type for: methods that do not exist, and calls of tools with parameters that are none.
+    /// Answers requests for which rmcp has no type: methods that do not exist, and calls of tools with wrong parameters.
     async fn on_custom_request(&self, request: CustomRequest, _: Context) -> Result<CustomResult, ErrorData> {
         let CustomRequest { method, params, .. } = request;
         if method == "tools/call"
-            && let Err(error) = serde_path_to_error::deserialize::<_, CallToolRequestParams>(params.unwrap_or_default())
+            && let Err(error) = serde_json::from_value::<CallToolRequestParams>(params.unwrap_or_default())
         {
-            return Err(ErrorData::invalid_params(tools::wrong("params", &error), None));
+            return Err(ErrorData::invalid_params(format!("params: {error}"), None));
         }
         Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, method, None))
     }

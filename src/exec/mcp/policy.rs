@@ -73,7 +73,7 @@ impl SandboxPolicy {
         Sandbox::new([workdir].into_iter().chain(self.writable.iter().map(PathBuf::as_path)).map(Path::to_owned))
     }
 
-    /// What commands can write, or could before this one: what lies there may be a command's work.
+    /// The paths that commands can write, or could before this one: a file there may be a command's work.
     pub(super) fn exposed(&self, workdir: &Path) -> Vec<PathBuf> {
         let known = [Some(workdir), self.project()].into_iter().flatten().map(Path::to_owned);
         known.chain(self.writable.iter().cloned()).chain(self.used().iter().cloned()).collect()

@@ -56,7 +56,7 @@ impl Caller {
         command.stop.cancel();
         tokio::select! {
             biased;
-            // What it has printed is there for another call.
+            // Its output stays there for another call.
             () = context.ct.cancelled() => return Err(cancelled()),
             _ = command.ended() => {}
         }

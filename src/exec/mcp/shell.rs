@@ -119,7 +119,7 @@ impl Caller {
         let clock = call.until.as_ref().unwrap_or(&command.clock);
         let waited = tokio::select! {
             biased;
-            // What the command has printed is there for another call.
+            // The output of the command stays there for another call.
             () = context.ct.cancelled() => return Err(cancelled()),
             waited = progress::notify_during(context, clock, call.wait(context, self.server.config.policy.when_unable)) => waited,
         };

@@ -215,17 +215,8 @@ pub(super) fn limit(ms: u64) -> Option<Duration> {
 
 /// Parses the arguments of a call.
 pub(super) fn parse<T: DeserializeOwned>(arguments: &JsonObject) -> Result<T, Refusal> {
-    let parsed = serde_path_to_error::deserialize(Value::Object(arguments.clone()));
-    parsed.map_err(|error| Refusal(wrong("arguments", &error)))
-}
-
-/// What is wrong, and in which field of `what`.
-pub(super) fn wrong(what: &str, error: &serde_path_to_error::Error<serde_json::Error>) -> String {
-    match error.path().to_string() {
-        // What is missing is named by the error itself.
-        path if path == "." => format!("{what}: {}", error.inner()),
-        path => format!("{what}.{path}: {}", error.inner()),
-    }
+    let parsed = serde_json::from_value(Value::Object(arguments.clone()));
+    parsed.map_err(|error| Refusal(format!("arguments: {error}")))
 }
 
 /// Parses a session id; models sometimes send it as a number.
@@ -341,12 +332,7 @@ mod tests {
         let error = |json| parse::<Shell>(&arguments(json)).unwrap_err().0;
         assert_eq!(error(serde_json::json!({"command": "true"})), "arguments: missing field `workdir`");
         let unknown = error(serde_json::json!({"command": "true", "workdir": "/", "timeout": 5}));
-        assert!(
-            unknown.starts_with("arguments.timeout: unknown field `timeout`, expected one of `command`"),
-            "{unknown}"
-        );
-        let wrong_type = error(serde_json::json!({"command": "true", "workdir": "/", "timeout_ms": "5"}));
-        assert!(wrong_type.starts_with("arguments.timeout_ms: invalid type: string \"5\""), "{wrong_type}");
+        assert!(unknown.starts_with("arguments: unknown field `timeout`, expected one of `command`"), "{unknown}");
         let poll: WriteStdin = parse(&arguments(serde_json::json!({"session_id": "0badcafe"}))).unwrap();
         assert_eq!((poll.session_id.as_str(), poll.chars.as_str()), ("0badcafe", ""));
         let number: Kill = parse(&arguments(serde_json::json!({"session_id": 12345}))).unwrap();

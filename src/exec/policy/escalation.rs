@@ -111,7 +111,7 @@ impl AskingPolicy {
         Self { judges_programs, ..self }
     }
 
-    /// What decides where an allowed program of a running command runs: outside the sandbox if its line starts it itself. Without this, it runs
+    /// Decides where an allowed program of a running command runs: outside the sandbox if its line starts it itself. Without this, it runs
     /// where the program that starts it runs. A line that rules allow whole runs outside only if commands could have replaced none of its programs.
     #[must_use]
     pub fn with_line_commands(self, line_commands: LineCommands) -> Self {

@@ -220,7 +220,7 @@ impl Forwarder {
     }
 }
 
-/// What the leader has answered for good, with `proof` that it was a replica. The error: nothing yet, so that the call may be sent again.
+/// The final answer of the leader, with `proof` that it was a replica. The error: there is none yet, so that the call may be sent again.
 async fn answered(
     mut leader: Channel,
     request: http::Request<Body>,
@@ -230,7 +230,7 @@ async fn answered(
     let mut answer = GrpcService::call(&mut leader, request).await.map_err(|error| error.to_string())?;
     let said = answer.headers_mut().remove(ANSWERED);
     match Status::from_header_map(answer.headers()) {
-        // Of those, nobody has answered it for good: see `status.rs`.
+        // Nobody has finally answered a call that ends so: see `status.rs`.
         Some(status) if status.code() == Code::Unavailable && status.details().is_empty() => {
             Err(status.message().to_owned())
         }
