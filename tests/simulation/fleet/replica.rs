@@ -19,7 +19,7 @@ use pausewatch::test_support::store::{CommitError, Contents, OpenError, Store, W
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 /// As in `forward.rs`.
@@ -37,6 +37,8 @@ pub(super) struct Replica {
     clock: Arc<ReplicaClock>,
     links: watch::Sender<Option<Link>>,
     drained: watch::Sender<bool>,
+    /// Who leads has changed. Calls wait here, as it wakes in the order in which they came; tokio's `watch` wakes at random.
+    turned: Notify,
 }
 
 /// A term, as calls see it.
@@ -205,6 +207,7 @@ pub(super) async fn run(
         clock,
         links,
         drained,
+        turned: Notify::new(),
     });
     world.started(&replica);
     begin(&gate, replica.clone().follow_leader());
@@ -243,7 +246,23 @@ impl Replica {
                 leader.changed().await.expect("the fleet lives as long");
             }
         };
-        tokio::join!(connect, looking.compare_clocks(self.links.subscribe()), looking.look(self.links.subscribe()));
+        let tell = async {
+            let (mut links, mut terms) = (self.links.subscribe(), self.leading.terms());
+            loop {
+                tokio::select! {
+                    biased;
+                    _ = links.changed() => {}
+                    _ = terms.changed() => {}
+                }
+                self.turned.notify_waiters();
+            }
+        };
+        tokio::join!(
+            connect,
+            tell,
+            looking.compare_clocks(self.links.subscribe()),
+            looking.look(self.links.subscribe())
+        );
     }
 
     async fn lead(&self) {
@@ -348,15 +367,14 @@ impl Replica {
         G: Future<Output = Option<T>> + Send + 'static,
     {
         let over = Instant::now() + HOLD;
-        let (mut links, mut terms) = (self.links.subscribe(), self.leading.terms());
         let me = self.world.replica(self.number)?;
         while Instant::now() < over {
-            let serving = terms.borrow_and_update().clone();
-            if let Some(serving) = serving {
+            let turned = self.turned.notified();
+            if let Some(serving) = self.leading.serving() {
                 // Its term may end meanwhile: the client calls again.
                 return at_leader(me, serving).await;
             }
-            let link = links.borrow_and_update().clone();
+            let link = self.links.borrow().clone();
             let attempt = async {
                 match link {
                     None => std::future::pending().await,
@@ -373,8 +391,7 @@ impl Replica {
             tokio::select! {
                 biased;
                 answer = attempt => if answer.is_some() { return answer },
-                _ = terms.changed() => continue,
-                _ = links.changed() => continue,
+                () = turned => continue,
                 () = tokio::time::sleep_until(over) => return None,
             }
             let _ = timeout_at(over, sleep(AGAIN_AFTER)).await;
