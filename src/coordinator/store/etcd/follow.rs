@@ -6,6 +6,7 @@
 //! - M1: clocks decide only when to try. Who leads is decided by etcd: a challenge replaces the record only if it is still the one
 //!   that was read, so a leader that has written meanwhile stays.
 //! - M2: an outage of etcd deposes nobody: the silence of a leader counts only while reads succeed.
+//! - M3: a fleet that is gone, or replaced by another one, is not followed: its leader record may never say so.
 use super::chain::{Chain, Replica, record};
 use super::cluster_clock::{ClusterClock, LeaderClock, offset};
 use super::kv::{Kv, KvError};
@@ -14,19 +15,23 @@ use super::progress::Progress;
 use super::record::{Entry, FORMAT, FleetRecord, Keys, LeaderRecord};
 use super::standby::Standby;
 use super::tail::{Log, News};
-use super::wire::{Compare, RangeRequest, RangeResponse, RequestOp, TxnRequest};
+use super::wire::{Compare, KeyValue, RangeRequest, RangeResponse, RequestOp, TxnRequest};
 use crate::clock::Clock;
 use crate::coordinator::store::OpenError;
 use crate::core::Timestamp;
 use prost::Message;
 use std::mem::{Discriminant, discriminant};
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 use tokio::sync::watch;
+use tokio::time::sleep;
 
 /// How often the leader record is read, at least.
 const READ_EVERY: Duration = Duration::from_millis(100);
+/// How often it is looked whether the fleet is still there.
+const LOOK_FOR_FLEET_EVERY: Duration = Duration::from_secs(1);
 /// An entry that does not come for this long (nanoseconds) after it was read that it is written: the log is followed anew, elsewhere.
 const STALLED: i64 = 700_000_000;
 /// A leader whose record has not changed for this long (nanoseconds) is challenged. It writes five times as often.
@@ -95,11 +100,13 @@ impl<K: Kv> Follower<K> {
         let mut missing: Option<(u64, i64)> = None;
         let mut log = Log::follow(self.kv.clone(), self.keys.clone(), self.fleet.id);
         let mut reading = Box::pin(self.read(progress));
+        let mut gone = pin!(self.until_gone());
         loop {
             let now = || self.machine.boot();
             tokio::select! {
                 // A read takes longer than this, so that news have their turn.
                 biased;
+                error = &mut gone => return Err(error),
                 read = &mut reading => {
                     reading = Box::pin(self.read(progress));
                     match read {
@@ -164,6 +171,29 @@ impl<K: Kv> Follower<K> {
         self.kv.range(RangeRequest { key: self.keys.leader(), ..RangeRequest::default() }).await
     }
 
+    /// Waits until the fleet that this replica has joined is no longer there.
+    async fn until_gone(&self) -> OpenError {
+        loop {
+            sleep(LOOK_FOR_FLEET_EVERY).await;
+            match self.kv.range(RangeRequest { key: self.keys.fleet(), ..RangeRequest::default() }).await {
+                Ok(read) if !self.is_mine(&read.kvs) => return self.gone(),
+                Ok(_) => {}
+                Err(error) => tracing::debug!(%error, "read the record of the fleet"),
+            }
+        }
+    }
+
+    fn is_mine(&self, fleet: &[KeyValue]) -> bool {
+        fleet.first().is_some_and(|fleet| fleet.value == self.fleet.encode_to_vec())
+    }
+
+    fn gone(&self) -> OpenError {
+        OpenError::Corrupt(format!(
+            "etcd under {}: the fleet that this replica had joined is gone, or another one is in its place. Start again to join that",
+            self.keys.prefix()
+        ))
+    }
+
     /// Applies and shows entries; those that are in what was loaded are passed over.
     fn apply(&self, entries: Vec<(u64, Entry)>, standby: &mut Standby, progress: &Progress) -> Result<(), OpenError> {
         for (seq, entry) in entries {
@@ -218,15 +248,7 @@ impl<K: Kv> Follower<K> {
             Ok(response) if response.succeeded => response.revision(),
             Ok(response) => {
                 *refused = None;
-                let fleet = response.clone().read(1).pop();
-                if fleet.is_none_or(|fleet| fleet.value != self.fleet.encode_to_vec()) {
-                    return Err(OpenError::Corrupt(format!(
-                        "etcd under {}: the fleet that this replica had joined is gone, or another one is in its place. Start \
-                         again to join that",
-                        keys.prefix()
-                    )));
-                }
-                return Ok(None);
+                return if self.is_mine(&response.read(1)) { Ok(None) } else { Err(self.gone()) };
             }
             // Should it have been done, the record that is seen next is of this term, and as silent as any.
             Err(error) => {

@@ -1,7 +1,9 @@
 //! A follower behind an engine: what it shows, through compactions and broken watches, and what it has ready for a takeover.
 use super::fake::FakeEtcd;
+use super::kv::Kv;
 use super::progress::Progress;
-use super::tests::{Working, follower, lead};
+use super::tests::{Working, follower, keys, lead};
+use super::wire::{RequestOp, TxnRequest};
 use crate::clock::{Clock, Manual};
 use crate::coordinator::hub::{Hub, View};
 use crate::coordinator::store::{CommitError, Contents, OpenError, Store, Write, ops};
@@ -151,6 +153,35 @@ async fn a_follower_shows_what_the_leader_does() {
     let (mut outcomes, mut committed) = (Vec::new(), Vec::new());
     next.process(&[call("new")], &mut outcomes, &mut committed).expect("it keeps nothing");
     assert!(outcomes[0].is_ok());
+}
+
+/// M3: also at a replica that has applied what the leader record no longer says, and so never challenges.
+#[tokio::test(start_paused = true)]
+async fn a_follower_whose_fleet_is_gone_ends() {
+    for is_another_founded in [false, true] {
+        let etcd = FakeEtcd::default();
+        let working = Working::new(lead(&etcd, 1).await.0);
+        let progress = Arc::new(Progress::new(Arc::<Hub>::default()));
+        progress.begin(i64::MIN);
+        let following = tokio::spawn({
+            let (etcd, progress) = (etcd.clone(), progress.clone());
+            async move { follower(&etcd, 2).await.until_leading(&watch::Sender::new(None), &progress).await }
+        });
+        working.commit(Vec::new()).await.expect("it leads");
+        let mut batch = Vec::new();
+        ops::encode(&[Write::PutFloor(7)], 1, &mut batch);
+        working.commit(batch).await.expect("it leads");
+        caught_up(&progress, 1).await;
+        let all = keys().all();
+        let removal = TxnRequest { success: vec![RequestOp::delete(all.key, all.range_end)], ..TxnRequest::default() };
+        etcd.txn(removal).await.expect("it is there");
+        if is_another_founded {
+            lead(&etcd, 3).await;
+        }
+        let ended = timeout(Duration::from_secs(60), following).await.expect("it notices").expect("no panic");
+        let Err(OpenError::Corrupt(why)) = ended else { panic!("it goes on") };
+        assert!(why.contains("is gone, or another one is in its place"), "{why}");
+    }
 }
 
 /// Invariant 6, P1: durations are told up to what the leader vouches for with an entry that is applied, and never less than before.
