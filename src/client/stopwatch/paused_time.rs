@@ -18,6 +18,8 @@
 //! 3. Another epoch, or a lower total or revision, means that the server lost its state (or forgot an idle thread). The new
 //!    total has nothing in common with the old one: the paused time so far is kept, and grows from there by the new total,
 //!    by the time since the last state at most. A server without epochs sends 0, which is compared by total and revision.
+//!    But an open pause is not forgotten: a lower total after it, of the same epoch, was told up to an earlier moment, as by
+//!    another replica, and counts as the known one.
 //! 4. States arrive in their order: a confirmation comes on the stream of the watch, and a new stream is not behind the one
 //!    before. Only a state that the program itself applies may be older than the known one; it changes nothing.
 //! 5. Local time stops while the machine sleeps; the server's may not. A sleep within a pause is left out, so that it
@@ -51,6 +53,14 @@ impl ObservedState {
     /// Whether the other state of the same epoch is newer: revisions rise, and within one pause the total grows.
     fn is_older_than(&self, other: &Self) -> bool {
         self.is_of_epoch_of(other) && (self.revision, self.total) < (other.revision, other.total)
+    }
+
+    /// This state after `last`: no open pause gets shorter.
+    fn after(mut self, last: &Self) -> Self {
+        if last.paused && self.epoch == last.epoch && self.epoch != 0 {
+            self.total = self.total.max(last.total);
+        }
+        self
     }
 
     /// Whether the server has lost `last` before it sent this state.
@@ -186,6 +196,7 @@ impl PausedTimeTracker {
         if source == Source::Program && self.last.as_ref().is_some_and(|last| state.is_older_than(&last.state)) {
             return false;
         }
+        let state = self.last.as_ref().map_or(state, |last| state.after(&last.state));
         let (disconnected_at, was_paused) = (self.disconnected_at, self.is_paused(now.at));
         let since_start = now.at.saturating_duration_since(self.started_at);
         let mut unsettled_sleep = Duration::ZERO;

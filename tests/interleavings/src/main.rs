@@ -22,6 +22,9 @@ mod coordinator;
 #[path = "../../../src/core/mod.rs"]
 #[allow(dead_code, unused_imports)]
 mod core;
+#[path = "../../../src/coordinator/store/etcd/progress.rs"]
+#[allow(dead_code)]
+mod progress;
 #[path = "../../../src/trace/mod.rs"]
 #[allow(dead_code, unused_imports)]
 mod trace;

@@ -27,6 +27,14 @@ type ObservedState struct {
 	Total time.Duration
 }
 
+// after returns this state after the last one: no open pause gets shorter.
+func (s ObservedState) after(last ObservedState) ObservedState {
+	if last.Paused && s.Version.Epoch == last.Version.Epoch && s.Version.Epoch != 0 {
+		s.Total = max(s.Total, last.Total)
+	}
+	return s
+}
+
 // wasLostBefore reports whether the server lost this state before it sent the other one.
 func (s ObservedState) wasLostBefore(other ObservedState) bool {
 	return !s.Version.isComparableWith(other.Version) || other.Version.Revision < s.Version.Revision || other.Total < s.Total
@@ -65,10 +73,10 @@ type JoinBaseline struct {
 //     pause counts until that join; otherwise time before the join would be charged to it. The next state corrects the
 //     assumption in both directions.
 //  3. Another epoch, or a lower total or revision, means that the server lost its state (or forgot an idle thread). The
-//     new
-//     total has nothing in common with the old one: the paused time so far is kept, and grows by the new total, by the
-//     time
-//     since the last state at most. A server without epochs sends 0, which is compared by total and revision.
+//     new total has nothing in common with the old one: the paused time so far is kept, and grows by the new total, by
+//     the time since the last state at most. A server without epochs sends 0, which is compared by total and revision.
+//     But an open pause is not forgotten: a lower total after it, of the same epoch, was told up to an earlier moment,
+//     as by another replica, and counts as the known one.
 //  4. Local time stops while the machine sleeps; the server's may not. A sleep within a pause is left out, so that it
 //     cannot
 //     pay for time that was charged. The total of a state that was sent before the sleep and arrived after it does not
@@ -183,6 +191,9 @@ func (c *PausedTimeTracker) Closed() bool { return !c.closedAt.IsZero() }
 // assumption was corrected.
 func (c *PausedTimeTracker) Apply(now LocalTime, state ObservedState) (wake bool) {
 	assumed, wasPaused := !c.disconnectedAt.IsZero(), c.Paused(now.At)
+	if c.known {
+		state = state.after(c.last.state)
+	}
 	pausedTime, unsettledSleep := c.pausedTimeWith(now, state)
 	pausedTime = min(pausedTime, since(c.startedAt, now.At))
 	if !state.Paused {

@@ -14,7 +14,8 @@
  *    that died in silence counts as lost since its last message. The next state corrects the assumption, in both directions.
  * 3. Another epoch, or a total or a revision that decreased, means that the server lost its state (or forgot an idle thread). The new total is
  *    not comparable with the old one: the paused time so far is kept, and grows by the new total, but at most by the time since the last
- *    state. A server without epochs sends epoch 0; then total and revision are compared.
+ *    state. A server without epochs sends epoch 0; then total and revision are compared. But an open pause is not forgotten: a lower total
+ *    after it, of the same epoch, was told up to an earlier moment, as by another replica, and counts as the known one.
  * 4. The local clock stands still while the machine sleeps; the server's clock may not. If a pause spans a sleep, the sleep is not credited, so
  *    that it cannot make up for time that was charged. A state that was sent before the sleep and arrives after it does not have the sleep in
  *    its total; then the sleep is subtracted from the next total.
@@ -108,7 +109,8 @@ export class PausedTimeTracker {
   }
 
   /** Applies a state. Returns whether waiters must check again: after a resume, and when an assumption is corrected. */
-  apply(now: Now, seen: Seen): boolean {
+  apply(now: Now, told: Seen): boolean {
+    const seen = after(this.#last?.seen, told);
     const wasDisconnected = this.#disconnectedAt !== undefined;
     const wasPaused = this.isPaused(now.at);
     const { pausedTime: uncapped, unsettled } = this.#pausedTimeAt(now, seen);
@@ -139,6 +141,12 @@ export class PausedTimeTracker {
 /** Whether the revisions and totals can be compared. Epoch 0: the server has none. */
 function areComparable(one: Version, other: Version): boolean {
   return one.epoch === other.epoch || one.epoch === 0n || other.epoch === 0n;
+}
+
+/** `seen` after `last`: no open pause gets shorter. */
+function after(last: Seen | undefined, seen: Seen): Seen {
+  const isOpen = last?.paused === true && seen.version.epoch === last.version.epoch && seen.version.epoch !== 0n;
+  return isOpen && seen.total < last.total ? { ...seen, total: last.total } : seen;
 }
 
 /** Whether the server lost `last` before it sent `seen`. */

@@ -5,8 +5,9 @@
 //! - P2: a read, and a look at the leader, count for who waits only if they began after the wait did (invariant 4).
 //! - P3: once this replica leads, its engine says how far durations are told, and nothing here does.
 use crate::coordinator::hub::Hub;
+use crate::sync::{Mutex, MutexGuard};
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 use tokio::sync::{Notify, watch};
 use tokio::time::{Duration, timeout};
 
@@ -30,6 +31,8 @@ pub struct Progress {
 #[derive(Debug)]
 struct State {
     follows: bool,
+    /// The last entry that is shown: as [`Progress::applied`] says, which is told later, once durations are told as far.
+    applied: u64,
     told: i64,
     /// Entries with what holds once they are applied.
     waiting: VecDeque<(u64, i64)>,
@@ -37,7 +40,7 @@ struct State {
 
 impl Progress {
     pub(crate) fn new(hub: Arc<Hub>) -> Self {
-        let state = State { follows: false, told: i64::MIN, waiting: VecDeque::new() };
+        let state = State { follows: false, applied: 0, told: i64::MIN, waiting: VecDeque::new() };
         let (applied, reads, looks) = (watch::Sender::new(0), Rounds::default(), Rounds::default());
         Progress { hub, state: Mutex::new(state), applied, reads, looks }
     }
@@ -53,7 +56,7 @@ impl Progress {
     /// The replica follows from now on. `shown`: all that was decided before this moment is shown already.
     pub fn begin(&self, shown: i64) {
         let mut state = self.state();
-        *state = State { follows: true, told: shown, waiting: VecDeque::new() };
+        *state = State { follows: true, applied: 0, told: shown, waiting: VecDeque::new() };
         self.hub.safe_time().follow(shown);
         self.applied.send_replace(0);
         self.reads.forget();
@@ -71,16 +74,20 @@ impl Progress {
     }
 
     /// All entries up to `seq` are shown, the last one of which was written at `clock`.
-    pub(super) fn applied(&self, seq: u64, clock: i64) {
-        self.holds(seq, clock);
+    pub(crate) fn applied(&self, seq: u64, clock: i64) {
+        let mut state = self.state();
+        state.applied = seq;
+        self.tell(&mut state, seq, clock);
+        drop(state);
         self.applied.send_replace(seq);
-        self.holds(0, i64::MIN);
     }
 
     /// All that was decided before `horizon` is in entries up to `seq`.
     pub(crate) fn holds(&self, seq: u64, horizon: i64) {
-        let applied = *self.applied.borrow();
-        let mut state = self.state();
+        self.tell(&mut self.state(), seq, horizon);
+    }
+
+    fn tell(&self, state: &mut State, seq: u64, horizon: i64) {
         if !state.follows {
             return;
         }
@@ -88,7 +95,7 @@ impl Progress {
         if state.waiting.len() > MAX_WAITING {
             state.waiting.pop_front();
         }
-        let mut told = state.told;
+        let (applied, mut told) = (state.applied, state.told);
         state.waiting.retain(|&(seq, horizon)| {
             let is_shown = seq <= applied;
             told = if is_shown { told.max(horizon) } else { told };
@@ -114,7 +121,7 @@ impl Progress {
     }
 
     /// Waits until entry `seq` is shown.
-    pub(super) async fn shows(&self, seq: u64) -> bool {
+    pub(crate) async fn shows(&self, seq: u64) -> bool {
         self.applied.subscribe().wait_for(|applied| *applied >= seq).await.is_ok()
     }
 

@@ -5,6 +5,7 @@ mod controller;
 mod group;
 mod hold;
 mod hub;
+mod progress;
 mod stopwatch;
 
 use crate::runner::Case;
@@ -31,6 +32,7 @@ pub(crate) const ALL: &[Case] = &[
     hold::CLOSED_AT_ONCE,
     hold::CLOSED_IN_TIME,
     hold::RELEASED_ONCE,
+    progress::TOLD_AS_FAR,
 ];
 
 /// The outcome of a task that nobody aborts.

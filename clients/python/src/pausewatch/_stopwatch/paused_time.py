@@ -17,7 +17,9 @@ and a pause that began or ended unobserved is in the difference of two totals. P
    state corrects the assumption, in both directions.
 3. Another epoch, or a total or a revision that decreased, means that the server lost its state (or forgot an idle thread). The
    new total is not comparable with the old one: the paused time so far is kept, and grows by the new total, but at most by the
-   time since the last state. A server without epochs sends epoch 0; then total and revision are compared.
+   time since the last state. A server without epochs sends epoch 0; then total and revision are compared. But an open pause
+   is not forgotten: a lower total after it, of the same epoch, was told up to an earlier moment, as by another replica, and
+   counts as the known one.
 4. The local clock stands still while the machine sleeps; the server's clock may not. If a pause spans a sleep, the sleep is
    not credited, so that it cannot make up for time that was charged. A state that was sent before the sleep and arrives after
    it does not have the sleep in its total; then the sleep is subtracted from the next total.
@@ -25,7 +27,7 @@ and a pause that began or ended unobserved is in the difference of two totals. P
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from .._io.durations import MILLISECOND, Nanos
 
@@ -160,6 +162,7 @@ class PausedTimeTracker:
 
     def apply(self, now: Moment, seen: Seen) -> bool:
         """Applies a state. Returns whether waiters must check again: after a resume, and when an assumption is corrected."""
+        seen = seen if self._last is None else _after(self._last.seen, seen)
         disconnected_at, was_paused = self._disconnected_at, self.is_paused(now.at)
         paused_time, unsettled = self._paused_time_after(now, seen)
         paused_time = min(paused_time, max(0, now.at - self._began))
@@ -188,6 +191,12 @@ class PausedTimeTracker:
             return max(self.paused_time(now.at), self.paused_time(seen_until) + min(seen.total, since)), 0
         awake, unsettled = _awake(last, now, seen.total - last.seen.total)
         return last.paused_time + awake, unsettled
+
+
+def _after(last: Seen, seen: Seen) -> Seen:
+    """`seen` after `last`: no open pause gets shorter."""
+    is_open = last.paused and seen.version.epoch == last.version.epoch != 0
+    return replace(seen, total=max(seen.total, last.total)) if is_open else seen
 
 
 def _is_lost(last: Seen, seen: Seen) -> bool:

@@ -29,7 +29,9 @@ import org.jspecify.annotations.Nullable;
  *
  * <p>3. Another epoch, or a lower total or revision, means that the server lost its state (or forgot an idle thread). The new
  * total has nothing in common with the old one: the paused time so far is kept, and grows by the new total, by the time since the
- * last state at most. A server without epochs sends 0, which is compared by total and revision.
+ * last state at most. A server without epochs sends 0, which is compared by total and revision. But an open pause is not
+ * forgotten: a lower total after it, of the same epoch, was told up to an earlier moment, as by another replica, and counts as
+ * the known one.
  *
  * <p>4. Local time stops while the machine sleeps; the server's may not. A sleep within a pause is left out, so that it cannot
  * pay for time that was charged. The total of a state that was sent before the sleep and arrived after it does not include the
@@ -57,6 +59,12 @@ final class PausedTimeTracker {
 
     /** The fields of a state that matter here. */
     record ObservedState(Version version, boolean paused, long total) {
+        /** This state after {@code last}: no open pause gets shorter. */
+        private ObservedState after(ObservedState last) {
+            boolean isOpen = last.paused && version.epoch() == last.version.epoch() && version.epoch() != 0;
+            return isOpen ? new ObservedState(version, paused, Math.max(total, last.total)) : this;
+        }
+
         /** Whether the server lost this state before it sent {@code next}. */
         private boolean isLost(ObservedState next) {
             return !version.isComparableTo(next.version)
@@ -174,7 +182,8 @@ final class PausedTimeTracker {
     }
 
     /** Applies a state. Returns whether waiters must check again: after a resume, and when an assumption was corrected. */
-    boolean apply(LocalTime now, ObservedState seen) {
+    boolean apply(LocalTime now, ObservedState told) {
+        ObservedState seen = last == null ? told : told.after(last.seen);
         boolean assumed = disconnectedAt.isPresent();
         boolean wasPaused = isPaused(now.at);
         Growth with = pausedTimeWith(now, seen);

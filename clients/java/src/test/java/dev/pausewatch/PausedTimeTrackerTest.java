@@ -122,7 +122,7 @@ class PausedTimeTrackerTest {
     void theGreatestTotalIsSafe() {
         tracker.apply(new LocalTime(START, 0), new ObservedState(new Version(1, 1), true, Nanos.MAX));
         assertPausedTime(9, 9);
-        tracker.apply(new LocalTime(START + s(9), 0), new ObservedState(new Version(1, 2), false, 0));
+        tracker.apply(new LocalTime(START + s(9), 0), new ObservedState(new Version(2, 2), false, 0));
         assertPausedTime(9, 9);
     }
 }
