@@ -8,8 +8,9 @@ use crate::coordinator::hub::Hub;
 use crate::sync::{Mutex, MutexGuard};
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::{Notify, watch};
-use tokio::time::{Duration, timeout};
+use tokio::time::timeout;
 
 /// Without a successful read and look that began so recently (nanoseconds), what a follower shows may be old.
 pub(crate) const FRESH_FOR: i64 = 3_000_000_000;

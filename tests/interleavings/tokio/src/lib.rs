@@ -15,6 +15,7 @@ pub mod time;
 
 #[doc(hidden)]
 pub use real;
+pub use real::join;
 pub use task::spawn;
 
 use shuttle::{
