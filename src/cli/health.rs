@@ -20,7 +20,7 @@ Prints `serving`, or the problem on standard error. Exit code: 0 serving, 1 not 
 each change, and exits with 1 when the connection ends. With --output json it prints the HealthCheckResponse, whatever its status.
 
 --fleet prints a line for each replica that the address names: its role, its term, and how long ago it was sure of the latest state. Exit \
-code: 0 if all serve and one leads, else 1.")]
+code: 0 if all serve, are of one fleet, and one leads, else 1.")]
 pub struct Args {
     /// The service to check, such as pausewatch.v1.ElicitationService [default: the whole server].
     #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true)]

@@ -12,6 +12,7 @@ use tonic_health::pb::health_client::HealthClient;
 
 const SERVICE: &str = "pausewatch.v1.ElicitationService";
 /// The metadata of health answers (`docs/fleet.md`).
+const FLEET: &str = "pausewatch-fleet";
 const ROLE: &str = "pausewatch-role";
 const TERM: &str = "pausewatch-term";
 const STATE_AGE: &str = "pausewatch-state-age-ms";
@@ -22,6 +23,9 @@ const LAG: &str = "pausewatch-lag-entries";
 pub(crate) struct Replica {
     /// Where it was asked.
     pub(crate) address: String,
+    /// The fleet that it is of: the `store_epoch` of its states.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) fleet: Option<String>,
     /// `leader` or `follower`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) role: Option<String>,
@@ -69,6 +73,7 @@ async fn ask_one(address: &Address, config: &Config, within: Duration) -> Replic
     let unknown = |problem: String, reached| Replica {
         reached,
         address: address.to_string(),
+        fleet: None,
         role: None,
         term: None,
         state_age_ms: None,
@@ -101,6 +106,7 @@ async fn ask_one(address: &Address, config: &Config, within: Duration) -> Replic
     let problem =
         (!serving).then(|| "does not serve: it does not reach etcd or the leader, or it is stopping".to_owned());
     Replica {
+        fleet: text(FLEET),
         role: Some(role),
         term: number(TERM),
         state_age_ms: number(STATE_AGE),
@@ -169,6 +175,13 @@ pub(crate) fn problem(replicas: &[Replica]) -> Option<String> {
     let latest = replicas.iter().filter(|replica| replica.leads()).map(|replica| replica.term).max();
     let leaders = replicas.iter().filter(|replica| replica.leads() && Some(replica.term) == latest).count();
     let failing = replicas.iter().filter(|replica| replica.problem.is_some()).count();
+    let mut fleets = replicas.iter().filter_map(|replica| replica.fleet.as_ref());
+    let first = fleets.next();
+    if fleets.any(|other| Some(other) != first) {
+        return Some(
+            "these are replicas of different fleets: give all the same --etcd-endpoints and --etcd-prefix".into(),
+        );
+    }
     match (failing, leaders) {
         (0, 1) => None,
         (0, 0) => {
@@ -189,6 +202,7 @@ mod tests {
     fn replica(address: &str, role: &str, term: u64) -> Replica {
         Replica {
             address: address.into(),
+            fleet: Some("7".into()),
             role: Some(role.into()),
             term: Some(term),
             state_age_ms: Some(120),
@@ -201,7 +215,14 @@ mod tests {
 
     fn lost(address: &str) -> Replica {
         let problem = Some("Connection refused".to_owned());
-        let none = Replica { role: None, term: None, state_age_ms: None, lag_entries: None, ..replica(address, "", 0) };
+        let none = Replica {
+            fleet: None,
+            role: None,
+            term: None,
+            state_age_ms: None,
+            lag_entries: None,
+            ..replica(address, "", 0)
+        };
         Replica { serving: false, problem, reached: Reached::Nobody, ..none }
     }
 
@@ -229,11 +250,14 @@ c:1      -        -     Connection refused
         assert_eq!(problem(&[replica("a:1", "leader", 3), follower()]), None);
         // The one of term 2 has not noticed yet that it was replaced.
         assert_eq!(problem(&[replica("a:1", "leader", 2), replica("c:1", "leader", 3)]), None);
+        let other = |role, term| Replica { fleet: Some("8".into()), ..replica("c:1", role, term) };
         for (replicas, expected) in [
             (vec![follower(), follower()], "no replica leads"),
             (vec![replica("a:1", "leader", 3), replica("b:1", "leader", 3)], "more than one"),
             (vec![replica("a:1", "leader", 3), lost("b:1")], "1 of 2 replicas cannot be used"),
             (vec![follower(), lost("b:1")], "none of the others leads"),
+            (vec![replica("a:1", "leader", 2), other("leader", 3)], "different fleets"),
+            (vec![replica("a:1", "leader", 2), lost("b:1"), other("follower", 3)], "different fleets"),
         ] {
             let said = problem(&replicas).expect("it is not sound");
             assert!(said.contains(expected), "{said}");

@@ -76,6 +76,7 @@ mod tests {
     fn replica(role: Option<&str>, serving: bool, reached: Reached) -> Replica {
         Replica {
             address: "a:1".into(),
+            fleet: None,
             role: role.map(str::to_owned),
             term: None,
             state_age_ms: None,

@@ -187,13 +187,13 @@ impl Server {
         for service in [SERVICE_NAME, fleet::LEADER] {
             health.set_service_status(service, ServingStatus::NotServing).await;
         }
-        let (described, known) = (leading.clone(), fleet.clone());
+        let (described, known, id) = (leading.clone(), fleet.clone(), fleet.id());
         let leader = fleet.leader();
         let describe = move || {
             let term = leader.borrow().as_ref().map(|leader| leader.term);
             described.figures(term, known.leader_clock())
         };
-        let health_service = fleet::DescribedHealth::new(health_service, Arc::new(describe));
+        let health_service = fleet::DescribedHealth::new(health_service, id, Arc::new(describe));
         let look = fleet::LookService::new(leading.clone(), fleet.replica(), fleet.peer_key());
         let services = services(elicitations, &base.guard).and(base.guard.before_health(health_service));
         // Their messages are sealed with the key of the fleet; the limits of clients do not count for replicas.

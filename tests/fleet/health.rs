@@ -71,6 +71,7 @@ async fn the_health_of_a_fleet_names_its_leader_and_what_is_lost() {
             (Some(&*replica.address), &1.into(), &true.into())
         );
         assert!(told["state_age_ms"].as_u64().is_some_and(|age| age < 3_000), "{told}");
+        assert!(told["fleet"].as_str().is_some_and(|fleet| fleet.parse::<u64>().is_ok()), "{told}");
         assert!(told["lag_entries"].is_u64() && told.get("problem").is_none(), "{told}");
     }
 
@@ -93,6 +94,16 @@ async fn the_health_of_a_fleet_names_its_leader_and_what_is_lost() {
     let follower = 1 - leader(&replicas).await;
     says(&replicas[follower].address, Some("no replica leads")).await;
     says(&addresses(&replicas), None).await;
+}
+
+/// Each serves and leads, so only together they are no fleet.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn replicas_of_two_fleets_are_no_fleet() {
+    let Some(etcd) = Etcd::shared() else { return };
+    let (one, other) = (fleet(etcd, "one of two", 1).await, fleet(etcd, "another of two", 1).await);
+    says(&addresses(&one), None).await;
+    says(&addresses(&other), None).await;
+    says(&format!("{},{}", addresses(&one), addresses(&other)), Some("replicas of different fleets")).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,5 +1,5 @@
-//! The health service of a replica: its answers say in their metadata who leads and how old the state is that the replica shows, for
-//! `pausewatch health --fleet`. Like the health, this is open to all, and so it names no address.
+//! The health service of a replica: its answers say in their metadata which fleet it is of, who leads and how old the state is that the
+//! replica shows, for `pausewatch health --fleet`. Like the health, this is open to all, and so it names no address.
 use crate::coordinator::metrics::FleetState;
 use std::convert::Infallible;
 use std::future::Future;
@@ -10,6 +10,8 @@ use tonic::body::Body;
 use tonic::codegen::{Service, http};
 use tonic::server::NamedService;
 
+/// The fleet: the `store_epoch` of its states.
+const FLEET: &str = "pausewatch-fleet";
 /// `leader` or `follower`.
 const ROLE: &str = "pausewatch-role";
 const TERM: &str = "pausewatch-term";
@@ -22,12 +24,13 @@ const LAG: &str = "pausewatch-lag-entries";
 #[derive(Clone)]
 pub(crate) struct DescribedHealth<S> {
     inner: S,
+    fleet: u64,
     describe: Arc<dyn Fn() -> FleetState + Send + Sync>,
 }
 
 impl<S> DescribedHealth<S> {
-    pub(crate) fn new(inner: S, describe: Arc<dyn Fn() -> FleetState + Send + Sync>) -> Self {
-        DescribedHealth { inner, describe }
+    pub(crate) fn new(inner: S, fleet: u64, describe: Arc<dyn Fn() -> FleetState + Send + Sync>) -> Self {
+        DescribedHealth { inner, fleet, describe }
     }
 }
 
@@ -49,12 +52,13 @@ where
     }
 
     fn call(&mut self, request: http::Request<Body>) -> Self::Future {
-        let (answer, describe) = (self.inner.call(request), self.describe.clone());
+        let (answer, fleet, describe) = (self.inner.call(request), self.fleet, self.describe.clone());
         Box::pin(async move {
             let mut answer = answer.await?;
             let FleetState { leads, term, age, lag, .. } = describe();
             let age = u64::try_from(age.as_millis()).unwrap_or(u64::MAX);
             let headers = answer.headers_mut();
+            headers.insert(FLEET, fleet.into());
             headers.insert(ROLE, http::HeaderValue::from_static(if leads { "leader" } else { "follower" }));
             headers.insert(TERM, term.into());
             headers.insert(STATE_AGE, age.into());
