@@ -13,8 +13,8 @@ use tokio::time::{sleep, sleep_until, timeout};
 const KNOWN: Duration = Duration::from_secs(60);
 /// Longer than any fault lasts: so a hold is never lost to one.
 const TTL: Duration = Duration::from_secs(300);
-/// A stopwatch that is wrong by more than this fails. What it is wrong by depends on how busy the machine is, and is printed.
-const WRONG_BY: Duration = Duration::from_millis(250);
+/// A stopwatch that charges wrongly by more than this, once it knows of the whole pause, fails. What it is wrong by is printed.
+const WRONG_BY: Duration = Duration::from_millis(20);
 
 /// Runs commands on threads that begin with `name`, until `stop`.
 pub(super) struct Commands {
@@ -120,9 +120,9 @@ impl Commands {
             if !is_paused {
                 least_wrong = least_wrong.min(wrong);
             }
-            // Soon after it knows, it is as exact as it will be.
-            if least_wrong <= WRONG_BY && (wrong < Duration::from_millis(1) || asked.elapsed() > Duration::from_secs(5))
-            {
+            // Exact as soon as it knows; but what it shows never falls, and after a late credit it stands still for as long as that.
+            let is_exact = wrong < Duration::from_millis(1);
+            if least_wrong <= WRONG_BY && (is_exact || asked.elapsed() > Duration::from_secs(20)) {
                 self.books.charged_wrongly_by(least_wrong);
                 return Ok(());
             }

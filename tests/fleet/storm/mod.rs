@@ -33,7 +33,8 @@ use tokio::time::{sleep, timeout};
 
 const REPLICAS: usize = 3;
 const CLIENTS: usize = 3;
-const COMMANDS: usize = 6;
+/// They wait most of their time.
+const COMMANDS: usize = 24;
 /// Faults of a round: the search for an order grows with the number of calls.
 const FAULTS_A_ROUND: usize = 9;
 const CALLS_A_FAULT: usize = 6;
