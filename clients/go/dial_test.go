@@ -9,6 +9,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"math/big"
 	"net"
@@ -198,6 +199,25 @@ func TestASuppliedConnectionIsUsedAndNotClosed(t *testing.T) {
 	if _, err := NewClient(WithConn(connection), WithAddress("127.0.0.1:1")); err == nil || !strings.Contains(err.Error(), "give one of them") {
 		t.Errorf("an address beside it: %v", err)
 	}
+}
+
+func TestAClosedClientCallsNobodyOverASuppliedConnection(t *testing.T) {
+	withFake(t, func(t *testing.T, f *fake, _ *Client) {
+		connection, err := grpc.NewClient("passthrough:///fake", grpc.WithContextDialer(f.dial), grpc.WithTransportCredentials(insecure.NewCredentials()))
+		check(t, err)
+		defer connection.Close()
+		client, err := NewClient(WithConn(connection))
+		check(t, err)
+		_, err = client.GetPauseState(ctx, "t")
+		check(t, err)
+		check(t, client.Close())
+		if _, err := client.GetPauseState(ctx, "t"); !errors.Is(err, ErrClosed) {
+			t.Errorf("a read: %v", err)
+		}
+		if hold, err := client.Hold(ctx, "t", HoldOptions{}); hold != nil || !errors.Is(err, ErrClosed) {
+			t.Errorf("a hold that nobody would renew: %v, %v", hold, err)
+		}
+	})
 }
 
 func TestStopwatchesWorkOverASuppliedConnection(t *testing.T) {

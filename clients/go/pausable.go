@@ -31,7 +31,7 @@ import (
 // returns one with [ErrClosed].
 func (c *Client) WithPausableTimeout(parent context.Context, d time.Duration, threadID string, opts ...TimeoutOption) (context.Context, context.CancelFunc) {
 	if parent.Err() != nil {
-		return context.WithCancel(parent)
+		return context.WithCancel(withEndedStopwatch(parent, threadID))
 	}
 	inner, cancelInner := context.WithCancelCause(parent)
 	p := &pausable{Context: inner, end: cancelInner, done: make(chan struct{}), after: make(map[*func()]struct{})}
@@ -47,7 +47,7 @@ func (c *Client) WithPausableTimeout(parent context.Context, d time.Duration, th
 	})
 	if err != nil {
 		cancelInner(err)
-		return inner, func() {}
+		return withEndedStopwatch(inner, threadID), func() {}
 	}
 	p.stopwatch = stopwatch
 	p.unlink = context.AfterFunc(parent, func() { p.finish(parent.Err(), context.Cause(parent)) })
@@ -62,7 +62,7 @@ func WithPausableTimeout(parent context.Context, d time.Duration, threadID strin
 	if err != nil {
 		ctx, cancel := context.WithCancelCause(parent)
 		cancel(err)
-		return ctx, func() {}
+		return withEndedStopwatch(ctx, threadID), func() {}
 	}
 	return client.WithPausableTimeout(parent, d, threadID, opts...)
 }
@@ -74,6 +74,12 @@ func StopwatchOf(ctx context.Context) *Stopwatch {
 }
 
 type stopwatchKey struct{}
+
+// withEndedStopwatch adds the stopwatch of a timeout that has ended before it began, so that [StopwatchOf] finds one.
+func withEndedStopwatch(ctx context.Context, threadID string) context.Context {
+	ended := &Stopwatch{threadID: threadID, expired: make(chan struct{}), final: new(Reading)}
+	return context.WithValue(ctx, stopwatchKey{}, ended)
+}
 
 // pausable is a context that ends with its stopwatch.
 //
@@ -95,12 +101,23 @@ type pausable struct {
 	after map[*func()]struct{}
 }
 
-func (p *pausable) Done() <-chan struct{} { return p.done }
+func (p *pausable) Done() <-chan struct{} {
+	_ = p.Err()
+	return p.done
+}
 
 func (p *pausable) Err() error {
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.err
+	err := p.err
+	p.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	// It ends with its parent, not a little later: a caller may have just cancelled that.
+	if err = p.Context.Err(); err != nil {
+		p.finish(err, context.Cause(p.Context))
+	}
+	return err
 }
 
 func (p *pausable) Value(key any) any {

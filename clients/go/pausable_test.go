@@ -85,6 +85,45 @@ func TestAPausableTimeoutEndsWithItsParent(t *testing.T) {
 	})
 }
 
+func TestAPausableTimeoutHasEndedWhenItsParentHas(t *testing.T) {
+	withFake(t, func(t *testing.T, _ *fake, client *Client) {
+		for range 1000 {
+			parent, cancelParent := context.WithCancel(ctx)
+			timeout, cancel := client.WithPausableTimeout(parent, time.Hour, "t")
+			cancelParent()
+			err := timeout.Err()
+			cancel()
+			if err != context.Canceled {
+				t.Fatalf("right after its parent: %v", err)
+			}
+			<-timeout.Done()
+		}
+	})
+}
+
+func TestATimeoutThatEndedBeforeItBeganHasAStopwatch(t *testing.T) {
+	withFake(t, func(t *testing.T, _ *fake, client *Client) {
+		parent, cancelParent := context.WithCancel(ctx)
+		cancelParent()
+		for name, begin := range map[string]func() (context.Context, context.CancelFunc){
+			"its parent has ended": func() (context.Context, context.CancelFunc) {
+				return client.WithPausableTimeout(parent, time.Hour, "t")
+			},
+			"a bad thread": func() (context.Context, context.CancelFunc) { return client.WithPausableTimeout(ctx, time.Hour, "") },
+		} {
+			ctx, cancel := begin()
+			done, err := StopwatchOf(ctx).AwaitThread("u")
+			check(t, err)
+			done()
+			StopwatchOf(ctx).Pause()()
+			if ctx.Err() == nil {
+				t.Errorf("%s: it runs", name)
+			}
+			cancel()
+		}
+	})
+}
+
 func TestALaterEndOfTheParentChangesNothing(t *testing.T) {
 	withFake(t, func(t *testing.T, f *fake, client *Client) {
 		parent, cancelParent := context.WithCancelCause(ctx)

@@ -50,6 +50,11 @@ func call[Q proto.Message, A any](
 	began, caller := time.Now(), ctx
 	ctx, cancel := context.WithTimeout(ctx, c.callTimeout)
 	defer cancel()
+	// A connection of the program is not closed with the client.
+	defer context.AfterFunc(c.life, cancel)()
+	if c.life.Err() != nil {
+		return *new(A), callEnded(ErrClosed, 0)
+	}
 	if c.retries == 0 {
 		c.reconnect(ctx)
 	}
@@ -92,9 +97,7 @@ func call[Q proto.Message, A any](
 		select {
 		case <-time.After(wait + delay):
 		case <-ctx.Done():
-			return answer, callEnded(ctx.Err(), time.Since(began))
-		case <-c.life.Done():
-			return answer, callEnded(ErrClosed, 0)
+			return answer, c.typed(ctx, ctx.Err(), began)
 		}
 	}
 }

@@ -132,6 +132,9 @@ func (s *Stopwatch) Read() Reading {
 func (s *Stopwatch) Pause() (resume func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.final != nil {
+		return func() {}
+	}
 	view := s.follows.view(s, false)
 	s.follows.markUsed(view.now)
 	s.meter.Pause(view.now, view.pausedTime)

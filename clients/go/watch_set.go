@@ -135,7 +135,7 @@ func (s *watchSet) remove(threadID string) {
 	delete(s.confirmations, threadID)
 	s.changed[threadID] = struct{}{}
 	if len(s.threads) == 0 && s.stream != nil {
-		s.stream.cancel(nil)
+		s.stream.cancel(errIdle)
 	}
 	s.stream.wakeUp()
 }
@@ -207,7 +207,10 @@ func (s *watchSet) streamEnded(l *watchStream, err error, silentFor time.Duratio
 		thread.added, thread.gap = false, true
 	}
 	s.completeReported = false
-	lost := s.markDisconnected(slices.Collect(maps.Keys(s.threads)))
+	var lost []string
+	if !l.idle {
+		lost = s.markDisconnected(slices.Collect(maps.Keys(s.threads)))
+	}
 	report := len(lost) > 0
 	if s.all {
 		lost, report, s.disconnectReported = nil, !s.disconnectReported, true

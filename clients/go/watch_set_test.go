@@ -115,6 +115,19 @@ func TestWithoutThreadsThereIsNoStream(t *testing.T) {
 	})
 }
 
+func TestAThreadAddedAsTheLastOneIsRemovedSeesNoDisconnect(t *testing.T) {
+	withFake(t, func(t *testing.T, _ *fake, client *Client) {
+		set, queue := set(client)
+		set.add("a")
+		synctest.Wait()
+		told(queue)
+		set.remove("a")
+		set.add("b")
+		synctest.Wait()
+		tells(t, queue, "b@0? .")
+	})
+}
+
 func TestAForbiddenThreadDelaysNoOther(t *testing.T) {
 	withFake(t, func(t *testing.T, f *fake, client *Client) {
 		refuse := func(method string, request any) error {

@@ -39,6 +39,7 @@ const (
 var (
 	errSilent = errors.New("silent")
 	errMoved  = errors.New("moved")
+	errIdle   = errors.New("nothing is watched")
 )
 
 // watchStream is one stream of a watch. One goroutine sends; the set's goroutine reads.
@@ -53,6 +54,8 @@ type watchStream struct {
 	silent bool
 	// Whether only a confirmation was late: the silence was shorter than the maximum of a stream without one.
 	slow bool
+	// Whether it was ended because nothing was watched any more; what is watched now was added later.
+	idle bool
 	// The server's heartbeat interval; 0 if it has sent none.
 	interval time.Duration
 
@@ -104,6 +107,7 @@ func (s *watchSet) run() {
 		silentFor, err := l.read(ctx, connection)
 		l.watchdog.Stop()
 		moved := errors.Is(context.Cause(ctx), errMoved)
+		l.idle = errors.Is(context.Cause(ctx), errIdle)
 		cancel(nil)
 		s.streamEnded(l, err, silentFor)
 		if l.answered {
@@ -125,7 +129,7 @@ func (s *watchSet) run() {
 		switch {
 		case s.isDone():
 			return
-		case moved:
+		case moved, l.idle:
 		case leaves && unanswered%len(route.addresses) != 0:
 			s.waitToReopen(backoff.Jitter(firstReopenDelay))
 		default:

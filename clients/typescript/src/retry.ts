@@ -81,7 +81,8 @@ export async function unary<R>(
   send: (options: ConnectOptions) => Promise<R>,
 ): Promise<R> {
   const { deadlineMs, signal } = limits;
-  const giveUp = performance.now() + deadlineMs;
+  // NaN counts as 0.
+  const giveUp = performance.now() + (deadlineMs > 0 ? deadlineMs : 0);
   const retryDelays = callRetryDelays();
   const { route = new Route(1) } = target;
   // At most half of the deadline, so that time is left for another replica.
@@ -156,7 +157,10 @@ function ended({ code }: ConnectError): boolean {
   return code === Code.DeadlineExceeded || code === Code.Canceled;
 }
 
-/** Makes one attempt, which ends after `leftMs`. */
+/**
+ * Makes one attempt, which ends after `leftMs`, with `signal` and with the client, even if a token source, an interceptor or the program's own
+ * transport never answers.
+ */
 async function attempt<R>(
   target: CallTarget,
   leftMs: number,
@@ -164,16 +168,23 @@ async function attempt<R>(
   send: (options: ConnectOptions) => Promise<R>,
 ): Promise<R> {
   const timeoutMs = Math.ceil(Math.min(Math.max(leftMs, 1), MAX_TIMEOUT_MS));
-  if (target.keepsAlive) return send(signal === undefined ? { timeoutMs } : { timeoutMs, signal });
-  // Connect's own timer would keep the process alive.
   const ending = new AbortController();
-  const end = () => ending.abort();
-  const timer = setTimeout(end, timeoutMs).unref();
-  signal?.addEventListener("abort", end);
+  let end = () => ending.abort();
+  const ended = new Promise<never>((_, reject) => {
+    end = () => {
+      ending.abort();
+      reject(new ConnectError("the call was ended", Code.Canceled));
+    };
+  });
+  const timer = setTimeout(end, timeoutMs);
+  // Connect's own timer would keep the process alive.
+  if (!target.keepsAlive) timer.unref();
+  const options = target.keepsAlive ? { timeoutMs } : { headers: { "grpc-timeout": `${timeoutMs}m` } };
+  for (const each of [signal, target.closing]) each?.addEventListener("abort", end);
   try {
-    return await send({ headers: { "grpc-timeout": `${timeoutMs}m` }, signal: ending.signal });
+    return await Promise.race([send({ ...options, signal: ending.signal }), ended]);
   } finally {
     clearTimeout(timer);
-    signal?.removeEventListener("abort", end);
+    for (const each of [signal, target.closing]) each?.removeEventListener("abort", end);
   }
 }

@@ -16,7 +16,7 @@ import { type Environment, type Key, loadConfigFile } from "./config-file.js";
 import { ConfigError, within } from "./errors.js";
 import { isToken, type TokenSource, tokenFile } from "./token.js";
 
-/** How a client connects. An absent or empty setting is taken from the next source; if no source has it, the default is used. */
+/** How a client connects. An absent setting is taken from the next source; if no source has it, the default is used. */
 export interface ConnectionOptions {
   /** `host:port`, `http://…`, `https://…` or `unix:PATH`. Default: `127.0.0.1:7420`. */
   readonly address?: string | undefined;

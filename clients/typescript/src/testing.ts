@@ -17,7 +17,7 @@ export interface CoordinatorOptions {
   readonly program?: string | undefined;
 }
 
-/** A coordinator that runs until it is stopped, or its `await using` block or this process ends. */
+/** A coordinator that runs until it is stopped, or its `await using` block or this process ends (not by a signal, of which Node tells nobody). */
 export class TestCoordinator implements AsyncDisposable {
   readonly #options: CoordinatorOptions;
   readonly #killAtExit = () => void this.#process?.kill("SIGKILL");

@@ -65,8 +65,11 @@ class TokenFile:
     """The file."""
 
     def __call__(self) -> str:
-        """The current token. Raises OSError, or ValueError if the file is not ASCII."""
-        return self.path.read_text("ascii").strip()
+        """The current token. Raises OSError, or ValueError if the file has no token."""
+        token = self.path.read_bytes().strip().decode("ascii", "replace")
+        if not is_token(token):
+            raise ValueError(f"the file {self.path} is empty, or has other characters than visible ASCII")
+        return token
 
 
 @dataclass(frozen=True, slots=True)

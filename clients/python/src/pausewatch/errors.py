@@ -100,9 +100,6 @@ class InvalidField(CallError):
         """The problem, and the allowed values."""
         return (self.status.violations[0][1] if self.status.violations else "") or self.status.message
 
-    def __str__(self) -> str:
-        return self.description
-
     @classmethod
     def of(cls, field: str, problem: str) -> InvalidField:
         """The error for a field that this library refuses before it sends anything, with the wording of the server."""

@@ -141,7 +141,10 @@ class _Hold(Generic[_ConnectionT]):
 
     @property
     def failure(self) -> PausewatchError | None:
-        """Why a best-effort hold could not be opened; nothing is paused then. None: the hold is open, or was not tried yet."""
+        """The error, if a best-effort hold could not be opened. None: it is open, or was not tried yet.
+
+        If it is transient, the thread may be paused until the lease ends: perhaps only the answer was lost.
+        """
         return self._failure
 
     @property

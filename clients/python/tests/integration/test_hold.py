@@ -150,6 +150,16 @@ def test_closing_a_client_waits_for_background_releases(server: Server, thread_i
         assert other.get_pause_state(thread_id).count == 0
 
 
+def test_closing_a_client_at_once_waits_for_background_releases_too(server: Server, thread_id: str) -> None:
+    for _ in range(10):
+        client = pw.Client.from_env(address=server.address)
+        hold = client.hold(thread_id).open()
+        del hold
+        client.close()
+        with pw.Client.from_env(address=server.address) as other:
+            assert other.get_pause_state(thread_id).count == 0
+
+
 def test_closing_the_client_wakes_waiters_for_the_lease(server: Server, thread_id: str) -> None:
     client = pw.Client.from_env(address=server.address)
     hold = client.hold(thread_id, ttl=1).open()
@@ -191,6 +201,34 @@ async def test_a_cancelled_block_closes_its_elicitation(async_client: pw.AsyncCl
     with pytest.raises(asyncio.CancelledError):
         await task
     assert (await async_client.get_pause_state()).count == 0
+
+
+@pytest.mark.parametrize("times", [1, 2])
+async def test_a_block_that_is_cancelled_in_its_release_is_closed_before_its_client(
+    async_client: pw.AsyncClient, server: Server, thread_id: str, times: int
+) -> None:
+    entered = asyncio.Event()
+
+    async def ask() -> None:
+        async with pw.AsyncClient.from_env(address=server.address) as client, client.hold(thread_id):
+            entered.set()
+            if times == 1:
+                # It arrives as the block ends.
+                this = asyncio.current_task()
+                assert this is not None
+                this.cancel()
+            else:
+                await asyncio.sleep(60)
+
+    task = asyncio.create_task(ask())
+    await entered.wait()
+    if times == 2:
+        task.cancel()
+        await asyncio.sleep(0)
+        task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert (await async_client.get_pause_state(thread_id)).count == 0
 
 
 async def test_a_cancelled_open_closes_what_it_opens(async_client: pw.AsyncClient) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -60,6 +61,10 @@ def test_a_token_file_is_read_each_time_and_belongs_to_its_layer(tmp_path: Path)
     for text in ("first", "second\n"):
         path.write_text(text)
         assert source() == text.strip()
+    for wrong in (b"", b" \n", b"\xef\xbb\xbftoken", b"two words"):
+        path.write_bytes(wrong)
+        with pytest.raises(ValueError, match=re.escape(f"the file {path} ")):
+            source()
     given = Config.load(environ=environ, token="over")
     assert (given.token, given.token_source) == ("over", None)
     other = Config.load(environ=environ, token_source=lambda: "over")

@@ -65,8 +65,10 @@ export class PausableTimeout implements Disposable {
     clock: Clock,
   ) {
     // Also refuses NaN, and values that are not numbers.
-    if (!(limitMs >= 0)) throw new RangeError(`a timeout of ${limitMs} ms; allowed: 0 and more`);
-    if (!(maxWallMs >= 0)) throw new RangeError(`a maxWallMs of ${maxWallMs} ms; allowed: 0 and more`);
+    if (typeof limitMs !== "number" || !(limitMs >= 0))
+      throw new RangeError(`a timeout of ${limitMs} ms; allowed: 0 and more`);
+    if (typeof maxWallMs !== "number" || !(maxWallMs >= 0))
+      throw new RangeError(`a maxWallMs of ${maxWallMs} ms; allowed: 0 and more`);
     if (threadId === undefined) {
       throw invalidField(
         "thread_id",

@@ -248,7 +248,11 @@ export class WatchStream {
     this.#send();
     let error: CallError;
     try {
-      const token = await this.#calls.nextToken();
+      // A source that never answers must not keep the stream from its end.
+      const ended = new Promise<never>((_, reject) =>
+        signal.addEventListener("abort", () => reject(unavailable("no token came in time"))),
+      );
+      const token = await Promise.race([this.#calls.nextToken(), ended]);
       if (token !== undefined) this.#renewLater(open, token);
       for await (const message of this.#calls.watch(open.outbox, signal, token)) {
         if (signal.aborted) break;

@@ -46,7 +46,11 @@ test("the limit on wall time ends it in a pause, and the signal's reason says so
     assert.ok(signal.reason instanceof PausableTimeoutError);
     assert.deepEqual([signal.reason.name, signal.reason.endedBy], ["TimeoutError", "maxWall"]);
   });
-  assert.throws(() => client.startTimeout(1, { threadId: "t", maxWallMs: -1 }), RangeError);
+  // From JavaScript, a text that was never made a number.
+  for (const wrong of [-1, "3600000" as never, null as never]) {
+    assert.throws(() => client.startTimeout(1, { threadId: "t", maxWallMs: wrong }), RangeError);
+    assert.throws(() => client.startTimeout(wrong, { threadId: "t" }), RangeError);
+  }
 });
 
 test("g3: it stands still while an awaited thread is paused, and refuses an invalid thread and its own", async () => {

@@ -3,7 +3,7 @@ import { mkdtempSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
-import { Client, UnauthenticatedError } from "pausewatch";
+import { Client, DeadlineExceededError, UnauthenticatedError } from "pausewatch";
 import { settingsOf, withEnvironment } from "../../src/settings.js";
 import { renewalDelayMs } from "../../src/token.js";
 import { Requests } from "../../src/watch/requests.js";
@@ -36,6 +36,19 @@ test("a source that fails, or has no token, is unauthenticated", async () => {
     });
   }
   assert.throws(() => settingsOf({ address: "example.com:1", token: () => "t" }), { name: "ConfigError" });
+});
+
+test("a call with a source that does not answer ends with its deadline, its signal and its client", async () => {
+  const client = new Client({ address: "127.0.0.1:1", token: () => new Promise<string>(() => undefined) });
+  const read = (options: object) => client.getPauseState({ threadId: "t" }, { deadlineMs: 3_000, ...options });
+  await assert.rejects(read({ deadlineMs: 50 }), DeadlineExceededError);
+  const controller = new AbortController();
+  const aborted = read({ signal: controller.signal });
+  controller.abort(new Error("enough"));
+  await assert.rejects(aborted, { message: "enough" });
+  const closed = read({});
+  client.close();
+  await assert.rejects(closed, /closed/);
 });
 
 test("a token file is read each time, and belongs to its layer", async () => {

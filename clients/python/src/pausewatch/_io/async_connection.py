@@ -93,6 +93,9 @@ class AsyncConnection:
 
     async def close(self) -> None:
         """Closes the connection and all that depends on it. Calling it again does nothing."""
+        if self._opened is not None:
+            # A hold that was dropped a moment ago is closed by work that the loop has not started yet.
+            await asyncio.sleep(0)
         if self._background:
             await asyncio.wait(self._background, timeout=to_seconds(self.deadline))
         for dependent in list(self.dependents):

@@ -125,6 +125,11 @@ class Connection:
             return
         give_up = time.monotonic_ns() + self.deadline
         with self._lock:
+            runtime = self._runtime
+        if runtime is not None:
+            # A hold that was dropped a moment ago is closed by work that the runtime has not started yet.
+            runtime.run_submitted(self.deadline)
+        with self._lock:
             left_over = list(self._background)
         for thread in left_over:
             thread.join(to_seconds(max(0, give_up - time.monotonic_ns())))

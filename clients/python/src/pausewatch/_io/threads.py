@@ -85,6 +85,13 @@ class ThreadRuntime:
         if not self._closed and not self.is_foreign:
             self._inbox.put(run)
 
+    def run_submitted(self, timeout: Nanos) -> None:
+        """Waits until everything that was submitted before has run, for `timeout` at most."""
+        if not self._closed and threading.current_thread() is not self._thread:
+            done = threading.Event()
+            self.submit(done.set)
+            done.wait(min(to_seconds(timeout), threading.TIMEOUT_MAX))
+
     def defer(self, callback: Callable[[], object]) -> None:
         with self.lock:
             if self._deferred is None:

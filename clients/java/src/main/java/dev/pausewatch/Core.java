@@ -9,8 +9,14 @@ import java.util.Collections;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.Set;
+import java.util.concurrent.CancellationException;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
 import java.util.function.Consumer;
 import java.util.function.Function;
 import java.util.function.Supplier;
@@ -26,6 +32,10 @@ final class Core implements AutoCloseable {
     /** By disconnect grace. */
     private final Map<Duration, Follower> followers = new ConcurrentHashMap<>();
 
+    /** What closes elicitations in the background. */
+    private final Set<CompletableFuture<?>> finishing = ConcurrentHashMap.newKeySet();
+
+    private final Duration deadline;
     private final Consumer<Link> onLink;
     private volatile boolean closed;
 
@@ -39,6 +49,7 @@ final class Core implements AutoCloseable {
         addresses.forEach(each -> replicas.add(() -> Transport.channel(config, each, credentials)));
         connection = new Connection(replicas, config.address().toString(), config.tokenSource());
         calls = new Calls(connection, timer);
+        deadline = config.deadline();
         onLink = config.onLink();
     }
 
@@ -105,6 +116,38 @@ final class Core implements AutoCloseable {
         return closeable;
     }
 
+    /** Work that closes an elicitation: {@link #close()} waits for it, for one deadline at most. */
+    <T> CompletableFuture<T> finishing(CompletableFuture<T> work) {
+        finishing.add(work);
+        work.whenComplete((done, thrown) -> finishing.remove(work));
+        return work;
+    }
+
+    /** Waits even if this thread is interrupted: that is when blocks end early. */
+    private void finish() {
+        long end = System.nanoTime() + Nanos.of(deadline);
+        boolean interrupted = false;
+        for (Optional<CompletableFuture<?>> next = first(); next.isPresent(); next = first()) {
+            try {
+                next.get().get(end - System.nanoTime(), TimeUnit.NANOSECONDS);
+            } catch (InterruptedException again) {
+                interrupted = true;
+            } catch (TimeoutException late) {
+                break;
+            } catch (ExecutionException | CancellationException over) {
+                finishing.remove(next.get());
+            }
+        }
+        if (interrupted) {
+            Thread.currentThread().interrupt();
+        }
+    }
+
+    private Optional<CompletableFuture<?>> first() {
+        finishing.removeIf(CompletableFuture::isDone);
+        return finishing.stream().findFirst();
+    }
+
     private void checkOpen() {
         if (closed) {
             throw new IllegalStateException("the client is closed");
@@ -121,6 +164,7 @@ final class Core implements AutoCloseable {
 
     @Override
     public void close() {
+        finish();
         synchronized (deadlines) {
             closed = true;
         }

@@ -70,7 +70,10 @@ public final class Hold implements AutoCloseable {
         ending = NOT_OPEN;
     }
 
-    /** Why a best-effort hold could not be opened, so that nothing is paused; empty: it was opened. */
+    /**
+     * Why a best-effort hold could not be opened; empty: it was opened. If another attempt might succeed, the thread may be paused
+     * all the same, if only the answer was lost: until the lease ends.
+     */
     public Optional<RuntimeException> failure() {
         return failure;
     }
@@ -157,11 +160,12 @@ public final class Hold implements AutoCloseable {
     }
 
     /** Stops the renewals, and continues the release in the background: after one ttl nothing is left to close. */
-    void abandon() {
-        open.ifPresent(opened -> {
-            opened.renewal().stop(Lease.RELEASED);
-            decrement(opened, policy.withDeadline(ttl));
-        });
+    CompletableFuture<?> abandon() {
+        if (open.isEmpty()) {
+            return CompletableFuture.completedFuture(null);
+        }
+        open.get().renewal().stop(Lease.RELEASED);
+        return decrement(open.get(), policy.withDeadline(ttl));
     }
 
     private synchronized CompletableFuture<Ending> releasing() {
@@ -177,7 +181,7 @@ public final class Hold implements AutoCloseable {
     }
 
     private CompletableFuture<DecrementResult> decrement(Opened opened, Calls.RetryPolicy policy) {
-        return Calls.detached(() -> core.calls().decrement(opened.decrement(), policy));
+        return core.finishing(Calls.detached(() -> core.calls().decrement(opened.decrement(), policy)));
     }
 
     private static Ending ending(@Nullable DecrementResult closed, @Nullable Throwable refused) {

@@ -85,7 +85,8 @@ public final class HoldBuilder {
             return held(threadId.get(), sent, Calls.await(opened.copy()));
         } catch (OtherException error) {
             if (error.status().getCode() == Status.Code.CANCELLED) {
-                opened.thenAcceptAsync(late -> held(threadId.get(), sent, late).abandon(), core.timer());
+                core.finishing(opened.thenComposeAsync(
+                        late -> held(threadId.get(), sent, late).abandon(), core.timer()));
                 throw error;
             }
             return without(error);
@@ -105,8 +106,8 @@ public final class HoldBuilder {
             return hold.completeAsync(() -> without(noThread()), Callbacks.EXECUTOR);
         }
         long sent = core.timer().now();
-        increment(threadId.get())
-                .whenCompleteAsync(
+        CompletableFuture<?> closing = increment(threadId.get())
+                .<Object>handleAsync(
                         (opened, thrown) -> {
                             try {
                                 Hold made = opened == null
@@ -118,8 +119,14 @@ public final class HoldBuilder {
                             } catch (RuntimeException failed) {
                                 hold.completeExceptionally(failed);
                             }
+                            return Optional.empty();
                         },
                         Callbacks.EXECUTOR);
+        hold.whenComplete((made, thrown) -> {
+            if (hold.isCancelled()) {
+                core.finishing(closing);
+            }
+        });
         return hold;
     }
 

@@ -182,6 +182,25 @@ class ServerTest {
     }
 
     @Test
+    void aClosedClientHasFinishedItsReleases() {
+        for (int i = 0; i < 10; i++) {
+            try (Client other =
+                    Client.open(Config.builder().address(server.address()).build())) {
+                other.hold(thread).open().releaseAsync();
+            }
+            assertEquals(0, count(), "released without waiting");
+            try (Client other =
+                    Client.open(Config.builder().address(server.address()).build())) {
+                other.getPauseState(thread);
+                Thread.currentThread().interrupt();
+                assertThrows(OtherException.class, () -> other.hold(thread).open());
+            }
+            assertTrue(Thread.interrupted());
+            assertEquals(0, count(), "interrupted in open()");
+        }
+    }
+
+    @Test
     void aHoldOfABadThreadIsRefused() {
         InvalidFieldException error = assertThrows(
                 InvalidFieldException.class,
