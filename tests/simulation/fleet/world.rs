@@ -92,13 +92,26 @@ impl World {
         self.places()[replica.number].replica = Some(replica.clone());
     }
 
-    /// A process has ended by itself: it is started again.
+    /// A process has ended by itself: it is started again, unless its place was hit by a kill meanwhile, whose end starts it.
     pub(super) fn ended(self: &Arc<Self>, number: usize) {
-        self.places()[number].replica = None;
+        let gate = {
+            let mut places = self.places();
+            let place = &mut places[number];
+            place.replica = None;
+            // Nothing of it goes on.
+            place.gate.stop();
+            place.gate.clone()
+        };
         let world = self.clone();
         tokio::spawn(async move {
             tokio::time::sleep(STARTS_WITHIN).await;
-            world.start(number, false);
+            let is_down = {
+                let place = &world.places()[number];
+                place.dead.load(SeqCst) || !Arc::ptr_eq(&place.gate, &gate)
+            };
+            if !is_down {
+                world.start(number, false);
+            }
         });
     }
 
