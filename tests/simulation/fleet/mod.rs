@@ -62,7 +62,7 @@ fn the_oracle_notices_what_is_broken() {
         (Broken::Confirmation, &["I2", "I4", "I6"][..]),
         (Broken::Horizon, &["I6"][..]),
     ] {
-        let seeds = (1_u64..200).filter(|seed| !seed.is_multiple_of(LONG_EVERY));
+        let seeds = (1_u64..1_000).filter(|seed| !seed.is_multiple_of(LONG_EVERY));
         let found = seeds.filter_map(|seed| Some((seed, run(seed, broken).violation?))).next();
         let (seed, violation) = found.unwrap_or_else(|| panic!("{broken:?} is not noticed"));
         println!("{broken:?}: seed {seed}: {violation}");

@@ -326,6 +326,10 @@ impl Replica {
                     Ask::Confirm(answer) => reads.push(answer),
                 }
             }
+            // A batch of the same round would find out that the term is over.
+            if self.world.broken == Broken::Confirmation {
+                reads.drain(..).for_each(|read: oneshot::Sender<()>| _ = read.send(()));
+            }
             hub.safe_time().begin(clock.boot());
             let (mut outcomes, mut committed) = (Vec::new(), Vec::new());
             engine.process(&calls, &mut outcomes, &mut committed).expect("it is only noted");
