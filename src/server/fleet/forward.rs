@@ -79,7 +79,7 @@ impl Held {
         };
         if is_encoded || message.first().is_some_and(|flag| *flag != 0) {
             let mut status = Status::unimplemented("a compressed message is not supported: send it uncompressed");
-            // By which a client can fall back.
+            // A client can fall back to the encoding that this names.
             status.metadata_mut().insert("grpc-accept-encoding", MetadataValue::from_static("identity"));
             return Err(status);
         }
@@ -386,7 +386,7 @@ mod tests {
 
     const PROOF: &str = "it was a replica";
 
-    /// What is made of such an answer.
+    /// The result for such an answer.
     async fn made_of<B>(
         answer: impl Fn() -> http::Response<B> + Clone + Send + 'static,
     ) -> Result<http::Response<Body>, String>

@@ -28,7 +28,7 @@ pub(crate) struct Link {
     pub(super) term: u64,
     pub(super) channel: Channel,
     address: String,
-    /// It is also this replica's, which then does not reach the leader.
+    /// Whether the address is also that of this replica, which then does not reach the leader.
     is_own: bool,
     key: hmac::Key,
 }

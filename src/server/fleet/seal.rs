@@ -11,7 +11,7 @@ use std::time::Duration;
 use subtle::ConstantTimeEq;
 use tonic::Extensions;
 
-/// The header of an answer that is of a replica.
+/// The header that proves that an answer is of a replica.
 pub(super) const ANSWERED: &str = "pausewatch-answered";
 /// How long a sealed call may be on its way, in nanoseconds of the cluster clock.
 const VALID_FOR: i64 = 60_000_000_000;
@@ -167,7 +167,7 @@ impl Seal {
         Ok(Opened { origin: envelope.origin, waited: Duration::from_nanos(envelope.waited_ns), message })
     }
 
-    /// What [`ANSWERED`] says of the answer to a sealed call: nobody else can know it.
+    /// The value of [`ANSWERED`] in the answer to a sealed call: only replicas of the fleet can compute it.
     pub(super) fn answered(&self, sealed: &[u8]) -> String {
         let mut context = hmac::Context::with_key(&self.0);
         context.update(b"answer ");

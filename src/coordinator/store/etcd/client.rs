@@ -68,7 +68,7 @@ struct Member {
     channel: Channel,
     /// The cluster of the member that answered first; 0: none has.
     cluster: Arc<AtomicU64>,
-    /// It was logged that it is of another one.
+    /// Whether it was logged that this member is of another cluster.
     is_told: AtomicBool,
 }
 
@@ -187,7 +187,7 @@ impl Member {
         self.of_cluster(self.unchecked(method, request, within).await?)
     }
 
-    /// What is of the cluster that answered first.
+    /// Returns the answer if it is of the cluster that answered first.
     fn of_cluster<R: Answer>(&self, answer: R) -> Result<R, KvError> {
         let of = answer.header().map_or(0, |header| header.cluster_id);
         match self.cluster.compare_exchange(0, of, Relaxed, Relaxed) {

@@ -61,7 +61,7 @@ pub(super) fn offset(
 ) -> i64 {
     // A new fleet begins with the clock of its first leader.
     let Some(last) = last else { return 0 };
-    // By another process on this machine: exact.
+    // The clock of a last leader that ran on this machine: exact.
     let exact = last.clock.saturating_add(now.boot.saturating_sub(last.machine_clock).max(0));
     // Two clocks may have the same boot id all the same, as in copies of a virtual machine.
     let agrees = |said| now.boot.saturating_add(said).abs_diff(exact) <= WORST_SAMPLE.unsigned_abs();
@@ -95,7 +95,7 @@ impl LeaderClock {
     /// The leader of `term` has said `cluster` between `asked` and `answered`, which are of the machine's clock.
     pub(crate) fn sample(&self, term: u64, asked: i64, cluster: i64, answered: i64) {
         let round_trip = answered.saturating_sub(asked);
-        // This process was stopped meanwhile: it says little.
+        // This process was stopped meanwhile, so the sample says little.
         if round_trip / 2 > WORST_SAMPLE {
             return;
         }
@@ -149,7 +149,7 @@ mod tests {
         LeaderRecord { clock: 7_000, wall: 49_900, machine: 1, machine_clock: 940, ..LeaderRecord::default() }
     }
 
-    /// What the leader of `term` has said, as an offset.
+    /// A clock that has heard this offset from the leader of `term`.
     fn heard(term: u64, said: i64) -> LeaderClock {
         let clock = LeaderClock::default();
         clock.sample(term, NOW.boot, NOW.boot + said, NOW.boot);
@@ -163,7 +163,7 @@ mod tests {
     #[test]
     fn the_cluster_clock_goes_on_exactly_on_the_same_machine() {
         assert_eq!(offset(Some(&last()), NOW.boot, NOW, 1, &heard(0, 9)), 7_060 - 1_000);
-        // What the leader of another term said is no reason to doubt that.
+        // An answer from the leader of another term is no reason to doubt that.
         assert_eq!(offset(Some(&last()), NOW.boot, NOW, 1, &heard(3, WORST_SAMPLE * 4)), 7_060 - 1_000);
     }
 

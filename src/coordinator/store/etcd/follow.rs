@@ -30,7 +30,7 @@ use tokio::time::sleep;
 
 /// How often the leader record is read, at least.
 const READ_EVERY: Duration = Duration::from_millis(100);
-/// How often it is looked whether the fleet is still there.
+/// How often a follower looks whether the fleet is still there.
 const LOOK_FOR_FLEET_EVERY: Duration = Duration::from_secs(1);
 /// An entry that does not come for this long (nanoseconds) after it was read that it is written: the log is followed anew, elsewhere.
 const STALLED: i64 = 700_000_000;

@@ -53,7 +53,7 @@ async fn within<K: Kv>(kv: &K, keys: &Keys) -> Result<Option<Keys>, KvError> {
             match read(kv, key).await {
                 Ok(Some(_)) => return Ok(Some(around)),
                 Ok(None) => {}
-                // Its role is for the prefix alone.
+                // The role of this client in etcd is for its own prefix alone.
                 Err(KvError::Refused(why)) => tracing::debug!(why, "look for a fleet around this one"),
                 Err(error) => return Err(error),
             }

@@ -17,7 +17,7 @@ pub struct KeyValue {
 
 #[derive(Clone, Copy, PartialEq, prost::Message)]
 pub struct ResponseHeader {
-    /// Not 0. Members of one cluster have the same.
+    /// The id of the cluster, never 0. All members of a cluster send the same one.
     #[prost(uint64, tag = "1")]
     pub cluster_id: u64,
     #[prost(int64, tag = "3")]
@@ -189,7 +189,7 @@ pub struct Event {
 #[derive(Clone, Copy, PartialEq, prost::Message)]
 pub struct Nothing {}
 
-/// An answer that has done its work.
+/// An answer of which only the header matters.
 #[derive(Clone, Copy, PartialEq, prost::Message)]
 pub struct Done {
     #[prost(message, optional, tag = "1")]
