@@ -24,6 +24,8 @@
 // Some items serve the program alone; unused items are checked with all features enabled.
 #![cfg_attr(not(all(feature = "cli", feature = "exec-server")), allow(dead_code, unused_imports, unreachable_pub))]
 
+#[cfg(any(feature = "client", feature = "etcd"))]
+mod causes;
 #[cfg(feature = "cli")]
 #[allow(missing_docs)]
 pub mod cli;

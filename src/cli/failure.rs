@@ -1,10 +1,12 @@
 //! Failures of commands, and their messages: `pausewatch COMMAND: message (CODE REASON)`.
 use super::{connection::NO_THREAD, exit, quote::quoted, stderr};
+use crate::causes::causes;
 use crate::client::{Address, ConfigError, Error};
 use crate::coordinator::metrics::CODES;
 use crate::escape::escaped;
 use crate::exec::supervise::SpawnError;
 use std::{ffi::OsStr, io, process::ExitCode};
+use tonic::Status;
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
@@ -83,11 +85,17 @@ fn with_code(message: &str, error: &Error) -> String {
     }
 }
 
-/// The innermost cause, which is the most specific: "Connection refused" instead of "transport error".
+/// The innermost cause of a failed call.
 pub(crate) fn cause(error: &Error) -> String {
-    let source = std::error::Error::source(error.status());
-    let innermost = std::iter::successors(source, |cause| cause.source()).last();
-    let text = innermost.map_or_else(|| error.to_string(), ToString::to_string);
+    match causes(error.status()).next() {
+        Some(_) => innermost(error.status()),
+        None => without_number(&error.to_string()).to_owned(),
+    }
+}
+
+/// The innermost cause, which is the most specific: "Connection refused" instead of "transport error".
+pub(crate) fn innermost(status: &Status) -> String {
+    let text = causes(status).last().map_or_else(|| status.message().to_owned(), ToString::to_string);
     without_number(&text).to_owned()
 }
 

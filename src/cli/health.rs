@@ -164,12 +164,7 @@ fn explained(status: &Status, address: &Address) -> String {
     match status.code() {
         Code::NotFound => format!("the coordinator at {address} has no such service: look at --service"),
         code if is_of_transport || [Code::Unavailable, Code::DeadlineExceeded].contains(&code) => {
-            let mut cause = status.message().to_owned();
-            let mut source = std::error::Error::source(status);
-            while let Some(deeper) = source {
-                (cause, source) = (deeper.to_string(), deeper.source());
-            }
-            format!("no answer from a coordinator at {address}: {}", failure::without_number(&cause))
+            format!("no answer from a coordinator at {address}: {}", failure::innermost(status))
         }
         code => format!("{} ({code:?})", escaped(status.message())),
     }

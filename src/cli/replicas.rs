@@ -122,12 +122,7 @@ fn number(metadata: &MetadataMap, name: &str) -> Option<u64> {
 }
 
 fn explained(status: &Status) -> String {
-    let mut cause = status.message().to_owned();
-    let mut source = std::error::Error::source(status);
-    while let Some(deeper) = source {
-        (cause, source) = (deeper.to_string(), deeper.source());
-    }
-    escaped(failure::without_number(&cause))
+    escaped(&failure::innermost(status))
 }
 
 impl Replica {

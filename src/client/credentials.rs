@@ -2,6 +2,7 @@
 //!
 //! 1. Neither a token nor a key is ever printed.
 use super::ConfigError;
+use crate::causes::causes;
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use std::{
     fmt, fs,
@@ -175,10 +176,7 @@ impl Tls {
             config = config.identity(Identity::from_pem(cert, key));
         }
         endpoint.tls_config(config).map_err(|error| {
-            let mut cause: &dyn std::error::Error = &error;
-            while let Some(source) = cause.source() {
-                cause = source;
-            }
+            let cause = causes(&error).last().map_or_else(|| error.to_string(), ToString::to_string);
             ConfigError::new(format!("TLS: {cause}; look at tls_ca, tls_cert and tls_key"))
         })
     }

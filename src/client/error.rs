@@ -1,5 +1,6 @@
 //! The errors of calls: one variant for each thing that a caller does next. The variant follows from the reason that the
 //! server sends (`google.rpc.ErrorInfo`, domain `pausewatch`), never from a message's text.
+use crate::causes;
 use crate::core::types::InvalidField;
 use std::error::Error as _;
 use std::{fmt, sync::Arc, time::Duration};
@@ -126,7 +127,7 @@ impl Error {
     pub(super) fn at(self, address: &dyn fmt::Display) -> Self {
         match self {
             Self::Unavailable(status) if status.source().is_some() => {
-                let mut named = Status::unavailable(format!("{address}: {}", causes(&status)));
+                let mut named = Status::unavailable(format!("{address}: {}", causes::listed(&status)));
                 named.set_source(Arc::new(*status));
                 Self::Unavailable(Box::new(named))
             }
@@ -147,7 +148,8 @@ impl Error {
         let mut status = Status::unavailable(format!("{}; {late}", last.message()));
         if last.source().is_some() {
             // For `at`, which makes the text from the causes.
-            status.set_source(Arc::new(NobodyUntilDeadline { text: format!("{}; {late}", causes(&last)), last }));
+            status
+                .set_source(Arc::new(NobodyUntilDeadline { text: format!("{}; {late}", causes::listed(&last)), last }));
         }
         Self::Unavailable(Box::new(status))
     }
@@ -246,23 +248,9 @@ impl From<Status> for Error {
 /// The status of a broken connection. A status with a source was made on this side: the transport failed before the
 /// response was complete. tonic's code names the layer (UNKNOWN, CANCELLED, INTERNAL); callers need only UNAVAILABLE.
 fn connection_lost(status: &Status) -> Status {
-    let causes = causes(status);
+    let causes = causes::listed(status);
     let hint = hint(&causes).unwrap_or_default();
     Status::unavailable(format!("connection lost: {causes}{hint}"))
-}
-
-/// The causes that the transport names, from the outermost to the innermost.
-fn causes(status: &Status) -> String {
-    let mut causes = Vec::new();
-    let mut source = status.source();
-    while let Some(cause) = source {
-        let text = cause.to_string();
-        if !causes.iter().any(|known: &String| known.contains(&text)) {
-            causes.push(text);
-        }
-        source = cause.source();
-    }
-    causes.join(": ")
 }
 
 fn hint(said: &str) -> Option<&'static str> {

@@ -3,18 +3,17 @@ use super::clock::ReplicaClock;
 use super::leading::Vouched;
 use super::look::{Answer, look};
 use super::looking::{LeaderLink, Looking};
+use crate::causes::with_causes;
 use crate::clock::Clock;
 use crate::coordinator::store::etcd::{Fleet, Leader};
 use crate::server::tls::TlsFiles;
 use ring::hmac;
-use std::error::Error;
 use std::fs;
 use std::future::pending;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
-use tonic::Status;
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(700);
@@ -44,26 +43,12 @@ impl LeaderLink for Link {
 
     async fn look(self, anew: bool) -> Result<Vouched, String> {
         let answer = look(self.channel, &self.key, self.replica, anew).await.map_err(|status| match self.is_own {
-            true => format!("this replica has the same --advertise. {}", with_causes(&status)),
-            false => with_causes(&status),
+            true => format!("this replica has the same --advertise. {}", with_causes(status.message(), &status)),
+            false => with_causes(status.message(), &status),
         })?;
         let Answer { term, clock, horizon, seq, .. } = answer;
         Ok(Vouched { term, clock, horizon, seq })
     }
-}
-
-/// An error of a call: what it says and what came before it, such as the error of a certificate.
-fn with_causes(status: &Status) -> String {
-    let mut text = status.message().to_owned();
-    let mut cause = status.source();
-    while let Some(error) = cause {
-        let next = error.to_string();
-        if !text.contains(&next) {
-            text = format!("{text}: {next}");
-        }
-        cause = error.source();
-    }
-    text
 }
 
 /// How this replica connects to others over TLS.

@@ -10,6 +10,7 @@ use super::wire::{
     Answer, CompactionRequest, Done, KeyValue, Nothing, RangeRequest, RangeResponse, StatusResponse, TxnRequest,
     TxnResponse, WatchCreateRequest, WatchRequest, WatchResponse,
 };
+use crate::causes::with_causes;
 use crate::coordinator::store::OpenError;
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -250,16 +251,7 @@ impl Member {
 
     /// `text`, with the causes of `error`.
     fn failure(&self, text: &str, error: &dyn Error) -> String {
-        let mut text = format!("{}: {text}", self.url);
-        let mut cause = error.source();
-        while let Some(error) = cause {
-            let next = error.to_string();
-            if !text.contains(&next) {
-                text = format!("{text}: {next}");
-            }
-            cause = error.source();
-        }
-        text
+        format!("{}: {}", self.url, with_causes(text, error))
     }
 }
 
