@@ -183,7 +183,8 @@ func (c *Client) WithHold(ctx context.Context, threadID string, opts HoldOptions
 	return fn(ctx)
 }
 
-// Failure returns why a best-effort hold could not be opened, so that nothing is paused; nil: it was opened.
+// Failure returns why a best-effort hold could not be opened; nil: it was opened. If the error [IsTransient], the thread
+// may be paused until the lease ends: perhaps only the answer was lost.
 func (h *Hold) Failure() error { return h.failure }
 
 // Opened returns the result of the increment, with the elicitation as it was opened; the zero value if the hold could

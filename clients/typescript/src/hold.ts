@@ -79,7 +79,10 @@ export interface Lanes {
  * elicitation.
  */
 export class Hold implements AsyncDisposable {
-  /** Why a best-effort hold could not be opened; nothing is paused then. `undefined`: it was opened. */
+  /**
+   * Why a best-effort hold could not be opened. `undefined`: it was opened. If it is `transient`, the thread may be paused until the lease ends:
+   * perhaps only the answer was lost.
+   */
   readonly failure: CallError | undefined;
   readonly #opened: IncrementResponse | undefined;
   readonly #lanes: Lanes;
