@@ -54,6 +54,8 @@ type shared struct {
 
 	mu        sync.Mutex
 	followers map[time.Duration]*follower
+	// What closes elicitations in the background; each is closed when it has ended.
+	releases map[chan struct{}]struct{}
 }
 
 // NewClient creates a client from options, the environment and the config file, in this order of precedence: see
@@ -117,6 +119,7 @@ func NewClient(opts ...Option) (*Client, error) {
 			logger:     o.logger,
 			onLink:     o.onLink,
 			followers:  make(map[time.Duration]*follower),
+			releases:   make(map[chan struct{}]struct{}),
 		},
 		callTimeout: callTimeoutOrDefault(o.callTimeout),
 		grace:       max(0, o.grace),
@@ -171,15 +174,43 @@ func (c *Client) WithDisconnectGrace(d time.Duration) *Client {
 	return &other
 }
 
-// Close closes the connection, for all clients that share it. Calls fail with [ErrClosed]; watches end. Holds that are
-// still
-// open are not renewed any more: their leases end them. Timeouts keep running, but no thread pauses them from now on:
-// they
-// expire at their limits, without a confirmation. Starting another timeout fails with [ErrClosed]. Calling Close again
-// does
-// nothing.
+// releaseInBackground runs work that closes an elicitation; [Client.Close] waits for it.
+func (c *Client) releaseInBackground(work func()) {
+	done := make(chan struct{})
+	c.mu.Lock()
+	c.releases[done] = struct{}{}
+	c.mu.Unlock()
+	go func() {
+		work()
+		c.mu.Lock()
+		delete(c.releases, done)
+		c.mu.Unlock()
+		close(done)
+	}()
+}
+
+func (c *Client) awaitReleases() {
+	c.mu.Lock()
+	releases := slices.Collect(maps.Keys(c.releases))
+	c.mu.Unlock()
+	late := time.After(c.callTimeout)
+	for _, done := range releases {
+		select {
+		case <-done:
+		case <-late:
+			return
+		}
+	}
+}
+
+// Close closes the connection, for all clients that share it. It waits for elicitations that are being closed in the
+// background, such as that of a [Client.Hold] whose context ended, for one call timeout at most. Then calls fail with
+// [ErrClosed], and watches end. Holds that are still open are not renewed any more: their leases end them. Timeouts keep
+// running, but no thread pauses them from now on: they expire at their limits, without a confirmation. Starting another
+// timeout fails with [ErrClosed]. Calling Close again does nothing.
 func (c *Client) Close() (err error) {
 	c.closing.Do(func() {
+		c.awaitReleases()
 		c.end()
 		c.mu.Lock()
 		followers := slices.Collect(maps.Values(c.followers))

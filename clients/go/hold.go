@@ -77,7 +77,8 @@ type Hold struct {
 //	}
 //	defer hold.Release(ctx)
 //
-// If ctx ends, Hold returns at once, and an elicitation that was opened by then is closed in the background.
+// If ctx ends, Hold returns at once, and an elicitation that was opened by then is closed in the background:
+// [Client.Close] waits for that.
 //
 // Errors: [*InvalidFieldError], [*TooManyElicitationsError], [*LimitExceededError]: nothing is open.
 // [*StoreUnavailableError], [*UnavailableError], [*DeadlineExceededError], or the end of ctx: it may be open; its lease
@@ -120,11 +121,12 @@ func (c *Client) hold(ctx context.Context, threadID string, opts HoldOptions) (*
 	case r := <-opened:
 		return r.hold, r.err
 	case <-ctx.Done():
-		go func() {
+		c.releaseInBackground(func() {
 			if r := <-opened; r.err == nil {
-				r.hold.abandon()
+				r.hold.stopRenewal()
+				r.hold.keepReleasing()
 			}
-		}()
+		})
 		return nil, callEnded(ctx.Err(), time.Since(began))
 	}
 }
@@ -181,7 +183,8 @@ func (c *Client) WithHold(ctx context.Context, threadID string, opts HoldOptions
 	return fn(ctx)
 }
 
-// Failure returns why a best-effort hold could not be opened, so that nothing is paused; nil: it was opened.
+// Failure returns why a best-effort hold could not be opened; nil: it was opened. If the error [IsTransient], the thread
+// may be paused until the lease ends: perhaps only the answer was lost.
 func (h *Hold) Failure() error { return h.failure }
 
 // Opened returns the result of the increment, with the elicitation as it was opened; the zero value if the hold could
@@ -217,7 +220,7 @@ func (h *Hold) Lost() <-chan struct{} {
 // [*ElicitationUnknownError]: the server does not know the elicitation: it lost its state, or forgot it long ago. Any
 // other
 // error: it may still be open; it is not renewed any more, and attempts to close it continue in the background for one
-// TTL.
+// TTL, until [Client.Close] has waited for them.
 //
 // A best-effort hold that could not be opened has nothing to release: nil.
 func (h *Hold) Release(ctx context.Context) error {
@@ -230,7 +233,7 @@ func (h *Hold) Release(ctx context.Context) error {
 	h.stopRenewal()
 	ended, err := h.tryRelease(ctx, h.client)
 	if !ended {
-		h.abandon()
+		h.background.Do(func() { h.client.releaseInBackground(h.keepReleasing) })
 	}
 	return err
 }
@@ -242,13 +245,9 @@ func (h *Hold) Closed() (Decrement, bool) {
 	return h.closed, h.ended && h.ending == nil
 }
 
-// abandon continues the attempts to close it in the background. After one TTL without a renewal nothing is left to
-// close.
-func (h *Hold) abandon() {
-	h.stopRenewal()
-	h.background.Do(func() {
-		go h.tryRelease(h.client.life, h.client.WithCallTimeout(h.ttl))
-	})
+// keepReleasing continues the attempts to close it. After one TTL without a renewal nothing is left to close.
+func (h *Hold) keepReleasing() {
+	_, _ = h.tryRelease(h.client.life, h.client.WithCallTimeout(h.ttl))
 }
 
 // tryRelease returns whether the result of the release is known, and that result; if it is not known, the cause.

@@ -231,6 +231,44 @@ func TestACancelledOpenLeavesNothingOpen(t *testing.T) {
 	})
 }
 
+func TestG2CloseWaitsForReleasesInTheBackground(t *testing.T) {
+	withFake(t, func(t *testing.T, f *fake, client *Client) {
+		f.misbehave(func(string, any) error { time.Sleep(time.Second); return nil })
+		cancelled, cancel := context.WithCancel(ctx)
+		time.AfterFunc(time.Second/2, cancel)
+		if _, err := client.Hold(cancelled, "t", HoldOptions{}); !errors.Is(err, context.Canceled) {
+			t.Errorf("%T: %v", err, err)
+		}
+		check(t, client.Close())
+		if calls := len(f.called("Increment")); calls != 1 || f.count("t") != 0 {
+			t.Errorf("a cancelled open: %d increments, count %d", calls, f.count("t"))
+		}
+	})
+	withFake(t, func(t *testing.T, f *fake, client *Client) {
+		hold := open(t, client)
+		f.misbehave(func(string, any) error { time.Sleep(time.Second); return nil })
+		short, cancel := context.WithTimeout(ctx, time.Second/2)
+		defer cancel()
+		if err := hold.Release(short); !IsTransient(err) {
+			t.Errorf("%T: %v", err, err)
+		}
+		check(t, client.Close())
+		if f.count("t") != 0 {
+			t.Error("a release that was cut short: still open")
+		}
+	})
+	withFake(t, func(t *testing.T, f *fake, client *Client) {
+		hold := open(t, client)
+		f.misbehave(failing("Decrement", -1, errUnavailable))
+		short, cancel := context.WithTimeout(ctx, time.Second)
+		defer cancel()
+		_ = hold.Release(short)
+		if took := took(func() { check(t, client.Close()) }); took != defaultCallTimeout {
+			t.Errorf("without a server it waited for %v", took)
+		}
+	})
+}
+
 func TestABlockReleasesHoweverItEnds(t *testing.T) {
 	withFake(t, func(t *testing.T, f *fake, client *Client) {
 		mine := errors.New("mine")

@@ -24,7 +24,7 @@ const (
 	Released
 	// Unknown: the server does not know the elicitation: it lost its state, or forgot it long ago.
 	Unknown
-	// NotOpen: a best-effort hold could not be opened: nothing was paused.
+	// NotOpen: a best-effort hold could not be opened: see [Hold.Failure].
 	NotOpen
 )
 

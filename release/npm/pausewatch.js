@@ -1,5 +1,14 @@
-#!/usr/bin/env node
-// Runs the program that the package of this platform has, with its signals and its exit status.
+#!/bin/sh
+":" /*; # For a shell: it becomes the program of this platform, which so has all files and ignored signals of its caller.
+case $(uname -sm) in "Linux x86_64") platform=linux-x64 ;; "Linux aarch64") platform=linux-arm64 ;; *) platform=none ;; esac
+directory=$(readlink -f "$0")
+while directory=${directory%/*} && [ -n "$directory" ]; do
+    program=$directory/node_modules/@pausewatch/$platform/bin/pausewatch
+    [ ! -x "$program" ] || exec "$program" "$@"
+done
+exec node "$0" "$@"
+*/
+// For Node, which Yarn starts with this file: runs the program beside itself, with its signals and its exit status. And it says why there is none.
 import { spawn } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";

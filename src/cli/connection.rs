@@ -8,7 +8,7 @@ use std::{convert::Infallible, fmt, path::PathBuf, time::Duration};
 /// start one does not wait longer.
 const RETRIES: usize = 4;
 
-/// How long the first connection of a watch is retried.
+/// How long the first connection of a watch is retried, once every address has failed.
 const FIRST_CONNECTION: Duration = Duration::from_secs(1);
 
 /// The message for a command that needs a thread and has none.
@@ -109,6 +109,14 @@ pub(crate) async fn first_event(watch: &mut Watch) -> Result<Event, Error> {
     if !error.is_transient() {
         return Err(error);
     }
-    // A watch reports once that it is disconnected: the next event is from a connection.
-    tokio::time::timeout(FIRST_CONNECTION, watch.next()).await.map_err(|_| error)
+    // A watch reports once that it is disconnected: the next event is from a connection. A replica that does not answer is left
+    // after less than two of these times.
+    for _ in 0..=2 * watch.untried_addresses() {
+        match tokio::time::timeout(FIRST_CONNECTION, watch.next()).await {
+            Ok(event) => return Ok(event),
+            Err(_) if watch.untried_addresses() == 0 => break,
+            Err(_) => {}
+        }
+    }
+    Err(error)
 }

@@ -2,6 +2,8 @@
 use crate::core::types::{MAX_TTL, MIN_TTL};
 use std::time::Duration;
 
+/// Far longer than anything is meant to last, and far from the end of any clock: 3 million years.
+const MAX: Duration = Duration::from_secs(100_000_000_000_000);
 const EXPECTED: &str = "expected a number and ms, s, m, h or d, such as 30s";
 
 /// Parses a number with a unit: ms, s (the default), m, h or d. Fractions are allowed, negative numbers are not.
@@ -17,7 +19,8 @@ pub fn parse(text: &str) -> Result<Duration, String> {
     };
     let number: f64 = number.parse().map_err(|_| EXPECTED)?;
     let why = if number < 0.0 { "it is negative" } else { "it is too long" };
-    Duration::try_from_secs_f64(number * factor).map_err(|_| format!("{why}; {EXPECTED}"))
+    let duration = Duration::try_from_secs_f64(number * factor).ok().filter(|duration| *duration <= MAX);
+    duration.ok_or_else(|| format!("{why}; {EXPECTED}"))
 }
 
 /// Parses the length of a lease: 1 s to 24 h.
@@ -73,7 +76,12 @@ mod tests {
         for bad in ["", "s", "-1s", "1w", "1 s", "inf", "NaN", "1e400", "1s1"] {
             assert!(parse(bad).is_err(), "{bad}");
         }
-        for (text, why) in [("-1s", "it is negative; "), ("999999999999999999999d", "it is too long; ")] {
+        for (text, why) in [
+            ("-1s", "it is negative; "),
+            ("999999999999999999999d", "it is too long; "),
+            ("2e14s", EXPECTED),
+            ("200000000000000s", "it is too long; "),
+        ] {
             assert!(parse(text).is_err_and(|error| error.starts_with(why)), "{text}");
         }
     }

@@ -6,7 +6,6 @@ use crate::coordinator::metrics::CODES;
 use crate::escape::escaped;
 use crate::exec::supervise::SpawnError;
 use std::{ffi::OsStr, io, process::ExitCode};
-use tonic::Status;
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
@@ -85,17 +84,9 @@ fn with_code(message: &str, error: &Error) -> String {
     }
 }
 
-/// The innermost cause of a failed call.
-pub(crate) fn cause(error: &Error) -> String {
-    match causes(error.status()).next() {
-        Some(_) => innermost(error.status()),
-        None => without_number(&error.to_string()).to_owned(),
-    }
-}
-
 /// The innermost cause, which is the most specific: "Connection refused" instead of "transport error".
-pub(crate) fn innermost(status: &Status) -> String {
-    let text = causes(status).last().map_or_else(|| status.message().to_owned(), ToString::to_string);
+pub(crate) fn cause(error: &Error) -> String {
+    let text = causes(error.status()).last().map_or_else(|| error.to_string(), ToString::to_string);
     without_number(&text).to_owned()
 }
 

@@ -1,14 +1,14 @@
 //! `pausewatch health`: an exit code for health checks of containers, and for scripts that wait for a coordinator.
 use super::connection::Connection;
 use super::failure::Failure;
-use super::output::{Output, print};
-use super::{exit, failure, replicas, table};
-use crate::client::{self, Address, Settings};
+use super::output::Output;
+use super::{exit, failure, output, replicas, table};
+use crate::client::{self, Address, Error, Settings};
 use crate::escape::escaped;
 use serde_json::{Value, json};
 use std::process::ExitCode;
 use std::time::Duration;
-use tonic::{Code, Request, Status};
+use tonic::{Code, Status};
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
@@ -17,7 +17,8 @@ use tonic_health::pb::health_client::HealthClient;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Prints `serving`, or the problem on standard error. Exit code: 0 serving, 1 not serving, 2 bad usage. With --watch it prints \
-each change, and exits with 1 when the connection ends. With --output json it prints the HealthCheckResponse, whatever its status.
+each change, and exits with 1 when the connection ends, and with 0 when standard output is closed. With --output json it prints \
+the HealthCheckResponse, whatever its status.
 
 --fleet prints a line for each replica that the address names: its role, its term, and how long ago it was sure of the latest state. Exit \
 code: 0 if all serve, are of one fleet, and one leads, else 1.")]
@@ -114,31 +115,32 @@ async fn ask_one(args: &Args, config: &client::Config, address: &Address) -> Res
     let question = HealthCheckRequest { service: args.service.clone() };
     let late = |_| Status::deadline_exceeded("no answer in time");
     if !args.watch {
-        let mut request = Request::new(question);
-        request.set_timeout(args.timeout);
-        let answer = tokio::time::timeout(args.timeout, health.check(request)).await.map_err(late)??;
+        let answer = tokio::time::timeout(args.timeout, health.check(question)).await.map_err(late)??;
         let status = answer.into_inner().status();
         if !args.output.is_text() {
             args.output.show_value(&response(status), |_| String::new()).map_err(Unhealthy::Output)?;
             return said(status).map(drop);
         }
-        return show(said(status)?);
+        let text = said(status)?;
+        return output::print(format!("{text}\n").as_bytes()).map_err(Unhealthy::Output);
     }
     let changes = tokio::time::timeout(args.timeout, health.watch(question)).await.map_err(late)??;
-    let mut changes = changes.into_inner();
-    while let Some(change) = changes.message().await? {
-        match said(change.status()) {
-            _ if !args.output.is_text() => show(&response(change.status()).to_string())?,
-            Ok(text) => show(text)?,
-            Err(Unhealthy::NotServing(_)) => show("not serving")?,
+    let (mut changes, mut out) = (changes.into_inner(), tokio::io::stdout());
+    loop {
+        let change = tokio::select! {
+            change = changes.message() => change?.ok_or_else(|| Status::unavailable("the connection ended"))?,
+            () = output::closed() => return Ok(()),
+        };
+        let text = match said(change.status()) {
+            _ if !args.output.is_text() => response(change.status()).to_string(),
+            Ok(text) => text.to_owned(),
+            Err(Unhealthy::NotServing(_)) => "not serving".to_owned(),
             Err(other) => return Err(other),
+        };
+        if !output::print_part(&mut out, &(text + "\n")).await.map_err(Unhealthy::Output)? {
+            return Ok(());
         }
     }
-    Err(Status::unavailable("the connection ended").into())
-}
-
-fn show(text: &str) -> Result<(), Unhealthy> {
-    print(format!("{text}\n").as_bytes()).map_err(Unhealthy::Output)
 }
 
 /// The HealthCheckResponse in the JSON mapping of its proto.
@@ -164,7 +166,8 @@ fn explained(status: &Status, address: &Address) -> String {
     match status.code() {
         Code::NotFound => format!("the coordinator at {address} has no such service: look at --service"),
         code if is_of_transport || [Code::Unavailable, Code::DeadlineExceeded].contains(&code) => {
-            format!("no answer from a coordinator at {address}: {}", failure::innermost(status))
+            let cause = failure::cause(&Error::from(status.clone()));
+            format!("no answer from a coordinator at {address}: {cause}")
         }
         code => format!("{} ({code:?})", escaped(status.message())),
     }

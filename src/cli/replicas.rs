@@ -1,6 +1,6 @@
 //! The role and the freshness of each replica of a fleet, for `health --fleet` and `list`.
 use super::{duration, failure, table};
-use crate::client::{self, Address, Config};
+use crate::client::{self, Address, Config, Error};
 use crate::escape::escaped;
 use serde::Serialize;
 use std::time::Duration;
@@ -89,9 +89,9 @@ async fn ask_one(address: &Address, config: &Config, within: Duration) -> Replic
     let answer = match tokio::time::timeout(within, health.check(question)).await {
         Ok(Ok(answer)) => answer,
         Ok(Err(status)) if std::error::Error::source(&status).is_some() => {
-            return unknown(explained(&status), Reached::Nobody);
+            return unknown(explained(status), Reached::Nobody);
         }
-        Ok(Err(status)) => return unknown(explained(&status), Reached::Server),
+        Ok(Err(status)) => return unknown(explained(status), Reached::Server),
         Err(_) => return unknown(format!("no answer within {}", duration::show(within)), Reached::Silence),
     };
     let text = |name| answer.metadata().get(name).and_then(|value| value.to_str().ok()).map(escaped);
@@ -121,8 +121,8 @@ fn number(metadata: &MetadataMap, name: &str) -> Option<u64> {
     metadata.get(name)?.to_str().ok()?.parse().ok()
 }
 
-fn explained(status: &Status) -> String {
-    escaped(&failure::innermost(status))
+fn explained(status: Status) -> String {
+    escaped(&failure::cause(&Error::from(status)))
 }
 
 impl Replica {

@@ -29,7 +29,9 @@ impl Token {
     /// `text` is empty or has another character.
     pub fn new(text: &str) -> Result<Self, ConfigError> {
         if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_graphic()) {
-            return Err(ConfigError::new("token: it has a character that no token has; allowed: visible ASCII ones"));
+            return Err(ConfigError::new(
+                "token: it is empty, or it has a character that no token has; allowed: visible ASCII ones",
+            ));
         }
         let value = format!("{SCHEME}{text}").parse();
         let mut value: MetadataValue<Ascii> = value.map_err(|_| ConfigError::new("token: it cannot be sent"))?;

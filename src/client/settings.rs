@@ -339,7 +339,7 @@ mod tests {
             ("\n\naddress = \"host\"\n", "line 3: address \"host\": the port is missing"),
             ("thread_id = 7\n", "line 1: invalid type: integer `7`, expected a string"),
             ("\nthread_id = \"a\\nb\"\n", "line 2: thread_id is a text with the control character U+000A"),
-            ("token = \"two words\"\n", "line 1: token: it has a character that no token has"),
+            ("token = \"two words\"\n", "line 1: token: it is empty, or it has a character that no token has"),
             ("token = 7\n", "line 1: token: expected a string"),
             ("thread_id = \"t\"\n= 7\n", "line 2: "),
         ] {

@@ -189,6 +189,13 @@ impl Watch {
         }
     }
 
+    /// The number of addresses that have not failed since the last answer; 0 with one address.
+    #[cfg(feature = "cli")]
+    pub(crate) fn untried_addresses(&self) -> usize {
+        let addresses = self.client.route.len();
+        if addresses > 1 { addresses.saturating_sub(self.unanswered) } else { 0 }
+    }
+
     /// Asks for the present state of a thread of the set, again on each new stream until it comes. Until `urgent_until`,
     /// the watch reconnects faster.
     pub(crate) fn confirm(&mut self, thread_id: Arc<str>, urgent_until: Instant) {

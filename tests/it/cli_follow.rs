@@ -79,6 +79,25 @@ fn ended(child: &mut Child) -> Option<i32> {
 }
 
 #[test]
+fn a_coordinator_that_is_not_there_is_reported_once() {
+    let mut command = program();
+    command.args(["follow", "--stdio", "--address", "unix:/nonexistent/p.sock"]).stdin(Stdio::piped());
+    let mut follow = Process::start(command);
+    let start = json!({"do": "start", "id": "1", "thread_id": "t", "limit": "10ms", "grace": "200ms"});
+    follow.write(format!("{start}\n").as_bytes());
+    let warning = follow.error_line();
+    assert!(
+        warning.starts_with("pausewatch follow: warning: no coordinator at unix:/nonexistent/p.sock: "),
+        "{warning}"
+    );
+    assert!(warning.ends_with(". The time limit holds, plus at most 0.2s"), "{warning}");
+    while !follow.line().contains("expired") {}
+    follow.close_stdin();
+    let ended = follow.end();
+    assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""));
+}
+
+#[test]
 fn g3_a_timeout_stands_still_through_a_pause_and_a_restart_of_the_coordinator() {
     let directory = tempfile::tempdir().unwrap();
     let data = directory.path().join("data");

@@ -3,6 +3,7 @@ use crate::program::{Coordinator, Process, ended, program};
 use clap::CommandFactory;
 use pausewatch::test_support::cli::Program;
 use rustix::process::Signal;
+use std::io::{BufRead, BufReader, pipe};
 
 #[test]
 fn health_is_reported_by_the_exit_code() {
@@ -10,6 +11,7 @@ fn health_is_reported_by_the_exit_code() {
     assert_eq!(coordinator.answer(["health"]), "serving\n");
     assert_eq!(coordinator.answer(["health", "--service", "pausewatch.v1.ElicitationService"]), "serving\n");
     assert_eq!(coordinator.answer(["health", "--output", "json"]), "{\n  \"status\": \"SERVING\"\n}\n");
+    assert_eq!(coordinator.answer(["health", "--timeout", "1000000000d"]), "serving\n");
     let unknown = coordinator.run(["health", "--service", "other"]);
     assert_eq!((unknown.code, unknown.err.contains("has no such service")), (Some(1), true), "{unknown:?}");
     drop(coordinator);
@@ -51,6 +53,19 @@ fn health_watch_names_the_server_whose_connection_broke() {
     let end = watch.end();
     let begin = format!("pausewatch health: no answer from a coordinator at {}: ", coordinator.address);
     assert_eq!((end.code, end.err.starts_with(&begin)), (Some(1), true), "{end:?}");
+}
+
+#[test]
+fn health_watch_ends_quietly_when_its_output_is_closed() {
+    let coordinator = Coordinator::start();
+    let (reader, writer) = pipe().unwrap();
+    let mut command = coordinator.command(["health", "--watch"]);
+    command.stdout(writer);
+    let watch = Process::start_as_it_is(command);
+    let mut line = String::new();
+    BufReader::new(reader).read_line(&mut line).unwrap();
+    let ended = watch.end();
+    assert_eq!((line.as_str(), ended.code, ended.err.as_str()), ("serving\n", Some(0), ""));
 }
 
 fn config(text: &str, arguments: &[&str]) -> crate::program::Ended {

@@ -2,6 +2,7 @@
 use crate::program::{Coordinator, Process, ended, program};
 use rustix::process::Signal;
 use std::io::{BufRead, BufReader, pipe};
+use std::net::TcpListener;
 
 #[test]
 fn watch_prints_each_change_on_a_line() {
@@ -72,6 +73,26 @@ fn watch_ends_quietly_when_its_output_is_closed_and_no_thread_changes() {
     BufReader::new(reader).read_line(&mut line).unwrap();
     let ended = watch.end();
     assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""));
+}
+
+#[test]
+fn watch_starts_though_replicas_do_not_answer() {
+    let coordinator = Coordinator::start_at("127.0.0.1:0");
+    // Their system accepts connections, and nobody answers.
+    let hanging: Vec<_> = (0..3).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
+    let hanging = hanging.iter().map(|listener| listener.local_addr().unwrap().to_string());
+    let addresses = hanging.chain([coordinator.address.clone()]).collect::<Vec<_>>().join(",");
+    // Each begins at a random address: half of them ask two or three before the one that answers.
+    let watches = [&["watch"][..], &["list", "--watch"]].repeat(4);
+    let watches = watches.iter().map(|command| {
+        let mut watch = coordinator.command([]);
+        watch.args(*command).args(["--address", &addresses]);
+        Process::start(watch)
+    });
+    for watch in watches.collect::<Vec<_>>() {
+        let line = watch.line();
+        assert!(line.contains("running") || line.contains("No thread is paused"), "{line:?}");
+    }
 }
 
 #[test]

@@ -217,10 +217,13 @@ fn the_program_serves_tls_and_reads_its_files_again_on_sighup_and_on_change() {
     let mut get = program();
     get.args(["get", "--thread-id", "t", "--address", &address, "--tls-ca", &text("ca.crt")]);
     assert_eq!(crate::program::ended(&mut get).code, Some(0));
-    let mut plain = program();
-    plain.args(["get", "--thread-id", "t", "--address", address.strip_prefix("https://").unwrap()]);
-    let refused = crate::program::ended(&mut plain);
-    assert!(refused.code == Some(1) && refused.err.contains("begins with https://"), "{refused:?}");
+    for command in [&["get", "--thread-id", "t"][..], &["health"], &["health", "--fleet"]] {
+        let mut plain = program();
+        plain.args(command).args(["--address", address.strip_prefix("https://").unwrap()]);
+        let refused = crate::program::ended(&mut plain);
+        let says_why = [&refused.out, &refused.err].iter().any(|text| text.contains("begins with https://"));
+        assert!(refused.code == Some(1) && says_why, "{refused:?}");
+    }
     let says = |what: &str| while !process.error_line().contains(what) {};
     process.signal(Signal::HUP);
     says("reloaded");

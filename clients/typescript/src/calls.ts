@@ -44,9 +44,10 @@ export class Calls implements CallTarget {
   readonly #stub: Stub<typeof ElicitationService>;
   readonly #limits: CallLimits;
 
-  constructor(channel: Channel, lane: "foreground" | "background", limits: CallLimits) {
+  /** `closing`: ends the calls when it is aborted. */
+  constructor(channel: Channel, lane: "foreground" | "background", limits: CallLimits, closing: AbortSignal) {
     this.#channel = channel;
-    this.closing = channel.closing;
+    this.closing = closing;
     this.address = channel.address;
     this.log = channel.log;
     this.route = channel.route;

@@ -14,6 +14,7 @@ import type { ChannelOptions } from "./channel-options.js";
 import { Connection } from "./connection.js";
 import { ConfigError, clientClosed } from "./errors.js";
 import { Log } from "./log.js";
+import { MAX_TIMEOUT_MS } from "./retry.js";
 import { Route, shuffled } from "./route.js";
 import type { Settings } from "./settings.js";
 import { currentToken, type TokenSource } from "./token.js";
@@ -41,7 +42,10 @@ export class Channel {
   #lanes: Lanes | undefined;
   /** The connections to addresses that the client has left; they end with their last streams. */
   #left: Connection[] = [];
+  /** What closes elicitations. */
+  readonly #releases = new Set<Promise<unknown>>();
   readonly #closing = closingController();
+  readonly #disconnecting = closingController();
 
   /** @throws {ConfigError} The certificates or the key are not valid. */
   constructor(settings: Settings, options: ChannelOptions = {}) {
@@ -83,7 +87,7 @@ export class Channel {
     if (left !== undefined) this.#left.push(left);
     this.#lanes = open();
     left?.retire();
-    if (this.closing.aborted) this.#lanes.connection.close(this.closing.reason);
+    if (this.disconnecting.aborted) this.#lanes.connection.close(this.disconnecting.reason);
   }
 
   /** A lane that uses the client's present address for each call. */
@@ -95,9 +99,21 @@ export class Channel {
     };
   }
 
-  /** Aborted when the channel is closed; its reason is the error that ends every call. */
+  /** Aborted when the channel is closed; its reason is the error that ends every call, except those of holds. */
   get closing(): AbortSignal {
     return this.#closing.signal;
+  }
+
+  /** Aborted after {@link closing}, when no release is under way any more; its reason is the error that ends the calls of holds. */
+  get disconnecting(): AbortSignal {
+    return this.#disconnecting.signal;
+  }
+
+  /** Keeps the connection open until `release` has ended. */
+  releasing(release: Promise<unknown>): void {
+    this.#releases.add(release);
+    const remove = () => this.#releases.delete(release);
+    release.then(remove, remove);
   }
 
   /**
@@ -109,12 +125,25 @@ export class Channel {
     return this.#tokens === undefined ? undefined : currentToken(this.#tokens);
   }
 
-  /** Ends every call and the connection. Calling it again does nothing. */
-  close(): void {
+  /** Ends every call, and the connection after the releases that are under way, but within `timeoutMs`. Calling it again does nothing. */
+  close(timeoutMs: number): void {
     if (this.closing.aborted) return;
     const reason = clientClosed();
+    // An increment that is under way adds its release.
     this.#closing.abort(reason);
-    for (const connection of [...this.#left, this.#lanes?.connection]) connection?.close(reason);
+    const disconnect = () => {
+      this.#disconnecting.abort(reason);
+      for (const connection of [...this.#left, this.#lanes?.connection]) connection?.close(reason);
+    };
+    if (this.#releases.size === 0) {
+      disconnect();
+      return;
+    }
+    const late = setTimeout(disconnect, Math.min(timeoutMs, MAX_TIMEOUT_MS)).unref();
+    Promise.allSettled(this.#releases).then(() => {
+      clearTimeout(late);
+      disconnect();
+    });
   }
 
   /** Makes the next call open a new connection; calls under way continue. */

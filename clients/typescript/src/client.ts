@@ -14,7 +14,7 @@ import { Calls } from "./calls.js";
 import { Channel } from "./channel.js";
 import type { ChannelOptions } from "./channel-options.js";
 import { CallError, ConfigError, ElicitationExpiredError, InvalidFieldError, invalidField } from "./errors.js";
-import { Hold, type HoldOptions } from "./hold.js";
+import { Hold, type HoldOptions, type Lanes } from "./hold.js";
 import type {
   DecrementRequest,
   DecrementResponse,
@@ -80,7 +80,8 @@ export class Client implements Disposable {
   readonly #settings: Settings;
   readonly #channel: Channel;
   readonly #onLink: ((link: Link) => void) | undefined;
-  readonly #lanes: { readonly foreground: Calls; readonly background: Calls };
+  readonly #lanes: Lanes;
+  readonly #lanesOfHolds: Lanes;
   /** The followers that have threads; the key is their disconnect grace. */
   readonly #followers = new Map<number, Follower>();
 
@@ -96,10 +97,14 @@ export class Client implements Disposable {
     this.#channel = new Channel(this.#settings, options);
     this.#onLink = options.onLink;
     const limits = { deadlineMs, retries };
-    this.#lanes = {
-      foreground: new Calls(this.#channel, "foreground", limits),
-      background: new Calls(this.#channel, "background", limits),
-    };
+    const channel = this.#channel;
+    const lanes = (closing: AbortSignal): Lanes => ({
+      foreground: new Calls(channel, "foreground", limits, closing),
+      background: new Calls(channel, "background", limits, closing),
+      channel,
+    });
+    this.#lanes = lanes(channel.closing);
+    this.#lanesOfHolds = lanes(channel.disconnecting);
   }
 
   /**
@@ -195,14 +200,14 @@ export class Client implements Disposable {
    */
   async hold(threadId: string | undefined, options: HoldOptions = {}): Promise<Hold> {
     try {
-      return await Hold.open(this.#lanes, this.#threadIdOr(threadId), options);
+      return await Hold.open(this.#lanesOfHolds, this.#threadIdOr(threadId), options);
     } catch (error) {
       if (!options.bestEffort || !(error instanceof CallError) || this.#channel.closing.aborted) throw error;
       const isNamed = (threadId ?? this.threadId) !== undefined;
       if (error instanceof InvalidFieldError && isNamed) throw error;
       const text = `the thread is not paused, going on without a hold: ${error.message}`;
       this.#channel.log.warn(text, "PAUSEWATCH_HOLD");
-      return Hold.notOpen(this.#lanes, error);
+      return Hold.notOpen(this.#lanesOfHolds, error);
     }
   }
 
@@ -270,12 +275,13 @@ export class Client implements Disposable {
   }
 
   /**
-   * Ends every call with an error, every watch, and the connection. Holds are not released: they end with their leases. Timeouts continue, and
-   * are no longer paused by their threads: they expire at the end of their limits, without asking the coordinator. New ones throw, as every
-   * call does. Calling it again does nothing.
+   * Ends every call with an error, and every watch. Releases that are under way continue, and a hold that is being opened is released; the
+   * connection ends after them, within one deadline. Other holds are not released: they end with their leases. Timeouts continue, and are no
+   * longer paused by their threads: they expire at the end of their limits, without asking the coordinator. New ones throw, as every call
+   * does. Calling it again does nothing.
    */
   close(): void {
-    this.#channel.close();
+    this.#channel.close(this.#lanes.foreground.deadlineMs);
     for (const follower of this.#followers.values()) follower.close();
   }
 

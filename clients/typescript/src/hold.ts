@@ -1,7 +1,7 @@
 /**
  * An elicitation that a program keeps open: renewed while it is held, closed when it is released or its block ends.
  *
- * 1. The caller's signal does not abort the increment: an elicitation that is opened after the abort is closed again.
+ * 1. Neither the caller's signal nor the end of the client aborts the increment: an elicitation that is opened after that is closed again.
  * 2. All decrements of one hold have the same request id: however often a release is tried, it counts once and returns the first answer (G4).
  * 3. Every failure here is bounded by the lease (G2).
  * 4. The end of an `await using` block cannot know whether the block threw, and an error of its own would replace the error of the block. So
@@ -12,6 +12,7 @@ import { basename } from "node:path";
 import { performance } from "node:perf_hooks";
 import type { CallOptions } from "./call-options.js";
 import type { Calls } from "./calls.js";
+import type { Channel } from "./channel.js";
 import {
   type CallError,
   type ElicitationExpiredError,
@@ -61,13 +62,14 @@ export type Release =
   | { readonly ending: "notOpen"; readonly error: CallError };
 
 /**
- * The two lanes of a client.
+ * The two lanes of the calls of holds, which continue after the client is closed until its releases are done.
  *
  * @internal
  */
 export interface Lanes {
   readonly foreground: Calls;
   readonly background: Calls;
+  readonly channel: Channel;
 }
 
 /**
@@ -77,7 +79,10 @@ export interface Lanes {
  * elicitation.
  */
 export class Hold implements AsyncDisposable {
-  /** Why a best-effort hold could not be opened; nothing is paused then. `undefined`: it was opened. */
+  /**
+   * Why a best-effort hold could not be opened. `undefined`: it was opened. If it is `transient`, the thread may be paused until the lease ends:
+   * perhaps only the answer was lost.
+   */
   readonly failure: CallError | undefined;
   readonly #opened: IncrementResponse | undefined;
   readonly #lanes: Lanes;
@@ -130,18 +135,21 @@ export class Hold implements AsyncDisposable {
 
   /** @internal See `Client.hold`. */
   static async open(lanes: Lanes, threadId: string, options: HoldOptions): Promise<Hold> {
-    const { signal } = options;
-    signal?.throwIfAborted();
+    const { channel } = lanes;
+    const signals = [options.signal, channel.closing].filter((signal) => signal !== undefined);
+    for (const signal of signals) signal.throwIfAborted();
     const opening = Hold.#increment(lanes, threadId, options);
-    if (signal === undefined) return opening;
     return new Promise((resolve, reject) => {
-      const abandon = () => {
-        reject(signal.reason);
-        opening.then((hold) => hold[Symbol.asyncDispose]()).catch(() => undefined);
+      const abandon = ({ currentTarget }: Event) => {
+        reject((currentTarget as AbortSignal).reason);
+        channel.releasing(opening.then((hold) => hold[Symbol.asyncDispose]()));
       };
-      signal.addEventListener("abort", abandon, { once: true });
-      // Removed before the caller has the hold: from then on the signal must not close it.
-      opening.finally(() => signal.removeEventListener("abort", abandon)).then(resolve, reject);
+      for (const signal of signals) signal.addEventListener("abort", abandon, { once: true });
+      const keep = () => {
+        for (const signal of signals) signal.removeEventListener("abort", abandon);
+      };
+      // Removed before the caller has the hold: from then on the signals must not close it.
+      opening.finally(keep).then(resolve, reject);
     });
   }
 
@@ -235,7 +243,13 @@ export class Hold implements AsyncDisposable {
     this.#decrement(this.#lanes.background, { deadlineMs: this.#ttlMs }).catch(() => undefined);
   }
 
-  async #decrement(calls: Calls, options?: CallOptions): Promise<Release> {
+  #decrement(calls: Calls, options?: CallOptions): Promise<Release> {
+    const release = this.#tryToDecrement(calls, options);
+    this.#lanes.channel.releasing(release);
+    return release;
+  }
+
+  async #tryToDecrement(calls: Calls, options?: CallOptions): Promise<Release> {
     const { threadId, elicitationId } = this.elicitation;
     const request = { threadId, elicitationId, requestId: this.#decrementId };
     const release = await calls.decrement(request, options).then(

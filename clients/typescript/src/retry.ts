@@ -24,7 +24,7 @@ import {
 import { ANSWER_TIMEOUT_MS, Route } from "./route.js";
 
 /** The longest timeout for both a timer of Node and the header `grpc-timeout`: about a day. */
-const MAX_TIMEOUT_MS = 99_999_999;
+export const MAX_TIMEOUT_MS = 99_999_999;
 /** The resolution of timers. */
 const TICK_MS = 2;
 

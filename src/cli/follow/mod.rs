@@ -8,8 +8,8 @@
 mod command;
 mod timeout;
 
-use super::{call, connection::Connection, failure::Failure, output};
-use crate::client::{Client, stopwatch::StopwatchController};
+use super::{call, connection::Connection, failure, failure::Failure, lost_link, output};
+use crate::client::{Address, Client, stopwatch::StopwatchController};
 use command::Command;
 use serde_json::json;
 use std::{collections::HashMap, process::ExitCode, sync::Arc, time::Duration};
@@ -38,7 +38,7 @@ Each line on standard input is a JSON object:
   {\"do\": \"stop\", \"id\": \"1\"}
 max_wall and grace are optional; 0 is no limit. The answers are lines too, with `event` and `id`: `started`; `frozen` and `running` when the clock \
 stops and goes on; `expired` and `stopped`, the last one, with `charged_ms` and `wall_ms`; `expired` also has `ended_by` (limit or \
-max_wall); `error` with a `message`.
+max_wall); `error` with a `message`. The first loss of the coordinator is a warning on standard error.
 At most 10,000 timeouts are open at once, with at most 16 different graces. A line has at most 64 KiB. Ends with the end of standard \
 input.")]
 pub struct Args {
@@ -50,14 +50,16 @@ pub struct Args {
 }
 
 pub(crate) fn run(args: Args) -> ExitCode {
-    call::run("follow", &args.connection, async |client, _| serve(client).await)
+    call::run("follow", &args.connection, async |client, settings| {
+        serve(client, settings.address.clone().unwrap_or_default()).await
+    })
 }
 
-async fn serve(client: Client) -> Result<(), Failure> {
+async fn serve(client: Client, address: Address) -> Result<(), Failure> {
     let (output, lines) = mpsc::channel(QUEUE);
     let mut writer = tokio::spawn(write(lines));
     let mut server =
-        Server { client, output, controllers: HashMap::new(), open: HashMap::new(), tasks: JoinSet::new() };
+        Server { client, address, output, controllers: HashMap::new(), open: HashMap::new(), tasks: JoinSet::new() };
     let mut input = BufReader::new(tokio::io::stdin());
     let mut line = Vec::new();
     loop {
@@ -124,6 +126,7 @@ struct Open {
 
 struct Server {
     client: Client,
+    address: Address,
     output: mpsc::Sender<String>,
     controllers: HashMap<Duration, StopwatchController>,
     open: HashMap<String, Open>,
@@ -184,7 +187,12 @@ impl Server {
         if !self.controllers.contains_key(&grace) && self.controllers.len() >= MAX_GRACES {
             return Err(format!("{MAX_GRACES} different graces are in use"));
         }
-        let make = || StopwatchController::with_disconnect_grace(self.client.clone(), grace);
+        let make = || {
+            let controller = StopwatchController::with_disconnect_grace(self.client.clone(), grace);
+            let say = |message: &str| failure::say("follow", message);
+            tokio::spawn(lost_link::warn(self.address.clone(), controller.link(), grace, say));
+            controller
+        };
         Ok(self.controllers.entry(grace).or_insert_with(make).clone())
     }
 

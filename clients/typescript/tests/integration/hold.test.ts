@@ -6,7 +6,7 @@ import { Code, ConnectError } from "@connectrpc/connect";
 import { ErrorInfoSchema } from "../../src/gen/google/rpc/error_details_pb.js";
 import { Client, ElicitationExpiredError, InvalidFieldError, UnavailableError } from "../../src/index.js";
 import { Coordinator, until } from "../support/coordinator.js";
-import { FakeCoordinator, type Handlers } from "../support/fake.js";
+import { FakeCoordinator, type Handlers, silence } from "../support/fake.js";
 import { Refusing } from "../support/refusing.js";
 
 /** A coordinator on which every lease has ended when somebody asks. */
@@ -200,6 +200,63 @@ test("a hold that is opened after its signal was aborted is closed again", async
   await assert.rejects(client.hold("t", { signal: abort.signal }), reason);
   answer();
   await until(() => decrements === 1);
+});
+
+test("g2: a closed client finishes what it opens and releases, and calls nobody afterwards", async () => {
+  const counts = { increments: 0, decrements: 0 };
+  let incrementing = () => {};
+  await using fake = await FakeCoordinator.start({
+    incrementElicitation: async ({ threadId }) => {
+      counts.increments++;
+      incrementing();
+      await sleep(50);
+      return { count: 1, elicitation: { elicitationId: "e", threadId } };
+    },
+    decrementElicitation: async () => {
+      await sleep(50);
+      counts.decrements++;
+      return { count: 0 };
+    },
+  });
+  const whileItOpens = async (end: (client: Client, abort: AbortController) => void, expected: RegExp) => {
+    using client = new Client({ address: fake.address });
+    const abort = new AbortController();
+    const arrived = new Promise<void>((resolve) => {
+      incrementing = resolve;
+    });
+    const opening = client.hold("t", { signal: abort.signal });
+    await Promise.race([arrived, opening]);
+    end(client, abort);
+    await assert.rejects(opening, expected);
+    return client;
+  };
+  const aborted = await whileItOpens((_, abort) => abort.abort(new Error("not any more")), /not any more/);
+  await assert.rejects(aborted.hold("t"), /closed/);
+  await until(() => counts.decrements === 1);
+  await whileItOpens((client) => client.close(), /closed/);
+  await until(() => counts.decrements === 2);
+
+  const client = new Client({ address: fake.address });
+  const hold = await client.hold("t");
+  const release = hold.release();
+  client.close();
+  await assert.rejects(client.getPauseState({ threadId: "t" }), /closed/);
+  await assert.rejects(client.hold("t"), /closed/);
+  assert.equal((await release).ending, "closed");
+  assert.deepEqual(counts, { increments: 3, decrements: 3 });
+});
+
+test("a closed client waits for a release for one deadline", async () => {
+  await using fake = await FakeCoordinator.start({ ...OPENED, decrementElicitation: () => silence });
+  const client = new Client({ address: fake.address, deadlineMs: 100 });
+  const hold = await client.hold("t", { deadlineMs: 5_000, ttlMs: 2_000 });
+  await assert.rejects(hold.release(), { transient: true });
+  hold.releaseInBackground();
+  client.close();
+  const closed = performance.now();
+  await until(() => fake.open === 0);
+  const ms = performance.now() - closed;
+  assert.ok(ms < 1_500, `${ms} ms`);
 });
 
 test("a hold that is refused raises the call's own error", async () => {

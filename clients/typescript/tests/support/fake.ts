@@ -63,6 +63,11 @@ export class FakeCoordinator implements AsyncDisposable {
     return `127.0.0.1:${this.port}`;
   }
 
+  /** Connections that are open. */
+  get open(): number {
+    return this.#sockets.size;
+  }
+
   /** Resets every connection. */
   disconnect(): void {
     for (const socket of this.#sockets) socket.resetAndDestroy();

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Calls } from "../../src/calls.js";
+import type { Channel } from "../../src/channel.js";
 import { Hold } from "../../src/hold.js";
 
 /** Calls that are answered at once: so many decrements there were. */
@@ -17,7 +18,8 @@ function answering() {
       return state;
     },
   } as unknown as Calls;
-  return { lanes: { foreground: calls, background: calls }, decrements: () => decrements };
+  const channel = { closing: calls.closing, releasing: () => undefined } as unknown as Channel;
+  return { lanes: { foreground: calls, background: calls, channel }, decrements: () => decrements };
 }
 
 test("an abort closes a hold that was not returned, and never a returned one, however close the two are", async () => {
