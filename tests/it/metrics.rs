@@ -230,6 +230,21 @@ async fn metrics_are_served_on_loopback_by_default() {
     assert_eq!(Server::start(config()).await.unwrap().metrics_address(), None);
 }
 
+#[tokio::test]
+async fn metrics_are_sent_to_a_client_that_has_closed_its_side() {
+    let (_server, url) = start(config()).await;
+    let address = url.strip_prefix("http://").and_then(|url| url.strip_suffix("/metrics")).expect("as it is printed");
+    // Whether the end of the request was seen before it was answered was a matter of chance.
+    for _ in 0..20 {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream.write_all(b"GET /metrics HTTP/1.0\r\nhost: localhost\r\n\r\n").await.unwrap();
+        stream.shutdown().await.unwrap();
+        let mut answer = String::new();
+        timed("the metrics", stream.read_to_string(&mut answer)).await.unwrap();
+        assert!(answer.starts_with("HTTP/1.0 200 "), "{answer:?}");
+    }
+}
+
 /// A name that leads here may be one of a page that somebody opens on this machine.
 #[tokio::test]
 async fn g8_a_web_page_reads_no_metrics() {
