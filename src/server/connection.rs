@@ -19,7 +19,8 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tonic::Status;
 use tonic::body::Body;
-use tonic::codegen::http::Request;
+use tonic::codegen::http::header::CONTENT_LENGTH;
+use tonic::codegen::http::{Method, Request, Response};
 use tonic::transport::server::Connected;
 
 /// Streams of one connection at most. A client that needs more should watch several threads on one stream.
@@ -97,7 +98,11 @@ where
 /// The answer of the service, or that it is too late for one.
 fn call(services: &Services, request: Request<Body>) -> Answering {
     let limit = grpc_timeout::of(request.headers());
-    let answer = services.call(request);
+    let is_head = *request.method() == Method::HEAD;
+    let mut answer = services.call(request);
+    if is_head {
+        answer = Box::pin(async { answer.await.map(without_body) });
+    }
     match limit {
         None => answer,
         Some(limit) => Box::pin(async move {
@@ -107,6 +112,15 @@ fn call(services: &Services, request: Request<Body>) -> Answering {
     }
 }
 
+/// An answer to HEAD has the headers of one to GET, and no body (RFC 9110, 9.3.2). hyper does this for HTTP/1 only.
+fn without_body(answer: Response<Body>) -> Response<Body> {
+    let (mut head, body) = answer.into_parts();
+    if let Some(length) = http_body::Body::size_hint(&body).exact() {
+        head.headers.insert(CONTENT_LENGTH, length.into());
+    }
+    Response::from_parts(head, Body::empty())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -114,7 +128,6 @@ mod tests {
     use std::future::pending;
     use tokio::time::Instant;
     use tonic::Code;
-    use tonic::codegen::http::Response;
 
     #[tokio::test(start_paused = true)]
     async fn a_call_is_answered_when_its_time_is_over() {

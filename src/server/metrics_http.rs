@@ -102,7 +102,8 @@ async fn answer(stream: TcpStream, connection: &Arc<HttpConnection>, browsers: &
         async { Ok::<_, Infallible>(answer) }
     });
     let mut http = hyper::server::conn::http1::Builder::new();
-    http.keep_alive(false).timer(TokioTimer::new()).header_read_timeout(LONGEST_REQUEST);
+    // Clients such as socat and the nc of busybox close their side after the request.
+    http.keep_alive(false).half_close(true).timer(TokioTimer::new()).header_read_timeout(LONGEST_REQUEST);
     // Errors concern only this client, which receives them.
     let _ = http.serve_connection(TokioIo::new(stream), service).await;
 }

@@ -47,6 +47,14 @@ export class Watched {
     return made;
   }
 
+  /** As if another tab came in front of it, or went away. */
+  hide(isHidden) {
+    return this.page.evaluate((isHidden) => {
+      Object.defineProperty(document, "hidden", { configurable: true, get: () => isHidden });
+      document.dispatchEvent(new Event("visibilitychange"));
+    }, isHidden);
+  }
+
   link(state) {
     return this.page.waitForFunction((state) => document.body.dataset.link === state, {}, state);
   }

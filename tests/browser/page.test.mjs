@@ -45,6 +45,33 @@ test("the longest wait is the first", async () => {
   assert.deepEqual(names, ["thread-c", "thread-a", "thread-b"]);
 });
 
+test("the longest wait is the first, though the wall clock of the coordinator was set back", async () => {
+  const state = (threadId, pauseStartTime, pausedFor) => ({ threadId, count: 1, paused: true, revision: "1", storeEpoch: "1", pauseStartTime, pausedFor, pausedTotal: pausedFor });
+  const events = [
+    { pauseState: state("newer", "2026-11-22T08:14:00Z", "5s") },
+    { pauseState: state("older", "2026-11-22T08:15:00Z", "70s") },
+    { snapshotComplete: {} },
+  ];
+  const messages = events.map((event) => {
+    const json = Buffer.from(JSON.stringify(event));
+    const prefix = Buffer.alloc(5);
+    prefix.writeUInt32BE(json.length, 1);
+    return Buffer.concat([prefix, json]);
+  });
+  const page = await browser.newPage();
+  await page.setRequestInterception(true);
+  page.on("request", (request) => {
+    const isWatch = request.url().endsWith("/WatchPauseState");
+    return isWatch ? request.respond({ contentType: "application/connect+json", body: Buffer.concat(messages) }) : request.continue();
+  });
+  await page.goto(coordinator.url);
+  const names = () => page.$$eval("#threads h3", (names) => names.map((name) => name.innerText));
+  await until("both", async () => (await names()).length === 2);
+  assert.deepEqual(await names(), ["older", "newer"]);
+  assert.match(await page.$eval("#longest", (longest) => longest.innerText), /^longest 1m/);
+  await page.close();
+});
+
 test("says that no stream but those of observers watches a thread", async () => {
   await coordinator.increment("lonely", "ask", "Go on?");
   // Two observers: this page, and one more.
@@ -181,17 +208,25 @@ test("a durable store keeps its threads over kill -9, and the page shows them", 
 test("a hidden tab keeps no stream", async () => {
   const streams = (count) => until(`${count} streams`, async () => (await coordinator.metric("pausewatch_watchers")) === count);
   await streams(1);
-  const hide = (isHidden) =>
-    shown.page.evaluate((isHidden) => {
-      Object.defineProperty(document, "hidden", { configurable: true, get: () => isHidden });
-      document.dispatchEvent(new Event("visibilitychange"));
-    }, isHidden);
-  await hide(true);
+  await shown.hide(true);
   await streams(0);
   await coordinator.increment("meanwhile", "ask", "Go on?");
-  await hide(false);
+  await shown.hide(false);
   await shown.row("meanwhile");
   await streams(1);
+});
+
+test("a call that is never answered does not stop the page from asking again", async () => {
+  const page = await Watched.open(browser, coordinator.url);
+  await page.live();
+  let lists = 0;
+  await page.page.setRequestInterception(true);
+  page.page.on("request", (request) => (request.url().endsWith("/ListPauseStates") && lists++ === 0 ? undefined : request.continue()));
+  await coordinator.increment("conversation-17", "ask", "Go on?");
+  await until("a list", () => lists === 1);
+  for (const isHidden of [true, false]) await page.hide(isHidden);
+  await page.row("conversation-17", (row) => /Watchers\s+nobody/.test(row));
+  await page.page.close();
 });
 
 test("thousands of threads are counted, and the longest are shown", async () => {

@@ -178,6 +178,20 @@ async fn alerts_and_dashboard_name_only_what_a_server_exports() {
     assert_eq!(missing, ["process_virtual_memory_bytes"], "the dashboard lacks these");
 }
 
+/// A code has no sample before its first call. Prometheus sees no increase when a counter begins, so an alert has to look at that too.
+#[test]
+fn an_alert_on_a_code_sees_its_first_calls() {
+    let on_codes: Vec<_> = alerts().into_iter().filter(|alert| alert.expr.contains("{code")).collect();
+    assert!(on_codes.len() >= 2);
+    for Alert { name, expr, .. } in on_codes {
+        let (increase, first) = expr.split_once(" or ").unwrap_or((&expr, ""));
+        assert!(
+            increase.contains("[15m]") && first.contains(" unless ") && first.contains(" offset 15m"),
+            "{name}: {expr}"
+        );
+    }
+}
+
 #[test]
 fn the_dashboard_is_complete_in_itself() {
     let dashboard: serde_json::Value = serde_json::from_str(&read("deploy/grafana/pausewatch.json")).unwrap();

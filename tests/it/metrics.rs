@@ -1,5 +1,6 @@
 //! What `/metrics` shows: each metric moves with what it counts, the format is read by a strict reader, and the page that
 //! explains them names them all.
+use crate::support::http2::{DATA, END_HEADERS, HEADERS, RST_STREAM, Raw, call_as, frame};
 use crate::support::{Running, Samples, ask, call_path, channel, config, embedded, event, scrape, states, timed};
 use pausewatch::server::{Config, Server};
 use std::collections::{BTreeMap, BTreeSet};
@@ -143,6 +144,45 @@ async fn malformed_requests_are_no_internal_errors() {
     assert!(samples.values.keys().all(|sample| !sample.contains("INTERNAL")), "{:?}", samples.values);
 }
 
+/// Nor is a client that dies, or takes back its request, in the middle of it. What has come of it is no call.
+#[tokio::test]
+async fn requests_that_are_cut_off_are_no_internal_errors_and_change_nothing() {
+    let (server, url) = start(config()).await;
+    let mut cut = 0.0;
+    for reset in [0, 1, 2, 8] {
+        for content_type in ["application/grpc", "application/json", "application/proto"] {
+            let mut raw = Raw::open(&server.address, &[]).await.unwrap();
+            let headers = call_as("IncrementElicitation", content_type);
+            // As protobuf this is the thread `t`, and the rest is missing.
+            let open = [frame(HEADERS, END_HEADERS, 1, &headers), frame(DATA, 0, 1, b"\x0a\x01t")].concat();
+            raw.send(&open).await.unwrap();
+            raw.wait_for_pong().await.unwrap();
+            raw.send(&frame(RST_STREAM, 0, 1, &u32::to_be_bytes(reset))).await.unwrap();
+            cut += 1.0;
+            let count = "pausewatch_calls_total{rpc=\"IncrementElicitation\",code=\"INVALID_ARGUMENT\"}";
+            until(&url, &format!("the end of the call, {content_type} {reset}"), |now| now.get(count) == cut).await;
+        }
+    }
+    for (headers, body) in
+        [("content-length: 9", "{"), ("transfer-encoding: chunked", "5\r\n{"), ("transfer-encoding: chunked", "x\r\n")]
+    {
+        let mut stream = TcpStream::connect(&server.address).await.unwrap();
+        let path = "/pausewatch.v1.ElicitationService/IncrementElicitation";
+        let head = format!(
+            "POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n{headers}\r\n\r\n{body}"
+        );
+        stream.write_all(head.as_bytes()).await.unwrap();
+        stream.shutdown().await.unwrap();
+        let mut answer = String::new();
+        timed("an answer", stream.read_to_string(&mut answer)).await.unwrap();
+        assert!(answer.starts_with("HTTP/1.1 400 ") && answer.contains("INVALID_FIELD"), "{headers} {body}: {answer}");
+    }
+    let samples = scrape(&url).await;
+    let internal = |sample: &String| ["INTERNAL", "UNKNOWN", "DATA_LOSS"].iter().any(|code| sample.contains(code));
+    assert!(!samples.values.keys().any(internal), "{:?}", samples.values);
+    assert_eq!(samples.get("pausewatch_elicitations_opened_total"), 0.0);
+}
+
 #[tokio::test]
 async fn a_watch_that_is_not_read_has_states_overtaken() {
     let (server, url) = start(config()).await;
@@ -188,6 +228,21 @@ async fn metrics_are_served_on_loopback_by_default() {
     let told = Server::start(Config { metrics_insecure: true, ..off() }).await.expect("it was told");
     assert!(told.metrics_address().is_some_and(|url| url.starts_with("http://0.0.0.0:")));
     assert_eq!(Server::start(config()).await.unwrap().metrics_address(), None);
+}
+
+#[tokio::test]
+async fn metrics_are_sent_to_a_client_that_has_closed_its_side() {
+    let (_server, url) = start(config()).await;
+    let address = url.strip_prefix("http://").and_then(|url| url.strip_suffix("/metrics")).expect("as it is printed");
+    // Whether the end of the request was seen before it was answered was a matter of chance.
+    for _ in 0..20 {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream.write_all(b"GET /metrics HTTP/1.0\r\nhost: localhost\r\n\r\n").await.unwrap();
+        stream.shutdown().await.unwrap();
+        let mut answer = String::new();
+        timed("the metrics", stream.read_to_string(&mut answer)).await.unwrap();
+        assert!(answer.starts_with("HTTP/1.0 200 "), "{answer:?}");
+    }
 }
 
 /// A name that leads here may be one of a page that somebody opens on this machine.

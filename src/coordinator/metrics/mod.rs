@@ -195,7 +195,7 @@ impl Metrics {
         text.family(
             name,
             Kind::Counter,
-            "Elicitations closed since the start, by a decrement or by the end of their lease.",
+            "Elicitations closed since the start, by a decrement, the end of their lease, or the maximum pause.",
         );
         text.sample(name, &[("by", "decrement")], self.released.get());
         text.sample(name, &[("by", "lease")], self.expired.get());

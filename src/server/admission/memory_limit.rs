@@ -2,6 +2,7 @@
 use super::arrival::Arrival;
 use super::memory_budget::{ConnectionContext, MemoryReservation};
 use crate::coordinator::metrics::Rpc;
+use crate::core::types::InvalidField;
 use crate::server::status;
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
@@ -70,10 +71,9 @@ where
         let size = HALF_REQUEST + headers.sum::<usize>();
         // Between the requests of a stream, its client may be silent.
         let is_stream = request.uri().path().starts_with(REFLECTION);
-        let arrival = || (!is_stream).then(Arrival::default);
-        let receiving = |body| {
-            Body::new(Receiving { body, size, connection: connection.clone(), waiting: None, arrival: arrival() })
-        };
+        let arrival = (!is_stream).then(Arrival::default);
+        let (is_http2, of) = (request.version() == http::Version::HTTP_2, connection.clone());
+        let receiving = |body| Body::new(Receiving { body, is_http2, size, connection: of, waiting: None, arrival });
         Answering { answer: self.0.call(request.map(receiving)), connection: Some(connection) }
     }
 }
@@ -81,6 +81,7 @@ where
 /// The body of a request. It is counted only while the rest is awaited: most requests arrive complete.
 struct Receiving {
     body: Body,
+    is_http2: bool,
     size: usize,
     connection: Arc<ConnectionContext>,
     waiting: Option<Waiting>,
@@ -123,10 +124,17 @@ impl http_body::Body for Receiving {
                 return Poll::Ready(Some(Err(status::draining())));
             }
         }
-        if this.body.is_end_stream() {
+        let is_end = this.body.is_end_stream();
+        if is_end {
             this.waiting = None;
         }
-        polled
+        match polled {
+            // The client or its connection has failed, and not the server.
+            Poll::Ready(Some(Err(_))) => Poll::Ready(Some(Err(not_whole()))),
+            // hyper ends the body of a stream that is reset with NO_ERROR, although the rest of it has not come.
+            Poll::Ready(None) if this.is_http2 && !is_end => Poll::Ready(Some(Err(not_whole()))),
+            polled => polled,
+        }
     }
 
     fn is_end_stream(&self) -> bool {
@@ -136,6 +144,10 @@ impl http_body::Body for Receiving {
     fn size_hint(&self) -> SizeHint {
         self.body.size_hint()
     }
+}
+
+fn not_whole() -> Status {
+    status::of_field(InvalidField::new("request", "cut off or malformed", "a whole message"))
 }
 
 /// The answer in preparation.
@@ -249,6 +261,33 @@ mod tests {
         {
             assert_eq!(end_of_half_a_request(path).await, None, "{path}");
         }
+    }
+
+    #[tokio::test]
+    async fn a_request_that_does_not_come_whole_is_an_error_of_its_client() {
+        type Part = Result<Frame<Bytes>, Status>;
+        let end = async |version, parts: Vec<Part>| {
+            let connection = Arc::<MemoryBudget>::default()
+                .connection(Accounts::default().of(CallerKey::Unknown, Duration::ZERO), None);
+            let reads = tower::service_fn(|request: http::Request<Body>| {
+                Box::pin(async move {
+                    let status = request.into_body().collect().await.map_or_else(|status| status, |_| Status::ok(""));
+                    Ok::<_, Infallible>(status.into_http::<Body>())
+                })
+            });
+            // As the body of a stream that was reset, it does not say that it is at its end.
+            let body = Body::new(StreamBody::new(tokio_stream::iter(parts)));
+            let request = http::Request::builder().version(version).extension(connection).body(body).unwrap();
+            let answer = MemoryLimit(reads).call(request).await.unwrap();
+            Status::from_header_map(answer.headers()).map(|status| status.code())
+        };
+        let part = || Ok(Frame::data(Bytes::from_static(b"half")));
+        for code in [Code::Internal, Code::Unknown, Code::Cancelled] {
+            let parts = vec![part(), Err(Status::new(code, "the connection is broken"))];
+            assert_eq!(end(http::Version::HTTP_11, parts).await, Some(Code::InvalidArgument), "{code}");
+        }
+        assert_eq!(end(http::Version::HTTP_2, vec![part()]).await, Some(Code::InvalidArgument));
+        assert_eq!(end(http::Version::HTTP_11, vec![part()]).await, Some(Code::Ok));
     }
 
     /// The change may have been made already: a refusal would make the caller believe that nothing is open.

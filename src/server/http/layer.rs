@@ -203,6 +203,8 @@ impl Call {
             return refused;
         }
         head.headers.insert(CONTENT_TYPE, self.form.media_type());
+        // nginx would keep messages back until it has some kilobytes.
+        head.headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
         let deadline = self.deadline.map(|deadline| Box::pin(sleep_until(deadline)));
         let of = (self.methods.clone(), self.method.clone());
         let stream = Stream::new(body, framing, of, deadline, self.connection.clone());

@@ -111,9 +111,10 @@ pub(super) fn read(head: &request::Parts, method: Option<&Method>) -> Result<Ask
     let is_of_client = head.headers.contains_key(VERSION);
     let Some(form) = form else {
         let query = query::read(head.uri.query().unwrap_or_default()).map_err(of)?;
-        let form = if is_stream { Form::Events } else { Form::Unary(query.codec) };
-        let (codec, message) = (query.codec, Some(query.message));
-        return Ok(Asked { form, codec, message, is_strict: !(is_of_client || query.is_of_client), timeout });
+        let Some(codec) = query.codec else { return Err(unknown_encoding()) };
+        let form = if is_stream { Form::Events } else { Form::Unary(codec) };
+        let is_strict = !(is_of_client || query.is_of_client);
+        return Ok(Asked { form, codec, message: Some(query.message), is_strict, timeout });
     };
     Ok(Asked { form, codec, message: None, is_strict: !is_of_client, timeout })
 }
@@ -216,6 +217,11 @@ fn unsupported(method: Option<&Method>) -> Refusal {
     let header = Some((ACCEPT_POST, accepted));
     let status = Status::unknown(format!("content-type: expected {accepted}"));
     Refusal { http: Some(StatusCode::UNSUPPORTED_MEDIA_TYPE), header, ..of(status) }
+}
+
+fn unknown_encoding() -> Refusal {
+    let status = Status::unknown("encoding: expected json or proto");
+    Refusal { http: Some(StatusCode::UNSUPPORTED_MEDIA_TYPE), ..of(status) }
 }
 
 fn not_allowed(method: &Method, why: &str) -> Refusal {

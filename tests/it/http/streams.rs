@@ -49,6 +49,17 @@ async fn a_watch_has_a_snapshot_then_changes_then_why_it_ended() {
     }
 }
 
+/// nginx keeps messages back otherwise, until it has some kilobytes.
+#[tokio::test]
+async fn a_watch_asks_proxies_to_pass_on_each_message() {
+    let running = Running::start(config()).await;
+    for opening in watches() {
+        let mut connection = Connection::open(&running.address).await;
+        connection.send(&opening).await;
+        assert_eq!(connection.head().await.header("x-accel-buffering"), Some("no"));
+    }
+}
+
 #[tokio::test]
 async fn a_watch_in_proto_has_the_bytes_of_grpc() {
     let running = Running::start(config()).await;

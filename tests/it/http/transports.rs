@@ -74,6 +74,30 @@ async fn http2_in_plain_text_has_both() {
     assert_eq!(running.api().await.get("t").await.count, 2);
 }
 
+#[tokio::test]
+async fn an_answer_to_head_has_no_body_over_http2_either() {
+    let running = Running::start(config()).await;
+    let mut channel = channel(&running.address).await;
+    for (path, status) in [("/", 200), ("/page.js", 200), ("/nothing", 404), (&format!("{SERVICE}GetPauseState"), 405)]
+    {
+        let mut ask = async |method: &str| {
+            let request = http::Request::builder().method(method).uri(format!("http://{}{path}", running.address));
+            std::future::poll_fn(|cx| channel.poll_ready(cx)).await.unwrap();
+            let answer = timed("an answer", channel.call(request.body(Body::empty()).unwrap())).await.unwrap();
+            let (head, body) = answer.into_parts();
+            let body =
+                timed("its end", body.collect()).await.unwrap_or_else(|error| panic!("{method} {path}: {error}"));
+            (head.status.as_u16(), head.headers["content-length"].clone(), body.to_bytes())
+        };
+        let (answered, length, body) = ask("HEAD").await;
+        assert_eq!((answered, &body[..]), (status, &b""[..]), "{path}");
+        if status == 200 {
+            let (_, of_get, body) = ask("GET").await;
+            assert!(length == of_get && length.to_str().unwrap() == body.len().to_string(), "{path}: {length:?}");
+        }
+    }
+}
+
 /// The generated code looks at no method.
 #[tokio::test]
 async fn grpc_is_called_by_post_alone() {

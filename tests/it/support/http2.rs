@@ -61,10 +61,14 @@ fn text(text: &str) -> Vec<u8> {
 
 /// The headers of a call.
 pub(crate) fn call(rpc: &str) -> Vec<u8> {
+    call_as(rpc, "application/grpc")
+}
+
+/// The headers of a call whose message has this content type.
+pub(crate) fn call_as(rpc: &str, content_type: &str) -> Vec<u8> {
     // From the static table: POST, http.
     let path = format!("/pausewatch.v1.ElicitationService/{rpc}");
-    let rest =
-        [(":path", path.as_str()), (":authority", "h"), ("content-type", "application/grpc"), ("te", "trailers")];
+    let rest = [(":path", path.as_str()), (":authority", "h"), ("content-type", content_type), ("te", "trailers")];
     [vec![0x83, 0x86], rest.iter().flat_map(|(name, value)| header(name, value)).collect()].concat()
 }
 

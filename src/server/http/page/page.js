@@ -65,7 +65,8 @@ let wallOffset = Date.now() - now();
 
 async function post(method, type, body, signal) {
   const headers = { "content-type": type, "connect-protocol-version": "1" };
-  if (token) headers.authorization = `Bearer ${token}`;
+  // A header takes no other characters. A token that has some is wrong, and the server says so.
+  if (token) headers.authorization = `Bearer ${token.replace(/[^\x21-\x7e]/g, "?")}`;
   const response = await fetch(SERVICE + method, { method: "POST", headers, body, signal, credentials: "omit", cache: "no-store" });
   const date = Date.parse(response.headers.get("date"));
   if (date) wallOffset = date - now();
@@ -78,7 +79,9 @@ function failure(json, otherwise) {
   return Object.assign(new Error(json?.message || otherwise), { code: json?.code, reason });
 }
 
-const call = async (method, message) => (await post(method, "application/json", JSON.stringify(message))).json();
+const call = async (method, message, signal) => (await post(method, "application/json", JSON.stringify(message), signal)).json();
+/** A call that ends with the watch: it may be on a connection that nobody answers any more. */
+const ask = (method, message) => call(method, message, stop.signal);
 
 /** The messages of a stream. Throws what ended it. */
 async function* stream(method, message, signal) {
@@ -112,6 +115,8 @@ async function* stream(method, message, signal) {
 const threads = new Map();
 const past = { list: [], from: 0, due: true };
 const wallNow = () => wallOffset + now();
+/** When a pause began, by the wall clock of now: that may have been set since. */
+const begun = ({ start, began }) => (Math.abs(start - began - wallOffset) < 2000 ? start : began + wallOffset);
 
 /** `began`, `opened` and `ends`: by this page's clock. `start`: by the coordinator's wall clock. */
 function read(state) {
@@ -159,7 +164,7 @@ async function refresh() {
 
 async function refreshThreads() {
   for (let pages = 0, pageToken = ""; pages === 0 || (pageToken && pages < MAX.pages); pages++) {
-    const page = await call("ListPauseStates", { pageSize: 1000, pageToken });
+    const page = await ask("ListPauseStates", { pageSize: 1000, pageToken });
     for (const state of page.pauseStates ?? []) {
       const known = threads.get(state.threadId);
       const listed = read(state);
@@ -176,7 +181,7 @@ async function refreshPast() {
   const range = { startTime: new Date(since).toISOString(), pageSize: known.size ? 200 : 1000 };
   let isMissing = true;
   for (let pages = 0, pageToken = ""; isMissing && (pages === 0 || (pageToken && pages < MAX.pages)); pages++) {
-    const page = await call("ListPauses", { ...range, pageToken });
+    const page = await ask("ListPauses", { ...range, pageToken });
     for (const { threadId, startTime, endTime, duration, endedBy, elicitations, omittedElicitations } of page.pauses ?? []) {
       const id = `${startTime} ${endTime} ${threadId}`;
       if (known.has(id)) isMissing = false;
@@ -197,8 +202,8 @@ async function refreshPast() {
 let stop = new AbortController();
 let isLive = false;
 let mayRelease = false;
-/** What the token may is not known: the server did not say. */
-let isRoleDue = false;
+/** What the token may is not known. It is not asked each time that the tab is shown: refusals count in the metrics. */
+let isRoleDue = true;
 
 const sleep = (time) => new Promise((done) => setTimeout(done, time));
 const next = (target, type) => new Promise((done) => target.addEventListener(type, done, { once: true }));
@@ -214,6 +219,7 @@ async function follow() {
     } catch (error) {
       isLive = false;
       if (stop.signal.aborted) continue;
+      stop.abort();
       if (["unauthenticated", "permission_denied"].includes(error.code)) await login(error);
       else await lost(error, wait * (1 + Math.random()));
     }
@@ -256,12 +262,15 @@ function live() {
   announce(threads.size ? `${plural(threads.size, "thread")} waiting` : "Nobody is waiting");
   poll.due = past.due = true;
   drawSoon();
-  askForRole();
+  if (isRoleDue) askForRole();
 }
 
 /** A release without a thread is refused for the role or for the thread, and changes nothing. */
 async function askForRole() {
-  const error = await call("DecrementElicitation", { threadId: "" }).then(() => ({}), (error) => error);
+  isRoleDue = false;
+  const asked = token;
+  const error = await ask("DecrementElicitation", { threadId: "" }).then(() => ({}), (error) => error);
+  if (token !== asked) return;
   isRoleDue = error.reason !== "INVALID_FIELD" && !["permission_denied", "unauthenticated"].includes(error.code);
   if (isRoleDue) return;
   mayRelease = error.reason === "INVALID_FIELD";
@@ -275,6 +284,7 @@ function link(state, text) {
 }
 
 async function lost(error, wait) {
+  isRoleDue = true;
   if (document.body.dataset.link !== "lost") {
     const asOf = $("content").hidden ? "" : ` Shown is what was known at ${new Date().toLocaleTimeString()}.`;
     $("lost").replaceChildren("No connection to the coordinator (", foreign(error.message), ").", asOf, " Trying again.");
@@ -286,7 +296,8 @@ async function lost(error, wait) {
 
 async function login(error) {
   link("login", "Not connected");
-  mayRelease = isRoleDue = false;
+  mayRelease = false;
+  isRoleDue = true;
   threads.clear();
   past.list = [];
   draw();
@@ -363,7 +374,7 @@ function draw() {
   drawn = now();
   const sought = $("filter").value.trim().toLowerCase();
   const waiting = [...threads.values()].filter(({ text }) => text.includes(sought));
-  waiting.sort((a, b) => a.start - b.start || (a.id < b.id ? -1 : 1));
+  waiting.sort((a, b) => begun(a) - begun(b) || (a.id < b.id ? -1 : 1));
   drawSummary(waiting);
   sync($("threads"), rows, waiting.slice(0, MAX.rows), makeRow, drawRow);
   const hidden = waiting.length - MAX.rows;
