@@ -28,7 +28,7 @@ Exit code: 0 no problem, 1 a problem, or the file cannot be read.
 
 The files that the config file names (certificates, keys, tokens) are read too. It is also checked that the audit trail can be \
 written, and that plain text is served on loopback only. Run it as the user of the server. Some problems show only at a start: a \
-port in use, a damaged store.")]
+port in use, a data directory of another user, a damaged store.")]
 struct Check {
     /// The config file [env: PAUSEWATCH_CONFIG] [default: $XDG_CONFIG_HOME/pausewatch/config.toml, else
     /// ~/.config/pausewatch/config.toml].

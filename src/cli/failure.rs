@@ -1,6 +1,7 @@
 //! Failures of commands, and their messages: `pausewatch COMMAND: message (CODE REASON)`.
 use super::{connection::NO_THREAD, exit, quote::quoted, stderr};
 use crate::causes::causes;
+use crate::client::error::hint;
 use crate::client::{Address, ConfigError, Error};
 use crate::coordinator::metrics::CODES;
 use crate::escape::escaped;
@@ -65,6 +66,7 @@ pub(crate) fn call_error(error: &Error, address: &Address) -> String {
 /// refused by a replica that follows nobody, has none.
 fn advice(error: &Error, address: &Address) -> &'static str {
     match std::error::Error::source(error.status()) {
+        _ if hint(&cause(error)).is_some() => "",
         Some(_) => START_ONE,
         None if address.each().len() > 1 => "`pausewatch health --fleet` shows which replicas can be used",
         None => "`pausewatch health` shows whether it serves",
@@ -73,7 +75,8 @@ fn advice(error: &Error, address: &Address) -> &'static str {
 
 /// The message for a call that was not answered, with what is `known`.
 fn unanswered(error: &Error, address: &Address, known: &str) -> String {
-    with_code(&format!("no response from a coordinator at {address}: {}; {known}", cause(error)), error)
+    let separator = if known.is_empty() { "" } else { "; " };
+    with_code(&format!("no response from a coordinator at {address}: {}{separator}{known}", cause(error)), error)
 }
 
 fn with_code(message: &str, error: &Error) -> String {
@@ -84,10 +87,12 @@ fn with_code(message: &str, error: &Error) -> String {
     }
 }
 
-/// The innermost cause, which is the most specific: "Connection refused" instead of "transport error".
+/// The innermost cause, which is the most specific: "Connection refused" instead of "transport error"; with a hint, if there is one.
 pub(crate) fn cause(error: &Error) -> String {
     let text = causes(error.status()).last().map_or_else(|| error.to_string(), ToString::to_string);
-    without_number(&text).to_owned()
+    let text = without_number(&text);
+    let hint = hint(text).filter(|hint| !text.ends_with(hint)).unwrap_or_default();
+    format!("{text}{hint}")
 }
 
 /// The text of a system error without the number that Rust appends.

@@ -1,6 +1,7 @@
 //! What can be found out about a coordinator that did not answer a call: for the message of the failure.
 use super::failure::{Failure, START_ONE};
 use super::replicas::{self, Reached, Replica};
+use crate::client::error::hint;
 use crate::client::{Address, Error, Settings};
 use std::error::Error as _;
 use std::time::Duration;
@@ -13,7 +14,8 @@ pub(super) async fn look_into(error: Error, settings: &Settings) -> Failure {
     let Ok(config) = settings.config() else { return error.into() };
     let is_unanswered = matches!(error, Error::Unavailable(_) | Error::DeadlineExceeded(_));
     // A connection to the only address that is refused or breaks says enough.
-    let is_known = config.address.each().len() == 1 && error.status().source().is_some();
+    let says_why = error.status().source().is_some() || hint(error.status().message()).is_some();
+    let is_known = config.address.each().len() == 1 && says_why;
     if !is_unanswered || is_known {
         return error.into();
     }

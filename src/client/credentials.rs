@@ -129,7 +129,7 @@ impl Tls {
     /// certificate chain and the key of this client.
     ///
     /// # Errors
-    /// A file cannot be read, or contains no PEM.
+    /// A file cannot be read, or contains no PEM of its kind.
     pub fn load(ca: Option<&Path>, identity: Option<(&Path, &Path)>) -> Result<Self, ConfigError> {
         let ca = ca.map(|path| read("tls_ca", path)).transpose()?;
         let identity = match identity {
@@ -153,11 +153,11 @@ impl Tls {
     /// ```
     ///
     /// # Errors
-    /// One of them contains no PEM.
+    /// One of them contains no PEM of its kind.
     pub fn from_pem(ca: Option<&str>, identity: Option<(&str, &str)>) -> Result<Self, ConfigError> {
         let checked = |what: &str, text: &str| {
-            let wrong = || ConfigError::new(format!("{what}: there is no PEM in it"));
-            has_pem(text.as_bytes()).then(|| text.as_bytes().to_vec()).ok_or_else(wrong)
+            check_pem(what, text.as_bytes()).map_err(|why| ConfigError::new(format!("{what}: {why}")))?;
+            Ok(text.as_bytes().to_vec())
         };
         let ca = ca.map(|ca| checked("tls_ca", ca)).transpose()?;
         let identity = match identity {
@@ -194,11 +194,17 @@ impl fmt::Debug for Tls {
 fn read(what: &str, path: &Path) -> Result<Vec<u8>, ConfigError> {
     let wrong = |why: &str| ConfigError::new(format!("{what} {}: {why}", path.display()));
     let text = fs::read(path).map_err(|error| wrong(&error.to_string()))?;
-    has_pem(&text).then_some(text).ok_or_else(|| wrong("there is no PEM in it"))
+    check_pem(what, &text).map_err(wrong)?;
+    Ok(text)
 }
 
-fn has_pem(text: &[u8]) -> bool {
-    text.windows(11).any(|window| window == b"-----BEGIN ")
+/// Without a certificate in `tls_ca`, every server would be refused, and nobody would know why.
+fn check_pem(what: &str, text: &[u8]) -> Result<(), &'static str> {
+    let (label, missing): (&[u8], _) = match what {
+        "tls_key" => (b"PRIVATE KEY-----", "there is no PEM of a private key in it"),
+        _ => (b"-----BEGIN CERTIFICATE-----", "there is no PEM of a certificate in it"),
+    };
+    text.windows(label.len()).any(|window| window == label).then_some(()).ok_or(missing)
 }
 
 #[cfg(test)]
@@ -247,8 +253,10 @@ mod tests {
         let error = Tls::load(Some(Path::new("/nonexistent/ca.pem")), None).unwrap_err().to_string();
         assert!(error.starts_with("tls_ca /nonexistent/ca.pem: No such file"), "{error}");
         let error = Tls::load(None, Some((Path::new("Cargo.toml"), Path::new("Cargo.toml")))).unwrap_err().to_string();
-        assert_eq!(error, "tls_cert Cargo.toml: there is no PEM in it");
+        assert_eq!(error, "tls_cert Cargo.toml: there is no PEM of a certificate in it");
         let error = Tls::from_pem(None, Some(("-----BEGIN CERTIFICATE-----", "s3cret"))).unwrap_err().to_string();
-        assert_eq!(error, "tls_key: there is no PEM in it");
+        assert_eq!(error, "tls_key: there is no PEM of a private key in it");
+        let error = Tls::from_pem(Some("-----BEGIN PRIVATE KEY-----"), None).unwrap_err().to_string();
+        assert_eq!(error, "tls_ca: there is no PEM of a certificate in it");
     }
 }

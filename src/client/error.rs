@@ -127,7 +127,9 @@ impl Error {
     pub(super) fn at(self, address: &dyn fmt::Display) -> Self {
         match self {
             Self::Unavailable(status) if status.source().is_some() => {
-                let mut named = Status::unavailable(format!("{address}: {}", causes::listed(&status)));
+                let causes = causes::listed(&status);
+                let hint = hint(&causes).unwrap_or_default();
+                let mut named = Status::unavailable(format!("{address}: {causes}{hint}"));
                 named.set_source(Arc::new(*status));
                 Self::Unavailable(Box::new(named))
             }
@@ -175,7 +177,7 @@ impl std::error::Error for NobodyUntilDeadline {
 }
 
 /// Parts of transport errors, and hints at their usual causes.
-const HINTS: [(&str, &str); 2] = [
+const HINTS: [(&str, &str); 8] = [
     // FRAME_SIZE_ERROR (RFC 9113, 4.2): what a TLS server answers to plain text, read as a frame, has about a megabyte.
     ("frame with invalid size", "; if the server speaks TLS, its address begins with https://"),
     // `openssl req -x509` makes such a certificate by default.
@@ -184,6 +186,12 @@ const HINTS: [(&str, &str); 2] = [
         "; the server's certificate is one that signs others (CA:TRUE), which is not taken for a server's: \
          have it made with basicConstraints=critical,CA:FALSE",
     ),
+    ("UnknownIssuer", "; name the file of its authority with tls_ca (PAUSEWATCH_TLS_CA)"),
+    ("not valid for name", "; use a name in the certificate as the host of the address"),
+    ("InvalidContentType", "; if the server speaks plain text, its address begins with http://"),
+    ("alert: CertificateRequired", "; name a client certificate with tls_cert and tls_key"),
+    ("Permission denied", "; only the user of the server can open its Unix socket"),
+    ("Operation not permitted", "; a sandbox around this program may forbid connections"),
 ];
 
 fn reason(status: &Status) -> Option<String> {
@@ -230,10 +238,7 @@ impl From<Status> for Error {
             }
             Some("STORE_UNAVAILABLE") => Self::StoreUnavailable(status),
             _ => match status.code() {
-                Code::Unavailable => Self::Unavailable(match hint(status.message()) {
-                    Some(hint) => Box::new(Status::unavailable(format!("{}{hint}", status.message()))),
-                    None => status,
-                }),
+                Code::Unavailable => Self::Unavailable(status),
                 Code::DeadlineExceeded => Self::DeadlineExceeded(status),
                 // By the code alone: a proxy in front of the server may require tokens too.
                 Code::Unauthenticated => Self::Unauthenticated(status),
@@ -253,8 +258,9 @@ fn connection_lost(status: &Status) -> Status {
     Status::unavailable(format!("connection lost: {causes}{hint}"))
 }
 
-fn hint(said: &str) -> Option<&'static str> {
-    HINTS.iter().find(|(part, hint)| said.contains(part) && !said.ends_with(hint)).map(|(_, hint)| *hint)
+/// What to do about a failed connection, if the text of its error shows that.
+pub(crate) fn hint(said: &str) -> Option<&'static str> {
+    HINTS.iter().find(|(part, _)| said.contains(part)).map(|(_, hint)| *hint)
 }
 
 #[cfg(test)]

@@ -33,7 +33,7 @@ mod config;
 mod config_error;
 mod connect;
 mod credentials;
-mod error;
+pub(crate) mod error;
 mod hold;
 mod retry;
 mod route;

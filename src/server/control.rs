@@ -140,7 +140,12 @@ pub(crate) fn ask_for_backup(directory: &Path) -> io::Result<impl io::Read + use
     connection.write_all(format!("{BACKUP}\n").as_bytes())?;
     let mut connection = std::io::BufReader::new(connection);
     let mut line = String::new();
-    (&mut connection).take(4_096).read_line(&mut line)?;
+    (&mut connection).take(4_096).read_line(&mut line).map_err(|error| match error.kind() {
+        io::ErrorKind::WouldBlock => {
+            io::Error::new(io::ErrorKind::TimedOut, "no answer within 60 s: it hangs; see its log")
+        }
+        _ => error,
+    })?;
     match line.trim_end() {
         "ok" => Ok(connection),
         "" => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the server ended")),

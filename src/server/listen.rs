@@ -60,8 +60,9 @@ impl FromStr for Listen {
                 path => Ok(Listen::Unix(path.into())),
             };
         }
-        let has_port =
-            text.rsplit_once(':').is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok());
+        let has_port = text
+            .rsplit_once(':')
+            .is_some_and(|(host, port)| !host.is_empty() && !host.contains('/') && port.parse::<u16>().is_ok());
         match has_port {
             true => Ok(Listen::Tcp(text.into())),
             false => Err("expected HOST:PORT or unix:PATH".into()),
@@ -264,7 +265,18 @@ mod tests {
         assert_eq!(parse("[::1]:7420"), Ok(Listen::Tcp("[::1]:7420".into())));
         assert_eq!(parse("unix:/run/p.sock"), Ok(Listen::Unix("/run/p.sock".into())));
         assert_eq!(parse("unix:///run/p.sock"), Ok(Listen::Unix("/run/p.sock".into())));
-        for bad in ["", "7420", ":7420", "host", "host:", "host:65536", "unix:", "unix://", "unix://host/p.sock"] {
+        for bad in [
+            "",
+            "7420",
+            ":7420",
+            "host",
+            "host:",
+            "host:65536",
+            "unix:",
+            "unix://",
+            "unix://host/p.sock",
+            "http://127.0.0.1:0",
+        ] {
             assert!(parse(bad).is_err(), "{bad}");
         }
     }

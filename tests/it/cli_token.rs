@@ -86,6 +86,18 @@ fn g8_a_static_token_is_added_to_the_file_by_its_digest() {
     assert!(increment.err.contains("ROLE_FORBIDDEN") && increment.err.contains("needs holder"), "{increment:?}");
 }
 
+/// `token = []` is how the last one is revoked.
+#[test]
+fn a_token_can_be_added_after_the_last_one_was_revoked() {
+    let site = Site::new();
+    std::fs::write(site.path("tokens.toml"), "# of the build\ntoken = []\n").unwrap();
+    for _ in 0..2 {
+        site.token(&["add", "--thread-id", "mine", "tokens.toml"]);
+    }
+    let file = std::fs::read_to_string(site.path("tokens.toml")).unwrap();
+    assert!(file.starts_with("# of the build\n") && file.matches("[[token]]").count() == 2, "{file}");
+}
+
 #[test]
 fn invalid_token_requests_are_refused_with_advice() {
     let site = Site::new();

@@ -127,13 +127,28 @@ async fn the_program_reads_credentials_from_flags_environment_and_config_file() 
     assert_eq!(*server.authorizations.lock().unwrap(), [Some("Bearer flag".to_owned())]);
 }
 
+#[tokio::test]
+async fn a_failed_handshake_says_what_to_do() {
+    let server = Secured::start().await;
+    for words in [&["get", "--thread-id", "t"][..], &["health"]] {
+        let mut command = program();
+        command.args(words).arg("--address").arg(server.address.to_string());
+        let said = tokio::task::spawn_blocking(move || ended(&mut command)).await.unwrap().err;
+        assert!(said.contains("UnknownIssuer; name the file of its authority with tls_ca"), "{said}");
+        assert!(!said.contains("pausewatch serve"), "there is a server: {said}");
+    }
+}
+
 #[test]
 fn conflicting_credentials_are_refused_before_a_connection() {
     let get = |args: &[&str]| ended(program().args(["get", "--thread-id", "t"]).args(args));
     for (args, why) in [
         (&["--address", "example.com:1", "--token", "s3cret"][..], "plain text"),
         (&["--address", "127.0.0.1:1", "--tls-ca", "Cargo.toml"], "need an address that begins with https://"),
-        (&["--address", "https://h:1", "--tls-ca", "Cargo.toml"], "tls_ca Cargo.toml: there is no PEM in it"),
+        (
+            &["--address", "https://h:1", "--tls-ca", "Cargo.toml"],
+            "tls_ca Cargo.toml: there is no PEM of a certificate in it",
+        ),
         (&["--address", "https://h:1", "--tls-cert", "x"], "tls_cert needs tls_key"),
         (&["--token", "two words"], "a character that no token has"),
     ] {

@@ -23,7 +23,7 @@ use std::sync::Arc;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 The backup is a consistent snapshot with every change that was acknowledged before. The server keeps running. Run this as the \
-user of the server, on its machine; with --store etcd, on any machine that reaches etcd, whether replicas run or not. `pausewatch \
+user of the server or as root, on its machine; with --store etcd, on any machine that reaches etcd, whether replicas run or not. `pausewatch \
 restore` creates a store of either kind from the backup.")]
 pub struct Args {
     /// The file to write, readable by its owner only; `-`: standard output. An existing regular file is replaced, but none of a store.

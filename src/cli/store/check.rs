@@ -50,6 +50,9 @@ pub(crate) fn run(args: Args, serve: &clap::Command) -> ExitCode {
 }
 
 fn check_backup(path: &Path) -> ExitCode {
+    if path.is_dir() {
+        return failed("check", &format!("{}: is a directory; name a data directory with --data-dir", path.display()));
+    }
     let read =
         File::open(path).and_then(|file| copy_backup(&mut BufReader::with_capacity(256 << 10, file), &mut io::sink()));
     match read {

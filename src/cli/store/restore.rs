@@ -13,7 +13,7 @@ use std::sync::Arc;
 /// The arguments of `restore`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Stop the server first. The backup is checked before anything changes. Elicitations that were closed after the backup are open again, \
+Stop the server first. The backup is checked before anything changes. Run as root, it gives the files to the owner of the data directory. Elicitations that were closed after the backup are open again, \
 until they are closed or their leases end. Revisions continue above every revision that any client has seen. With --store etcd the \
 prefix has to be empty; replicas do not start until the restore is finished. A backup of either kind of store is restored into either.")]
 pub struct Args {

@@ -38,16 +38,23 @@ pub(super) fn run(args: Args) -> Result<String, Problem> {
     let secret = mint::secret().map_err(Problem::Failed)?;
     let mut entry = mint::entry(&secret, &token, expires.transpose()?.as_deref()).map_err(Problem::Usage)?;
     let wrong = |error| failed("write", &args.file, &error);
-    let before = match fs::read_to_string(&args.file) {
+    let mut before = match fs::read_to_string(&args.file) {
         Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
         before => before.map_err(|error| failed("read", &args.file, &error))?,
     };
+    // It revokes the last token. TOML does not allow it beside tables of tokens.
+    let is_empty_list = |line: &str| line.split_whitespace().eq(["token", "=", "[]"]);
+    let rewrite = before.lines().any(is_empty_list);
+    if rewrite {
+        before = before.lines().filter(|line| !is_empty_list(line)).flat_map(|line| [line, "\n"]).collect();
+    }
     if !before.is_empty() {
         // Also after a line without a newline.
         entry.insert(0, '\n');
     }
     // Another file, such as a client's config file, would be damaged, and a server would not take the token.
-    mint::check_file(&(before + &entry)).map_err(|why| {
+    let whole = before + &entry;
+    mint::check_file(&whole).map_err(|why| {
         Problem::Failed(format!(
             "token file {}: {why}; it is unchanged: correct it, or name another",
             args.file.display()
@@ -55,6 +62,10 @@ pub(super) fn run(args: Args) -> Result<String, Problem> {
     })?;
     let mut file = OpenOptions::new().append(true).create(true).mode(0o600).open(&args.file).map_err(wrong)?;
     // In one write: a server that reads meanwhile sees all of it or nothing.
-    file.write_all(entry.as_bytes()).and_then(|()| file.sync_all()).map_err(wrong)?;
+    let written = match rewrite {
+        true => file.set_len(0).and_then(|()| file.write_all(whole.as_bytes())),
+        false => file.write_all(entry.as_bytes()),
+    };
+    written.and_then(|()| file.sync_all()).map_err(wrong)?;
     Ok(secret)
 }

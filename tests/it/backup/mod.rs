@@ -8,7 +8,7 @@ use crate::support::{Api, Process, Random, timed};
 use rustix::process::Signal;
 use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
@@ -314,6 +314,28 @@ async fn g6_revisions_go_on_above_what_was_seen_after_the_backup() {
     }
 }
 
+/// Root restores where the user of a service exists only while the service runs.
+#[test]
+fn what_root_restores_belongs_to_the_owner_of_the_directory() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: files can be given to another user by root only");
+        return;
+    }
+    let place = Place::new();
+    let (data, backup) = (place.path("data"), place.text("backup"));
+    drop(pausewatch::test_support::store::Embedded::open(&data, 7).unwrap());
+    succeeds(pausewatch("backup", &data, &[&backup]));
+    for path in std::fs::read_dir(&data).unwrap().map(|entry| entry.unwrap().path()).chain([data.clone()]) {
+        std::os::unix::fs::chown(path, Some(65_534), Some(65_534)).unwrap();
+    }
+    std::fs::remove_file(data.join("lock")).unwrap();
+    succeeds(pausewatch("restore", &data, &[&backup, "--force"]));
+    for entry in std::fs::read_dir(&data).unwrap().map(|entry| entry.unwrap()) {
+        let owner = entry.metadata().unwrap();
+        assert_eq!((owner.uid(), owner.gid()), (65_534, 65_534), "{entry:?}");
+    }
+}
+
 #[tokio::test]
 async fn a_store_that_is_there_or_in_use_is_not_restored_over() {
     let place = Place::new();
@@ -325,9 +347,20 @@ async fn a_store_that_is_there_or_in_use_is_not_restored_over() {
         let arguments: &[&str] = if command == "restore" { &[&backup, "--force"] } else { &[] };
         fails(pausewatch(command, &data, arguments), "another pausewatch has this data directory open");
     }
+    // As people do who take it for what an ended process has left.
+    std::fs::remove_file(data.join("lock")).unwrap();
+    for command in ["restore", "check", "serve"] {
+        let arguments: &[&str] = match command {
+            "restore" => &[&backup, "--force"],
+            "serve" => &["--listen", "127.0.0.1:0"],
+            _ => &[],
+        };
+        fails(pausewatch(command, &data, arguments), "another pausewatch has this data directory open");
+    }
     server.kill();
     let before = files(&data);
     fails(pausewatch("restore", &data, &[&backup]), "there is a store already");
+    fails(ended(program().arg("check").arg(&data)), "is a directory; name a data directory with --data-dir");
     let mut damaged = std::fs::read(&backup).unwrap();
     let at = damaged.len() / 2;
     damaged[at] ^= 1;

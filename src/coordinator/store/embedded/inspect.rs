@@ -43,7 +43,7 @@ pub(crate) fn look_at(directory: &Path, boot_id: u64) -> Result<Embedded, OpenEr
     let lock = lock::look(directory)?;
     restore::none_unfinished(directory)?;
     let mut store = Embedded::on(Arc::new(overlay), &name, boot_id)?;
-    store._lock = lock;
+    store._lock = Some(lock);
     Ok(store)
 }
 

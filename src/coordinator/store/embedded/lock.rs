@@ -1,9 +1,12 @@
 //! One process a directory (S3).
+//!
+//! The file `lock` is locked, and says which process has the store. The directory is locked too, because people delete the file, as if an ended
+//! process had left it: two servers would write to one store.
 use super::file_names::LOCK;
 use super::permissions;
 use crate::coordinator::store::OpenError;
-use std::fs::{File, TryLockError};
-use std::io::{self, Read, Seek, Write};
+use std::fs::{self, File, TryLockError};
+use std::io::{self, Seek, Write};
 use std::path::Path;
 use std::thread::sleep;
 use std::time::Duration;
@@ -13,52 +16,63 @@ use std::time::Duration;
 const TRIES: u32 = 50;
 const TRY_EVERY: Duration = Duration::from_millis(10);
 
-/// Locks the directory for this process. The lock ends with the returned file, however the process ends.
-pub(super) fn take(directory: &Path) -> Result<File, OpenError> {
+/// A locked directory, until this is dropped or the process ends.
+pub(super) struct Lock {
+    _files: (Option<File>, File),
+}
+
+/// Locks the directory for this process.
+pub(super) fn take(directory: &Path) -> Result<Lock, OpenError> {
     let path = directory.join(LOCK);
     let failed = |error: io::Error| OpenError::Io(format!("lock {}: {error}", path.display()));
     let mut file =
         permissions::options().read(true).write(true).create(true).truncate(false).open(&path).map_err(failed)?;
-    let mut locked = file.try_lock();
+    let of_directory = File::open(directory).map_err(failed)?;
+    let try_both = || file.try_lock().and_then(|()| lock_directory(&of_directory, File::try_lock));
+    let mut locked = try_both();
     for _ in 0..TRIES {
         if !matches!(locked, Err(TryLockError::WouldBlock)) {
             break;
         }
         sleep(TRY_EVERY);
-        locked = file.try_lock();
+        locked = try_both();
     }
-    match locked {
-        Ok(()) => {}
-        Err(TryLockError::Error(error)) => return Err(failed(error)),
-        Err(TryLockError::WouldBlock) => return Err(in_use(directory, &mut file)),
-    }
-    // Only for the message above: a full disk must not keep the server from starting.
+    locked.map_err(|error| refused(error, directory))?;
+    // Only for the message: a full disk must not keep the server from starting.
     let _ = file.set_len(0).and_then(|()| file.rewind()).and_then(|()| writeln!(file, "{}", std::process::id()));
-    Ok(file)
+    Ok(Lock { _files: (Some(file), of_directory) })
 }
 
-/// Keeps others from opening the directory for as long as the file lives, without a change there. `None`: no process ever
-/// had it open.
-pub(super) fn look(directory: &Path) -> Result<Option<File>, OpenError> {
+/// Keeps others from opening the directory for as long as the lock lives, without a change there.
+pub(super) fn look(directory: &Path) -> Result<Lock, OpenError> {
+    let open =
+        |path: &Path| File::open(path).map_err(|error| OpenError::Io(format!("lock {}: {error}", path.display())));
+    let of_directory = open(directory)?;
+    // No process ever had the store open, if there is no such file, or somebody has deleted it.
     let path = directory.join(LOCK);
-    let failed = |error: io::Error| OpenError::Io(format!("lock {}: {error}", path.display()));
-    let mut file = match File::open(&path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        file => file.map_err(failed)?,
-    };
-    match file.try_lock_shared() {
-        Ok(()) => Ok(Some(file)),
-        Err(TryLockError::Error(error)) => Err(failed(error)),
-        Err(TryLockError::WouldBlock) => Err(in_use(directory, &mut file)),
+    let file = if path.exists() { Some(open(&path)?) } else { None };
+    let locked = file.as_ref().map_or(Ok(()), File::try_lock_shared);
+    let locked = locked.and_then(|()| lock_directory(&of_directory, File::try_lock_shared));
+    locked.map_err(|error| refused(error, directory))?;
+    Ok(Lock { _files: (file, of_directory) })
+}
+
+/// Not every file system can lock a directory, such as NFS.
+fn lock_directory(directory: &File, lock: fn(&File) -> Result<(), TryLockError>) -> Result<(), TryLockError> {
+    match lock(directory) {
+        Err(TryLockError::Error(_)) => Ok(()),
+        locked => locked,
     }
 }
 
-fn in_use(directory: &Path, lock: &mut File) -> OpenError {
-    let mut holder = String::new();
-    let _ = lock.read_to_string(&mut holder);
-    OpenError::InUse(format!(
-        "{}: another pausewatch has this data directory open (process {}). Stop it, or give another --data-dir",
-        directory.display(),
-        holder.trim()
-    ))
+fn refused(error: TryLockError, directory: &Path) -> OpenError {
+    let path = directory.join(LOCK);
+    match error {
+        TryLockError::Error(error) => OpenError::Io(format!("lock {}: {error}", path.display())),
+        TryLockError::WouldBlock => OpenError::InUse(format!(
+            "{}: another pausewatch has this data directory open (process {}). Stop it, or give another --data-dir",
+            directory.display(),
+            fs::read_to_string(path).ok().filter(|holder| !holder.is_empty()).as_deref().unwrap_or("unknown").trim()
+        )),
+    }
 }

@@ -45,7 +45,6 @@ use checkpoint::{Checkpoints, NoFile};
 use database::{Database, caught, damaged};
 use disk::{Directory, Health, is_no_space};
 use journal::Journal;
-use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{
@@ -67,7 +66,7 @@ pub struct Embedded {
     refused: usize,
     before_fsync: Box<dyn Fn() + Send>,
     snapshots: Snapshots,
-    _lock: Option<File>,
+    _lock: Option<lock::Lock>,
 }
 
 impl Embedded {

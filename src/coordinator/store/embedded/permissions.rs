@@ -3,10 +3,11 @@
 //! - P1: other users cannot open anything that the store creates, whatever the umask is.
 //! - P2: files that an earlier version left open to others are closed to them when the store is opened. The directory may
 //!   have been made by another user: then there is a warning.
+//! - P3: what root restores belongs to the owner of the directory: a server of that user could not open it otherwise.
 use super::file_names::is_of_a_store;
 use std::fs::{self, DirBuilder, OpenOptions, Permissions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, chown};
 use std::path::Path;
 
 /// The permissions of the owner in a mode.
@@ -24,6 +25,15 @@ pub(super) fn options() -> OpenOptions {
 /// Makes a directory for its owner alone.
 pub(super) fn make_directory(path: &Path) -> io::Result<()> {
     DirBuilder::new().mode(OWNER).create(path)
+}
+
+/// Gives what root has made, a file or a directory with files, to the owner of `directory` (P3). Other users cannot: then it stays theirs.
+pub(super) fn give_to_owner_of(directory: &Path, made: &Path) {
+    let Ok(owner) = fs::metadata(directory) else { return };
+    let files = fs::read_dir(made).into_iter().flatten().flatten().map(|entry| entry.path());
+    for path in files.chain([made.to_owned()]) {
+        let _ = chown(path, Some(owner.uid()), Some(owner.gid()));
+    }
 }
 
 /// Closes the files of the store in `directory` to others (P2).

@@ -6,9 +6,9 @@
 //! - R3 and R4: it is a new epoch, whose revisions are above all earlier ones (`restored_rows.rs`).
 use super::database::{Database, damaged};
 use super::disk::{Directory, Disk, Health, create_directory};
-use super::file_names::{DATABASE, REPLACED, STAGING};
+use super::file_names::{DATABASE, LOCK, REPLACED, STAGING};
 use super::segments::MAX_SEGMENTS;
-use super::{Summary, backup, journal, lock};
+use super::{Summary, backup, journal, lock, permissions};
 use crate::coordinator::store::OpenError;
 use crate::coordinator::store::ops::Changes;
 use crate::coordinator::store::restored_rows::RestoredRows;
@@ -83,6 +83,9 @@ pub fn restore(
     }
     create_directory(&staging).map_err(failed)?;
     make(&staging, &changes, RowCodec { boot_id, now }, &name).inspect_err(|_| _ = fs::remove_dir_all(&staging))?;
+    for made in [&staging, &directory.join(LOCK)] {
+        permissions::give_to_owner_of(directory, made);
+    }
 
     let replaced = match before.is_empty() {
         true => None,
@@ -127,6 +130,7 @@ fn move_aside(directory: &Path, files: &[String], now: Timestamp) -> io::Result<
     let mut names = (0..).map(|again| directory.join(format!("{REPLACED}{second}-{again}")));
     let aside = names.find(|name| !name.exists()).expect("there are more names than directories");
     create_directory(&aside)?;
+    permissions::give_to_owner_of(directory, &aside);
     for file in files {
         fs::rename(directory.join(file), aside.join(file))?;
     }
