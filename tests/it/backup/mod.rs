@@ -328,7 +328,14 @@ fn what_root_restores_belongs_to_the_owner_of_the_directory() {
     for path in std::fs::read_dir(&data).unwrap().map(|entry| entry.unwrap().path()).chain([data.clone()]) {
         std::os::unix::fs::chown(path, Some(65_534), Some(65_534)).unwrap();
     }
-    std::fs::remove_file(data.join("lock")).unwrap();
+    // A link in place of a file has root write nowhere else.
+    let (lock, other) = (data.join("lock"), place.path("other"));
+    std::fs::write(&other, "of root").unwrap();
+    std::fs::remove_file(&lock).unwrap();
+    std::os::unix::fs::symlink(&other, &lock).unwrap();
+    fails(pausewatch("restore", &data, &[&backup, "--force"]), "lock");
+    assert_eq!((std::fs::read(&other).unwrap(), std::fs::metadata(&other).unwrap().uid()), (b"of root".to_vec(), 0));
+    std::fs::remove_file(&lock).unwrap();
     succeeds(pausewatch("restore", &data, &[&backup, "--force"]));
     for entry in std::fs::read_dir(&data).unwrap().map(|entry| entry.unwrap()) {
         let owner = entry.metadata().unwrap();

@@ -5,8 +5,10 @@
 use super::file_names::LOCK;
 use super::permissions;
 use crate::coordinator::store::OpenError;
+use rustix::fs::OFlags;
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Seek, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::thread::sleep;
 use std::time::Duration;
@@ -25,8 +27,10 @@ pub(super) struct Lock {
 pub(super) fn take(directory: &Path) -> Result<Lock, OpenError> {
     let path = directory.join(LOCK);
     let failed = |error: io::Error| OpenError::Io(format!("lock {}: {error}", path.display()));
-    let mut file =
-        permissions::options().read(true).write(true).create(true).truncate(false).open(&path).map_err(failed)?;
+    let mut options = permissions::options();
+    // Root may be here, in a directory of another user: a link in place of the file would have it write elsewhere.
+    options.read(true).write(true).create(true).truncate(false).custom_flags(OFlags::NOFOLLOW.bits().cast_signed());
+    let mut file = options.open(&path).map_err(failed)?;
     let of_directory = File::open(directory).map_err(failed)?;
     let try_both = || file.try_lock().and_then(|()| lock_directory(&of_directory, File::try_lock));
     let mut locked = try_both();

@@ -5,9 +5,10 @@
 //!   have been made by another user: then there is a warning.
 //! - P3: what root restores belongs to the owner of the directory: a server of that user could not open it otherwise.
 use super::file_names::is_of_a_store;
+use rustix::fs::{AtFlags, Dir, Gid, OFlags, Uid, chownat, fchown};
 use std::fs::{self, DirBuilder, OpenOptions, Permissions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, chown};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
 /// The permissions of the owner in a mode.
@@ -27,13 +28,20 @@ pub(super) fn make_directory(path: &Path) -> io::Result<()> {
     DirBuilder::new().mode(OWNER).create(path)
 }
 
-/// Gives what root has made, a file or a directory with files, to the owner of `directory` (P3). Other users cannot: then it stays theirs.
+/// Gives what root has made, a file or a directory with files, to the owner of `directory` (P3). Other users cannot: then it stays theirs. Follows
+/// no links, which the owner could have put there instead.
 pub(super) fn give_to_owner_of(directory: &Path, made: &Path) {
     let Ok(owner) = fs::metadata(directory) else { return };
-    let files = fs::read_dir(made).into_iter().flatten().flatten().map(|entry| entry.path());
-    for path in files.chain([made.to_owned()]) {
-        let _ = chown(path, Some(owner.uid()), Some(owner.gid()));
+    let (user, group) = (Some(Uid::from_raw(owner.uid())), Some(Gid::from_raw(owner.gid())));
+    let Ok(made) = OpenOptions::new().read(true).custom_flags(OFlags::NOFOLLOW.bits().cast_signed()).open(made) else {
+        return;
+    };
+    for file in Dir::read_from(&made).into_iter().flatten().flatten() {
+        if ![c".", c".."].contains(&file.file_name()) {
+            let _ = chownat(&made, file.file_name(), user, group, AtFlags::SYMLINK_NOFOLLOW);
+        }
     }
+    let _ = fchown(&made, user, group);
 }
 
 /// Closes the files of the store in `directory` to others (P2).
