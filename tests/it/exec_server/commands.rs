@@ -77,6 +77,20 @@ fn a_timed_out_command_is_killed_with_its_children() {
     assert!(active >= 2_000, "{active}");
 }
 
+/// The shell of the line ends at once; the program that it runs has the time until KILL, in any process group.
+#[test]
+fn every_process_has_the_time_to_clean_up() {
+    let mut client = client();
+    let program = "sh -c 'end() { trap \"\" TERM; sleep 0.7; echo cleaned up; exit; }; trap end TERM; while :; do sleep 0.1; done'";
+    for starts in ["", "set -m;", "timeout 100"] {
+        let arguments = json!({"command": format!("{starts} {program}; true"), "workdir": "/", "timeout_ms": 1_000});
+        let answer = client.call("shell", arguments);
+        assert!(answer["output"].as_str().unwrap().ends_with("cleaned up\n"), "{starts}: {answer}");
+        assert_eq!((&answer["timed_out"], &answer["exit_code"]), (&json!(true), &json!(124)), "{answer}");
+        assert!(milliseconds(&answer, "wall_ms") >= 1_700, "{answer}");
+    }
+}
+
 #[test]
 fn a_command_that_ignores_term_is_killed() {
     let (mut client, mark) = (client(), mark());
