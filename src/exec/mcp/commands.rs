@@ -232,7 +232,7 @@ mod tests {
         Commands::new(Config {
             controller: StopwatchController::detached(),
             environment: Arc::new(|_| Vec::new()),
-            launcher: Launcher { program: "true".into(), shell: "sh".into() },
+            launcher: Launcher { program: "true".into(), shell: "sh".into(), open_files: None },
             thread_id: None,
             policy: Policy {
                 rules: Arc::new(Rules::default()),

@@ -312,6 +312,29 @@ fn commands_do_not_get_the_files_that_the_server_was_started_with() {
     assert!(descriptors.contains(&"8") && !descriptors.contains(&"9"), "{answer}");
 }
 
+/// The server raises its own.
+#[test]
+fn a_command_has_the_limit_of_open_files_that_the_server_was_started_with() {
+    let server = exec_server([]);
+    let mut limited = Command::new("sh");
+    limited.args(["-c", "ulimit -Sn 300; exec \"$@\"", "sh"]).arg(server.get_program()).args(server.get_args());
+    limited.envs(server.get_envs().filter_map(|(name, value)| Some((name, value?)))).current_dir("/");
+    let answer = Client::start(limited).call("shell", shell("ulimit -Sn"));
+    assert_eq!(answer["output"], "300\n", "{answer}");
+}
+
+#[test]
+fn a_command_in_another_directory_finds_a_coordinator_at_a_relative_path() {
+    let directory = tempfile::tempdir().unwrap();
+    let listen = format!("unix:{}/socket", directory.path().display());
+    let _coordinator = Coordinator::start_at(&listen);
+    let mut server = exec_server([]);
+    server.env("PAUSEWATCH_ADDRESS", "unix:socket").current_dir(directory.path());
+    let line = format!("{} get", env!("CARGO_BIN_EXE_pausewatch"));
+    let answer = Client::start(server).call("shell", json!({"command": line, "workdir": std::env::temp_dir()}));
+    assert_eq!(answer["exit_code"], 0, "{answer}");
+}
+
 #[test]
 fn no_process_remains_after_end_of_input_or_sigterm() {
     for signal in [None, Some(Signal::TERM), Some(Signal::INT), Some(Signal::HUP)] {
