@@ -37,7 +37,9 @@ const ANONYMOUS_TTL: Duration = Duration::from_secs(24 * 60 * 60);
 /// shorter lifetime gains little.
 const TOKEN_TTL: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
-/// The maximum length of the parent directory's path, in bytes: the path of a Unix socket has at most 107.
+/// The maximum length of the path of a Unix socket, in bytes.
+const MAX_SOCKET_PATH: usize = 107;
+/// The same of its parent directory's path.
 const MAX_BASE_LENGTH: usize = 80;
 
 /// A coordinator, and how commands reach it.
@@ -290,21 +292,25 @@ impl Coordinator {
                 .ok(),
         };
         // The command may run in another directory.
-        let file = |path: &Option<PathBuf>| match path {
-            Some(path) => std::path::absolute(path).unwrap_or_else(|_| path.clone()).into_os_string(),
-            None => OsString::new(),
-        };
+        let file = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone());
+        let optional_file = |path: &Option<PathBuf>| path.as_ref().map(file).unwrap_or_default().into_os_string();
         let optional = [
             ("PAUSEWATCH_TOKEN", token.as_ref().map(Token::secret).unwrap_or_default().into()),
-            ("PAUSEWATCH_TOKEN_FILE", if is_own { file(token_file) } else { OsString::new() }),
+            ("PAUSEWATCH_TOKEN_FILE", if is_own { optional_file(token_file) } else { OsString::new() }),
             // With the key, a command could open every thread.
             (KEY_VARIABLE, OsString::new()),
-            ("PAUSEWATCH_TLS_CA", file(tls_ca)),
-            ("PAUSEWATCH_TLS_CERT", file(tls_cert)),
-            ("PAUSEWATCH_TLS_KEY", file(tls_key)),
+            ("PAUSEWATCH_TLS_CA", optional_file(tls_ca)),
+            ("PAUSEWATCH_TLS_CERT", optional_file(tls_cert)),
+            ("PAUSEWATCH_TLS_KEY", optional_file(tls_key)),
         ];
-        let always =
-            [("PAUSEWATCH_ADDRESS", self.address.to_string().into()), ("PAUSEWATCH_THREAD_ID", thread_id.into())];
+        let address = match &self.address {
+            Address::Unix(path) => {
+                let absolute = Some(file(path)).filter(|path| path.as_os_str().len() <= MAX_SOCKET_PATH);
+                Address::Unix(absolute.unwrap_or_else(|| path.clone()))
+            }
+            address => address.clone(),
+        };
+        let always = [("PAUSEWATCH_ADDRESS", address.to_string().into()), ("PAUSEWATCH_THREAD_ID", thread_id.into())];
         let is_needed = |(name, value): &(&str, OsString)| !value.is_empty() || std::env::var_os(name).is_some();
         let all = always.into_iter().chain(optional.into_iter().filter(is_needed));
         all.map(|(name, value)| (name.into(), value)).collect()

@@ -8,7 +8,7 @@ use crate::{
     exec::sandbox::{self, Sandbox},
     exec::supervise::{SpawnError, session},
 };
-use rustix::process::Pid;
+use rustix::process::{Pid, Resource, Rlimit, getrlimit, setrlimit};
 use std::{
     ffi::{OsStr, OsString},
     os::unix::process::CommandExt,
@@ -28,6 +28,8 @@ pub(super) struct Args {
 pub(super) struct Command {
     /// Huge pages are off in this process, but not for the command.
     pub(super) restore_huge_pages: bool,
+    /// The soft limit of open files.
+    open_files: Option<u64>,
     /// The directory to execute the command in, without symbolic links.
     workdir: Option<PathBuf>,
     /// The command may change only the writable files.
@@ -68,6 +70,7 @@ impl Command {
     fn read_option(&mut self, option: &OsStr, arguments: &mut Arguments) -> Result<(), Invalid> {
         match option.to_str() {
             Some("--restore-huge-pages") => self.restore_huge_pages = true,
+            Some("--open-files") => self.open_files = Some(arguments.parsed()?),
             Some("--workdir") => self.workdir = Some(arguments.value()?.into()),
             Some("--sandbox") => self.is_sandboxed = true,
             Some("--writable") => self.writable.push(arguments.value()?.into()),
@@ -81,8 +84,13 @@ impl Command {
         Ok(Self { program: arguments.remove(0), arguments, ..self })
     }
 
-    /// Enters the working directory and the sandbox.
+    /// Restores the limit of open files, and enters the working directory and the sandbox.
     fn prepare(&self) -> Result<(), String> {
+        if self.open_files.is_some() {
+            let maximum = getrlimit(Resource::Nofile).maximum;
+            // As good as without: the command has more than it needs.
+            let _ = setrlimit(Resource::Nofile, Rlimit { current: self.open_files, maximum });
+        }
         if let Some(directory) = &self.workdir {
             sandbox::enter(directory)
                 .map_err(|error| format!("cannot enter the working directory {}: {error}", directory.display()))?;

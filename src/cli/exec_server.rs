@@ -108,14 +108,14 @@ CLAUDE_CODE_SESSION_ID] [default: a new one for each MCP session]";
 pub(crate) fn run(args: Args) -> ExitCode {
     close_inherited();
     log();
-    super::serve::raise_open_files();
+    let open_files = super::serve::raise_open_files();
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return fail(&format!("start: {error}")),
     };
     let served = match args.check {
         true => check(&args),
-        false => runtime.block_on(serve(args)),
+        false => runtime.block_on(serve(args, open_files)),
     };
     // Does not wait for a pending read of standard input.
     runtime.shutdown_background();
@@ -125,7 +125,8 @@ pub(crate) fn run(args: Args) -> ExitCode {
     }
 }
 
-async fn serve(args: Args) -> Result<(), String> {
+/// `open_files`: the soft limit of open files for commands, if this process has another.
+async fn serve(args: Args, open_files: Option<u64>) -> Result<(), String> {
     let handler = |kind| signal(kind).map_err(|error| format!("handle signals: {error}"));
     let (mut terminate, mut interrupt) = (handler(SignalKind::terminate())?, handler(SignalKind::interrupt())?);
     let mut hangup = handler(SignalKind::hangup())?;
@@ -163,7 +164,7 @@ async fn serve(args: Args) -> Result<(), String> {
     let server = ExecServer::new(Config {
         controller: StopwatchController::with_disconnect_grace(coordinator.client(), args.disconnect_grace),
         environment: Arc::new(move |thread_id| environment.environment(thread_id)),
-        launcher: Launcher { program: PROGRAM.into(), shell: default_shell(policy.sandbox.as_ref()) },
+        launcher: Launcher { program: PROGRAM.into(), shell: default_shell(policy.sandbox.as_ref()), open_files },
         policy,
         thread_id,
         limits,

@@ -42,7 +42,7 @@ pub(crate) fn run(args: Args) -> ExitCode {
 
 fn serve(config: Config) -> Result<(), String> {
     tracing::info!(store = ?config.store, workers = config.workers, "serving from");
-    raise_open_files();
+    let _ = raise_open_files();
     use_no_huge_pages();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| format!("start: {error}"))?;
@@ -99,9 +99,11 @@ fn use_no_huge_pages() {
     }
 }
 
-/// A watcher is a connection or a part of one: the usual soft limit of 1,024 files is for programs that use select(2).
-pub(super) fn raise_open_files() {
+/// A watcher is a connection or a part of one: the usual soft limit of 1,024 files is for programs that use select(2). Returns the soft limit before,
+/// for such programs; `None`: it was not raised.
+pub(super) fn raise_open_files() -> Option<u64> {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
-    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
+    let raised = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
+    limit.current.filter(|_| raised.is_ok() && limit.current != limit.maximum)
 }

@@ -4,7 +4,7 @@ use crate::{
     client::stopwatch::{Registration, Stopwatch, StopwatchController},
 };
 use std::time::Duration;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
 /// A stopwatch of a thread, and the wall time since its start.
 #[derive(Debug)]
@@ -38,12 +38,32 @@ impl Clock {
         Ok(Self { started, stopwatch, registered })
     }
 
+    pub(super) fn started(&self) -> Instant {
+        self.started
+    }
+
     pub(super) fn stopwatch(&self) -> &Stopwatch {
         &self.stopwatch
     }
 
     pub(super) fn thread_id(&self) -> &str {
         self.registered.thread_id()
+    }
+
+    /// Waits until the limit is used up, as far as the pauses of the thread are known. Unlike [`Stopwatch::expired`] it does not wait for an
+    /// unreachable coordinator: for limits that end no command.
+    pub(super) async fn used_up(&self) {
+        loop {
+            let is_paused = self.stopwatch.is_paused();
+            let left = self.stopwatch.remaining().filter(|_| !is_paused);
+            if left == Some(Duration::ZERO) {
+                return;
+            }
+            tokio::select! {
+                () = self.stopwatch.pause_changed(is_paused) => {}
+                () = sleep(left.unwrap_or(Duration::MAX)) => {}
+            }
+        }
     }
 
     pub(super) fn read(&self) -> Times {

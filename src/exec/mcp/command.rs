@@ -1,11 +1,11 @@
 //! One command: a task reads its output, watches its clocks, and ends its processes.
 //!
 //! 1. Its end is reported when none of its processes runs any more: those that outlive the first process are killed. Its
-//!    times are read when the first process ends.
+//!    times are read when the first process ends; if it is being ended, when the last one has.
 //! 2. If its programs are judged, its first process is started by a supervisor, which reports the end of that process, and judges on until no
 //!    daemon of the command is left.
-//! 3. It is ended by TERM (and HUP, if it has a terminal), then by KILL. The time between the two is wall time, which a
-//!    pause does not stop.
+//! 3. It is ended by TERM (and HUP, if it has a terminal), then by KILL. All of its processes have the time between the two to clean up, also if
+//!    the first one ends at once. That is wall time, which a pause does not stop.
 use super::{
     clock::{Clock, Times},
     exec_questions::ExecQuestions,
@@ -35,7 +35,7 @@ use tokio::{
     net::unix::pipe,
     process::Child,
     sync::watch,
-    time::{Instant, sleep, timeout_at},
+    time::{Instant, sleep, sleep_until, timeout_at},
 };
 use tokio_util::sync::CancellationToken;
 
@@ -187,8 +187,20 @@ impl Command {
             kill.set(sleep(kill_after));
             killing = true;
         };
-        let times = self.clock.read();
+        let mut times = self.clock.read();
         self.questions.close();
+        if killing && !is_empty(session).await {
+            let cleaned_up = self.wait_for_cleanup(&reader, &mut open, session, kill.deadline());
+            match judging.as_mut() {
+                None => cleaned_up.await,
+                // What they execute is judged meanwhile.
+                Some(judging) => tokio::select! {
+                    () = cleaned_up => {}
+                    () = judging.supervisor_is_done() => {}
+                },
+            }
+            times = self.clock.read();
+        }
         if open {
             self.read_trailing_output(&reader, session).await;
         }
@@ -210,13 +222,28 @@ impl Command {
     }
 
     fn terminate(&self, session: Session) {
-        if self.spec.tty {
-            // An interactive shell ignores TERM.
-            session.signal(Signal::HUP);
+        // An interactive shell ignores TERM. A stopped process handles TERM only after it continues.
+        static SIGNALS: [Signal; 3] = [Signal::HUP, Signal::TERM, Signal::CONT];
+        let signals = if self.spec.tty { &SIGNALS[..] } else { &SIGNALS[1..] };
+        signals.iter().for_each(|signal| session.signal(*signal));
+        tokio::task::spawn_blocking(move || session.signal_other_groups(signals));
+    }
+
+    /// Waits until no process runs any more, or until `end`, and reads what they write.
+    async fn wait_for_cleanup(&self, reader: &Reader, open: &mut bool, session: Session, end: Instant) {
+        loop {
+            let (look_again, was_open) = (end.min(Instant::now() + LOOK_INTERVAL), *open);
+            while *open && timeout_at(look_again, reader.readable()).await.is_ok() {
+                *open = self.read(reader);
+            }
+            // The end of the output is most often that of the last process.
+            if *open == was_open {
+                sleep_until(look_again).await;
+            }
+            if is_empty(session).await || Instant::now() >= end {
+                return;
+            }
         }
-        session.signal(Signal::TERM);
-        // A stopped process handles TERM only after it continues.
-        session.signal(Signal::CONT);
     }
 
     /// Reads available output; returns whether more may follow.
@@ -277,6 +304,10 @@ async fn end_supervised_processes(
     tokio::spawn(async move {
         let _ = first_process_ended(&mut supervisor, Some(&mut judging)).await;
     });
+}
+
+async fn is_empty(session: Session) -> bool {
+    tokio::task::spawn_blocking(move || session.is_empty()).await.unwrap_or(true)
 }
 
 async fn end_remaining_processes(session: Session, session_killer: &SessionKiller) {

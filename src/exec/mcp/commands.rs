@@ -130,7 +130,7 @@ impl Commands {
     pub(super) fn list(&self, owner: u64) -> Vec<Arc<Command>> {
         let is_listed = |command: &&Arc<Command>| command.owner == owner && command.spec.outlives_call;
         let mut found: Vec<_> = self.table().commands.values().filter(is_listed).cloned().collect();
-        found.sort_by_key(|command| std::cmp::Reverse(command.clock.read().wall));
+        found.sort_by_key(|command| command.clock.started());
         found
     }
 
@@ -232,7 +232,7 @@ mod tests {
         Commands::new(Config {
             controller: StopwatchController::detached(),
             environment: Arc::new(|_| Vec::new()),
-            launcher: Launcher { program: "true".into(), shell: "sh".into() },
+            launcher: Launcher { program: "true".into(), shell: "sh".into(), open_files: None },
             thread_id: None,
             policy: Policy {
                 rules: Arc::new(Rules::default()),

@@ -39,6 +39,8 @@ pub(crate) struct Launcher {
     pub program: PathBuf,
     /// The shell that runs command lines.
     pub shell: PathBuf,
+    /// The soft limit of open files for commands; `None`: that of this process.
+    pub open_files: Option<u64>,
 }
 
 /// The standard input of a command.
@@ -106,6 +108,7 @@ impl Launcher {
             command.arg("--sandbox");
             sandbox.writable().iter().for_each(|root| _ = command.arg("--writable").arg(root));
         }
+        self.open_files.iter().for_each(|limit| _ = command.arg("--open-files").arg(limit.to_string()));
         command.arg("--workdir").arg(launch.workdir);
         command.arg("--").arg(&self.shell).arg(if launch.login { "-lc" } else { "-c" }).arg(launch.line);
         command.envs(launch.env);
@@ -186,12 +189,12 @@ impl Reader {
     }
 }
 
-/// `bash` if it is on `PATH`, because models write command lines for it; else `sh`. The first that no command can have written: the shell of a line
+/// `bash` if it is on `PATH`, because models write command lines for it; else `sh`, at last `/bin/sh`. The first that no command can have written: the shell of a line
 /// that rules allow runs outside the sandbox.
 pub(crate) fn default_shell(sandbox: Option<&SandboxPolicy>) -> PathBuf {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let files =
         |name| std::env::split_paths(&path).filter(|directory| directory.is_absolute()).map(move |d| d.join(name));
     let is_sound = |file: &PathBuf| file.is_file() && sandbox.is_none_or(|sandbox| !sandbox.is_exposed(file));
-    files("bash").chain(files("sh")).find(is_sound).unwrap_or_else(|| "sh".into())
+    files("bash").chain(files("sh")).find(is_sound).unwrap_or_else(|| "/bin/sh".into())
 }

@@ -48,13 +48,16 @@ impl Output {
         if cut == 0 && head.len() + tail.len() <= max_bytes {
             head.append(&mut tail);
         } else {
-            let half = max_bytes.div_ceil(2);
+            let (half, length) = (max_bytes.div_ceil(2), head.len() + tail.len());
             if tail.is_empty() {
                 tail = head.split_off(head.len().min(half));
             }
-            omitted += (head.len().saturating_sub(half) + tail.len().saturating_sub(max_bytes - half)) as u64;
+            // Not in the middle of a character.
             head.truncate(half);
+            head.truncate(head.len() - incomplete_character(&head));
             tail.drain(..tail.len().saturating_sub(max_bytes - half));
+            tail.drain(..tail.iter().take(3).take_while(|byte| **byte & 0xC0 == 0x80).count());
+            omitted += (length - head.len() - tail.len()) as u64;
         }
         let mut text = String::from_utf8_lossy(&head).into_owned();
         if omitted > 0 {
@@ -105,6 +108,13 @@ mod tests {
         assert_eq!(short, Taken { text: "12\n[... 6 bytes of output left out ...]\n90".into(), omitted: 6 });
         let shorter = taken(4, &["1234567890abc"]);
         assert_eq!(shorter, Taken { text: "12\n[... 9 bytes of output left out ...]\nbc".into(), omitted: 9 });
+    }
+
+    #[test]
+    fn no_character_is_cut() {
+        let cut = |n: u64| format!("€\n[... {n} bytes of output left out ...]\n€");
+        assert_eq!(taken(9, &["€€€€"]), Taken { text: cut(6), omitted: 6 });
+        assert_eq!(taken(10, &["€", "€€", "€€€€"]), Taken { text: cut(15), omitted: 15 });
     }
 
     #[test]

@@ -13,10 +13,11 @@ use rmcp::model::{ElicitResult, RequestStateCodec, SealOptions};
 use std::{
     cmp::Reverse,
     collections::HashMap,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
+use tokio_util::task::AbortOnDropHandle;
 use uuid::Uuid;
 
 /// How long a question stays open: as long as the longest lease.
@@ -39,14 +40,18 @@ impl WaitingExec {
 /// The open questions of a server.
 pub(super) struct PendingApprovals {
     codec: RequestStateCodec,
-    open: Mutex<HashMap<[u8; 16], Open>>,
+    open: Arc<OpenQuestions>,
 }
+
+type OpenQuestions = Mutex<HashMap<[u8; 16], Open>>;
 
 struct Open {
     /// The thread that the call names; calls that name none count as one thread.
     thread: Option<String>,
     waiting: Waiting,
     since: Instant,
+    /// Removes it in the end.
+    _expiry: AbortOnDropHandle<()>,
 }
 
 /// A command or a program that waits for an answer.
@@ -83,18 +88,22 @@ impl PendingApprovals {
         // Two random numbers of 122 bits each.
         let key = [Uuid::new_v4().into_bytes(), Uuid::new_v4().into_bytes()].concat();
         let codec = RequestStateCodec::try_new(key).expect("32 bytes are long enough");
-        Self { codec, open: Mutex::default() }
+        Self { codec, open: Arc::default() }
     }
 
     /// Keeps what waits for the answer to the question that is the response to a call, and returns the `requestState` for the client.
     pub(super) fn put(&self, waiting: Waiting, thread: Option<String>, request: &[u8]) -> String {
         let id = Uuid::new_v4().into_bytes();
-        let now = Instant::now();
+        let all = Arc::downgrade(&self.open);
+        let expiry = async move {
+            sleep(PENDING_TTL).await;
+            drop(all.upgrade().and_then(|all| lock(&all).remove(&id)));
+        };
+        let _expiry = AbortOnDropHandle::new(tokio::spawn(expiry));
         let mut open = self.open();
         // Dropped without the lock.
-        let _old: Vec<_> = open.extract_if(|_, open| now - open.since >= PENDING_TTL).collect();
         let _evicted = (open.len() >= MAX_PENDING).then(|| evict_one(&mut open));
-        open.insert(id, Open { thread, waiting, since: now });
+        open.insert(id, Open { thread, waiting, since: Instant::now(), _expiry });
         drop(open);
         self.codec.seal_with(&id, &SealOptions::new().associated_data(request).ttl(PENDING_TTL))
     }
@@ -113,9 +122,13 @@ impl PendingApprovals {
     }
 
     fn open(&self) -> MutexGuard<'_, HashMap<[u8; 16], Open>> {
-        // Each change is one insertion or removal.
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.open)
     }
+}
+
+fn lock(open: &OpenQuestions) -> MutexGuard<'_, HashMap<[u8; 16], Open>> {
+    // Each change is one insertion or removal.
+    open.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Removes the oldest question of the thread that has the most.
@@ -156,9 +169,11 @@ mod tests {
     async fn abandoned_questions_are_dropped() {
         let pending = PendingApprovals::new();
         (0..9).for_each(|_| _ = pending.put(waiting(), None, b""));
-        tokio::time::advance(PENDING_TTL).await;
+        sleep(PENDING_TTL - Duration::from_secs(1)).await;
         pending.put(waiting(), None, b"");
-        assert_eq!(pending.open().len(), 1);
+        assert_eq!(pending.open().len(), 10);
+        sleep(Duration::from_secs(2)).await;
+        assert_eq!(pending.open().len(), 1, "without another question");
     }
 
     #[tokio::test(start_paused = true)]

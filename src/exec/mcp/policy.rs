@@ -70,7 +70,9 @@ impl SandboxPolicy {
         if self.project().is_none_or(|project| !workdir.starts_with(project)) {
             self.used().insert(workdir.to_owned());
         }
-        Sandbox::new([workdir].into_iter().chain(self.writable.iter().map(PathBuf::as_path)).map(Path::to_owned))
+        // A command may have removed a directory for temporary files.
+        let writable = self.writable.iter().map(PathBuf::as_path).filter(|path| path.exists());
+        Sandbox::new([workdir].into_iter().chain(writable).map(Path::to_owned))
     }
 
     /// The paths that commands can write, or could before this one: a file there may be a command's work.

@@ -32,7 +32,7 @@ impl RunningCall {
         let stopwatches: Vec<_> = self.until.iter().map(|until| until.stopwatch().clone()).collect();
         let expired = async {
             match &self.until {
-                Some(until) => until.stopwatch().expired().await,
+                Some(until) => until.used_up().await,
                 None => std::future::pending().await,
             }
         };

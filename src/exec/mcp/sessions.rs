@@ -109,7 +109,7 @@ async fn write(command: &Command, chars: &[u8], close: bool, until: &Clock) -> O
         biased;
         note = writing => note,
         _ = command.ended() => None,
-        () = until.stopwatch().expired() => Some(String::new()),
+        () = until.used_up() => Some(String::new()),
     }
     .map(|note| match note.is_empty() {
         true => format!(

@@ -215,14 +215,24 @@ pub(super) fn limit(ms: u64) -> Option<Duration> {
 
 /// Parses the arguments of a call.
 pub(super) fn parse<T: DeserializeOwned>(arguments: &JsonObject) -> Result<T, Refusal> {
-    let parsed = serde_json::from_value(Value::Object(arguments.clone()));
-    parsed.map_err(|error| Refusal(format!("arguments: {error}")))
+    let error = match serde_json::from_value(Value::Object(arguments.clone())) {
+        Ok(parsed) => return Ok(parsed),
+        Err(error) => error.to_string(),
+    };
+    // The text names a field that is missing or unknown, but not one with a wrong value: that has the same error alone.
+    let is_about = |(name, value): &(&String, &Value)| {
+        let alone = JsonObject::from_iter([((*name).clone(), (*value).clone())]);
+        serde_json::from_value::<T>(Value::Object(alone)).is_err_and(|alone| alone.to_string() == error)
+    };
+    let wrong = arguments.iter().find(is_about).filter(|_| !error.contains(" field `"));
+    let name = wrong.map(|(name, _)| format!("`{name}`: ")).unwrap_or_default();
+    Err(Refusal(format!("arguments: {name}{error}")))
 }
 
 /// Parses a session id; models sometimes send it as a number.
 fn id<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
     #[derive(Deserialize)]
-    #[serde(untagged)]
+    #[serde(untagged, expecting = "invalid type, expected a string")]
     enum Id {
         Text(String),
         Number(u64),
@@ -333,6 +343,20 @@ mod tests {
         assert_eq!(error(serde_json::json!({"command": "true"})), "arguments: missing field `workdir`");
         let unknown = error(serde_json::json!({"command": "true", "workdir": "/", "timeout": 5}));
         assert!(unknown.starts_with("arguments: unknown field `timeout`, expected one of `command`"), "{unknown}");
+        let wrong = |field: &str, value: Value| {
+            let json = serde_json::json!({"command": "true", "session_id": "1", "yield_time_ms": 1, field: value});
+            let mut arguments = arguments(json);
+            arguments.remove(if field == "session_id" { "command" } else { "session_id" });
+            match field {
+                "session_id" => parse::<WriteStdin>(&arguments).unwrap_err().0,
+                _ => parse::<ExecCommand>(&arguments).unwrap_err().0,
+            }
+        };
+        let number = "arguments: `timeout_ms`: invalid type: string \"5\", expected u64";
+        assert_eq!(wrong("timeout_ms", "5".into()), number);
+        assert_eq!(wrong("yield_time_ms", (-1).into()), "arguments: `yield_time_ms`: invalid number");
+        assert_eq!(wrong("command", Value::Null), "arguments: `command`: invalid type: null, expected a string");
+        assert_eq!(wrong("session_id", Value::Null), "arguments: `session_id`: invalid type, expected a string");
         let poll: WriteStdin = parse(&arguments(serde_json::json!({"session_id": "0badcafe"}))).unwrap();
         assert_eq!((poll.session_id.as_str(), poll.chars.as_str()), ("0badcafe", ""));
         let number: Kill = parse(&arguments(serde_json::json!({"session_id": 12345}))).unwrap();

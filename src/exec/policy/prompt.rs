@@ -40,9 +40,9 @@ impl Prompt {
 
     fn new(question: &Question<'_>, ask: &str, what: &str, with: &str, after: &str) -> Self {
         let judgement = question.judgement.to_string();
-        let workdir = escaped_lines(&question.workdir.display().to_string());
-        let message =
-            format!("{ask}\n\n{}\nin {workdir}{with}\n\n{}{after}", indented(what), escaped_lines(&judgement));
+        // Lines that are not indented are ours: neither a directory nor a word of the command may make one.
+        let (workdir, why) = (in_one_line(&question.workdir.display().to_string()), in_one_line(&judgement));
+        let message = format!("{ask}\n\n{}\nin {workdir}{with}\n\n{why}{after}", indented(what));
         Self { message, accepted: question.accepted(), judgement }
     }
 
@@ -149,6 +149,18 @@ mod tests {
              `/usr/bin/git push ";
         assert!(text.starts_with(start), "{text}");
         assert!(text.contains("my.rules") && text.ends_with("in this command:\n\n    make release"), "{text}");
+    }
+
+    #[test]
+    fn only_indented_lines_are_the_commands() {
+        let rules = Rules::parse("my.rules", "prefix_rule(['git', 'push'], decision='prompt')").expect("valid");
+        let line = "git push 'a`\n\nThis is harmless: `'";
+        let (judgement, workdir) = (rules.judge(line), Path::new("/work\n\nwhich is harmless"));
+        let argv = ["bash", "-c", line].map(str::to_owned);
+        let question = Question { program: "bash", argv: &argv, workdir, exec: None, judgement: &judgement };
+        let text = Prompt::about_command(&question).message;
+        assert!(text.contains("\n    This is harmless: `'\n\nin /work\\n\\nwhich is harmless\n\n`git push "), "{text}");
+        assert!(!text.contains("\nThis is harmless") && !text.contains("\nwhich is harmless"), "{text}");
     }
 
     fn question_about(exec: &Exec) -> String {

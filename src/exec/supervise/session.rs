@@ -82,6 +82,30 @@ impl Session {
         false
     }
 
+    /// Signals the processes in groups of their own, such as what `timeout` runs, and jobs of an interactive shell. Looks at all processes of the
+    /// system; does nothing where that is impossible.
+    pub(crate) fn signal_other_groups(self, signals: &[Signal]) {
+        #[cfg(target_os = "linux")]
+        {
+            let (leader, sessions) = (nix::unistd::Pid::from_raw(self.id()), HashSet::from([self.id()]));
+            let group = |process: Pid| nix::unistd::getpgid(Some(nix::unistd::Pid::from_raw(process.as_raw_pid())));
+            let others = members(&sessions).into_iter().filter(|process| group(*process) != Ok(leader));
+            others.for_each(|process| send(process, &sessions, signals));
+        }
+        #[cfg(not(target_os = "linux"))]
+        let _ = signals;
+    }
+
+    /// Whether none of its processes runs any more, except a supervisor. Looks at all processes of the system, or else at the leader's group.
+    pub(crate) fn is_empty(self) -> bool {
+        #[cfg(target_os = "linux")]
+        return members(&HashSet::from([self.id()]))
+            .into_iter()
+            .all(|process| self.is_supervised && process == self.leader);
+        #[cfg(not(target_os = "linux"))]
+        self.group_is_empty()
+    }
+
     /// Whether no process of the leader's group is left.
     pub(crate) fn group_is_empty(self) -> bool {
         process::test_kill_process_group(self.leader) == Err(Errno::SRCH)
@@ -91,7 +115,6 @@ impl Session {
 /// Sends KILL to every process of these sessions, except supervisors, until there are none. Blocks the thread.
 #[cfg(target_os = "linux")]
 pub(crate) fn kill_all(sessions: &[Session]) {
-    use rustix::process::{PidfdFlags, pidfd_open, pidfd_send_signal};
     let supervisors: HashSet<Pid> =
         sessions.iter().filter(|session| session.is_supervised).map(|session| session.leader).collect();
     let sessions = &sessions.iter().map(|session| session.id()).collect();
@@ -99,10 +122,7 @@ pub(crate) fn kill_all(sessions: &[Session]) {
         let mut found = false;
         for process in members(sessions).into_iter().filter(|process| !supervisors.contains(process)) {
             found = true;
-            let Ok(handle) = pidfd_open(process, PidfdFlags::empty()) else { continue };
-            if session_of(process).is_some_and(|session| sessions.contains(&session)) {
-                let _ = pidfd_send_signal(handle, Signal::KILL);
-            }
+            send(process, sessions, &[Signal::KILL]);
         }
         if !found {
             return;
@@ -110,6 +130,16 @@ pub(crate) fn kill_all(sessions: &[Session]) {
         std::thread::sleep(SCAN_INTERVAL);
     }
     tracing::warn!(?sessions, "processes survive KILL");
+}
+
+/// Signals a process if it is in one of the sessions still.
+#[cfg(target_os = "linux")]
+fn send(process: Pid, sessions: &HashSet<i32>, signals: &[Signal]) {
+    use rustix::process::{PidfdFlags, pidfd_open, pidfd_send_signal};
+    let Ok(handle) = pidfd_open(process, PidfdFlags::empty()) else { return };
+    if session_of(process).is_some_and(|session| sessions.contains(&session)) {
+        signals.iter().for_each(|signal| _ = pidfd_send_signal(&handle, *signal));
+    }
 }
 
 /// Sends KILL to the leaders' process groups; this system cannot list the other processes of a session.

@@ -77,6 +77,20 @@ fn a_timed_out_command_is_killed_with_its_children() {
     assert!(active >= 2_000, "{active}");
 }
 
+/// The shell of the line ends at once; the program that it runs has the time until KILL, in any process group.
+#[test]
+fn every_process_has_the_time_to_clean_up() {
+    let mut client = client();
+    let program = "sh -c 'end() { trap \"\" TERM; sleep 0.7; echo cleaned up; exit; }; trap end TERM; while :; do sleep 0.1; done'";
+    for starts in ["", "set -m;", "timeout 100"] {
+        let arguments = json!({"command": format!("{starts} {program}; true"), "workdir": "/", "timeout_ms": 1_000});
+        let answer = client.call("shell", arguments);
+        assert!(answer["output"].as_str().unwrap().ends_with("cleaned up\n"), "{starts}: {answer}");
+        assert_eq!((&answer["timed_out"], &answer["exit_code"]), (&json!(true), &json!(124)), "{answer}");
+        assert!(milliseconds(&answer, "wall_ms") >= 1_700, "{answer}");
+    }
+}
+
 #[test]
 fn a_command_that_ignores_term_is_killed() {
     let (mut client, mark) = (client(), mark());
@@ -296,6 +310,29 @@ fn commands_do_not_get_the_files_that_the_server_was_started_with() {
     let answer = client.call("shell", shell("exec 8</dev/null; ls /dev/fd/"));
     let descriptors: Vec<_> = answer["output"].as_str().unwrap().lines().collect();
     assert!(descriptors.contains(&"8") && !descriptors.contains(&"9"), "{answer}");
+}
+
+/// The server raises its own.
+#[test]
+fn a_command_has_the_limit_of_open_files_that_the_server_was_started_with() {
+    let server = exec_server([]);
+    let mut limited = Command::new("sh");
+    limited.args(["-c", "ulimit -Sn 300; exec \"$@\"", "sh"]).arg(server.get_program()).args(server.get_args());
+    limited.envs(server.get_envs().filter_map(|(name, value)| Some((name, value?)))).current_dir("/");
+    let answer = Client::start(limited).call("shell", shell("ulimit -Sn"));
+    assert_eq!(answer["output"], "300\n", "{answer}");
+}
+
+#[test]
+fn a_command_in_another_directory_finds_a_coordinator_at_a_relative_path() {
+    let directory = tempfile::tempdir().unwrap();
+    let listen = format!("unix:{}/socket", directory.path().display());
+    let _coordinator = Coordinator::start_at(&listen);
+    let mut server = exec_server([]);
+    server.env("PAUSEWATCH_ADDRESS", "unix:socket").current_dir(directory.path());
+    let line = format!("{} get", env!("CARGO_BIN_EXE_pausewatch"));
+    let answer = Client::start(server).call("shell", json!({"command": line, "workdir": std::env::temp_dir()}));
+    assert_eq!(answer["exit_code"], 0, "{answer}");
 }
 
 #[test]

@@ -176,3 +176,15 @@ fn limits_hold_without_the_coordinator() {
     assert_eq!(answer["timed_out"], true);
     assert!(milliseconds(&answer, "wall_ms") < 60_000, "{answer}");
 }
+
+/// It ends no command, so it needs no certainty.
+#[test]
+fn the_yield_deadline_does_not_wait_for_an_unreachable_coordinator() {
+    let mut command = exec_server(["--disconnect-grace", "10m"]);
+    command.env("PAUSEWATCH_ADDRESS", "127.0.0.1:1");
+    let mut client = Client::start(command);
+    let started = client.call("exec_command", json!({"command": "sleep 600", "yield_time_ms": 100}));
+    let session = json!({"session_id": started["session_id"], "chars": "x".repeat(200_000), "yield_time_ms": 100});
+    let polled = client.call("write_stdin", session);
+    assert!(polled["session_id"].is_string() && milliseconds(&polled, "wall_ms") < 60_000, "{polled}");
+}

@@ -180,3 +180,17 @@ fn rules_that_commands_can_change_are_warned_of() {
         assert_eq!(checked.err.contains("commands can change these rules"), is_warned, "{checked:?}");
     }
 }
+
+#[test]
+fn a_command_that_removes_the_directory_for_temporary_files_is_not_the_last_one() {
+    let directory = tempfile::tempdir().unwrap();
+    let temporary = directory.path().join("temporary");
+    fs::create_dir(&temporary).unwrap();
+    let mut server = exec_server([]);
+    server.env("TMPDIR", &temporary).current_dir(directory.path());
+    let mut client = Client::start(server);
+    for line in ["rm -r $TMPDIR", "true"] {
+        let answer = client.call("shell", json!({"command": line, "workdir": directory.path()}));
+        assert_eq!(answer["exit_code"], 0, "{line}: {answer}");
+    }
+}

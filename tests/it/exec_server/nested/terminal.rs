@@ -73,3 +73,15 @@ fn job_control_of_an_interactive_shell_works_with_approved_programs() {
     let session = json!({"session_id": terminal.session});
     terminal.judged.client.call("kill", session);
 }
+
+/// Its process group is not that of the supervisor.
+#[test]
+fn an_interactive_shell_is_told_that_it_ends() {
+    let Some(mut terminal) = Terminal::start("PS1='ready> ' exec bash --norc --noprofile -i") else { return };
+    terminal.type_until("", "ready> ");
+    terminal.type_until("trap 'echo hung up > told' HUP EXIT; echo trapped $?\n", "trapped 0\r\n");
+    let session = json!({"session_id": terminal.session});
+    terminal.judged.client.call("kill", session);
+    let told = std::fs::read_to_string(terminal.judged.path("told"));
+    assert_eq!(told.expect("it was not told"), "hung up\n");
+}
