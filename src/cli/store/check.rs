@@ -1,5 +1,6 @@
 //! `pausewatch check`: whether a server could start from what is there, and what it would find.
 use super::{count, failed, misused, moment};
+use crate::cli::config_sources;
 use crate::cli::data_dir::DataDir;
 use crate::cli::output::finish;
 use crate::clock::{Clock, System};
@@ -26,6 +27,15 @@ pub struct Args {
 pub(crate) fn run(args: Args, serve: &clap::Command) -> ExitCode {
     if let Some(backup) = args.backup {
         return check_backup(&backup);
+    }
+    let store = config_sources::find(serve, "store", args.data_dir.config());
+    if !args.data_dir.is_given()
+        && let Ok(Some(store)) = store
+        && store != "embedded"
+    {
+        let store = store.display();
+        let why = format!("the store of `serve` is `{store}`: name a backup, or a data directory with --data-dir");
+        return misused("check", &[why]);
     }
     let directory = match args.data_dir.find(serve) {
         Ok(directory) => directory,

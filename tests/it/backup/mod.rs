@@ -368,6 +368,9 @@ async fn a_store_that_is_there_or_in_use_is_not_restored_over() {
     let before = files(&data);
     fails(pausewatch("restore", &data, &[&backup]), "there is a store already");
     fails(ended(program().arg("check").arg(&data)), "is a directory; name a data directory with --data-dir");
+    let elsewhere =
+        ended(program().arg("check").env("PAUSEWATCH_SERVE_STORE", "etcd").env("PAUSEWATCH_DATA_DIR", &data));
+    assert!(elsewhere.code == Some(2) && elsewhere.err.contains("the store of `serve` is `etcd`"), "{elsewhere:?}");
     let mut damaged = std::fs::read(&backup).unwrap();
     let at = damaged.len() / 2;
     damaged[at] ^= 1;

@@ -1,8 +1,8 @@
 //! One process a directory (S3).
 //!
-//! The file `lock` is locked, and says which process has the store. The directory is locked too, because people delete the file, as if an ended
+//! The file `lock` is locked, and says which process has the store. The database is locked too, because people delete the file, as if an ended
 //! process had left it: two servers would write to one store.
-use super::file_names::LOCK;
+use super::file_names::{DATABASE, LOCK};
 use super::permissions;
 use crate::coordinator::store::OpenError;
 use rustix::fs::OFlags;
@@ -20,7 +20,26 @@ const TRY_EVERY: Duration = Duration::from_millis(10);
 
 /// A locked directory, until this is dropped or the process ends.
 pub(super) struct Lock {
-    _files: (Option<File>, File),
+    file: Option<File>,
+    database: Option<File>,
+}
+
+impl Lock {
+    fn try_each(&self, lock: fn(&File) -> Result<(), TryLockError>) -> Result<(), TryLockError> {
+        [&self.file, &self.database].into_iter().flatten().try_for_each(lock)
+    }
+
+    /// Locks the database too, if it has been made since the directory was locked.
+    pub(super) fn cover_database(&mut self, directory: &Path) {
+        if self.database.is_none() {
+            self.database = database(directory).filter(|file| file.try_lock().is_ok());
+        }
+    }
+}
+
+/// One that cannot be opened is reported when the store is.
+fn database(directory: &Path) -> Option<File> {
+    permissions::options().read(true).write(true).open(directory.join(DATABASE)).ok()
 }
 
 /// Locks the directory for this process.
@@ -28,45 +47,37 @@ pub(super) fn take(directory: &Path) -> Result<Lock, OpenError> {
     let path = directory.join(LOCK);
     let failed = |error: io::Error| OpenError::Io(format!("lock {}: {error}", path.display()));
     let mut options = permissions::options();
-    // Root may be here, in a directory of another user: a link in place of the file would have it write elsewhere.
+    // Root must not write to a file elsewhere, to which the owner of the directory has put a link.
     options.read(true).write(true).create(true).truncate(false).custom_flags(OFlags::NOFOLLOW.bits().cast_signed());
-    let mut file = options.open(&path).map_err(failed)?;
-    let of_directory = File::open(directory).map_err(failed)?;
-    let try_both = || file.try_lock().and_then(|()| lock_directory(&of_directory, File::try_lock));
-    let mut locked = try_both();
+    let file = options.open(&path).map_err(failed)?;
+    let mut lock = Lock { file: Some(file), database: database(directory) };
+    let mut locked = lock.try_each(File::try_lock);
     for _ in 0..TRIES {
         if !matches!(locked, Err(TryLockError::WouldBlock)) {
             break;
         }
         sleep(TRY_EVERY);
-        locked = try_both();
+        locked = lock.try_each(File::try_lock);
     }
     locked.map_err(|error| refused(error, directory))?;
     // Only for the message: a full disk must not keep the server from starting.
-    let _ = file.set_len(0).and_then(|()| file.rewind()).and_then(|()| writeln!(file, "{}", std::process::id()));
-    Ok(Lock { _files: (Some(file), of_directory) })
+    if let Some(file) = &mut lock.file {
+        let _ = file.set_len(0).and_then(|()| file.rewind()).and_then(|()| writeln!(file, "{}", std::process::id()));
+    }
+    Ok(lock)
 }
 
 /// Keeps others from opening the directory for as long as the lock lives, without a change there.
 pub(super) fn look(directory: &Path) -> Result<Lock, OpenError> {
-    let open =
-        |path: &Path| File::open(path).map_err(|error| OpenError::Io(format!("lock {}: {error}", path.display())));
-    let of_directory = open(directory)?;
+    let open = |name: &str| match File::open(directory.join(name)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        file => file.map(Some),
+    };
     // No process ever had the store open, if there is no such file, or somebody has deleted it.
-    let path = directory.join(LOCK);
-    let file = if path.exists() { Some(open(&path)?) } else { None };
-    let locked = file.as_ref().map_or(Ok(()), File::try_lock_shared);
-    let locked = locked.and_then(|()| lock_directory(&of_directory, File::try_lock_shared));
-    locked.map_err(|error| refused(error, directory))?;
-    Ok(Lock { _files: (file, of_directory) })
-}
-
-/// Not every file system can lock a directory, such as NFS.
-fn lock_directory(directory: &File, lock: fn(&File) -> Result<(), TryLockError>) -> Result<(), TryLockError> {
-    match lock(directory) {
-        Err(TryLockError::Error(_)) => Ok(()),
-        locked => locked,
-    }
+    let file = open(LOCK).map_err(|error| refused(TryLockError::Error(error), directory))?;
+    let lock = Lock { file, database: open(DATABASE).ok().flatten() };
+    lock.try_each(File::try_lock_shared).map_err(|error| refused(error, directory))?;
+    Ok(lock)
 }
 
 fn refused(error: TryLockError, directory: &Path) -> OpenError {
@@ -78,5 +89,19 @@ fn refused(error: TryLockError, directory: &Path) -> OpenError {
             directory.display(),
             fs::read_to_string(path).ok().filter(|holder| !holder.is_empty()).as_deref().unwrap_or("unknown").trim()
         )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Others may be able to open the directory: they must not keep a server from starting.
+    #[test]
+    fn a_directory_that_another_process_has_locked_can_be_taken() {
+        let place = tempfile::tempdir().unwrap();
+        let of_directory = File::open(place.path()).unwrap();
+        of_directory.try_lock().unwrap();
+        assert!(take(place.path()).is_ok());
     }
 }

@@ -77,10 +77,11 @@ impl Embedded {
     pub fn open(directory: &Path, boot_id: u64) -> Result<Self, OpenError> {
         let name = directory.display().to_string();
         disk::create_directory(directory).map_err(|error| OpenError::Io(format!("create {name}: {error}")))?;
-        let lock = lock::take(directory)?;
+        let mut lock = lock::take(directory)?;
         permissions::close_to_others(directory);
         restore::none_unfinished(directory)?;
         let mut store = Self::on(Arc::new(Directory::new(directory)), &name, boot_id)?;
+        lock.cover_database(directory);
         store._lock = Some(lock);
         Ok(store)
     }
