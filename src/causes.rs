@@ -18,7 +18,6 @@ pub(crate) fn with_causes(text: &str, error: &dyn Error) -> String {
 }
 
 /// The causes of an error in words, each once.
-#[cfg(feature = "client")]
 pub(crate) fn listed(error: &dyn Error) -> String {
     with_causes("", error)
 }

@@ -13,6 +13,9 @@ mod server;
 mod sync;
 mod world;
 
+#[path = "../../../src/causes.rs"]
+#[allow(dead_code)]
+mod causes;
 #[path = "../../../src/clock.rs"]
 #[allow(dead_code)]
 mod clock;
