@@ -169,7 +169,7 @@ func (f *fake) Watch(to grpc.BidiStreamingServer[pausewatchv1.WatchRequest, paus
 			continue
 		case id := <-stream.changed:
 			messages = f.events(id)
-		case <-time.After(every):
+		case <-time.After(min(every, maxHeartbeatInterval)):
 			heartbeat := &pausewatchv1.WatchResponse_Heartbeat{Heartbeat: &pausewatchv1.Heartbeat{Interval: said}}
 			messages = []*pausewatchv1.WatchResponse{{Event: heartbeat}}
 		case <-to.Context().Done():

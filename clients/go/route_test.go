@@ -1,6 +1,7 @@
 package pausewatch
 
 import (
+	"math"
 	"os"
 	"slices"
 	"testing"
@@ -69,5 +70,20 @@ func TestASilenceOfTwoAndAHalfIntervalsEndsTheStream(t *testing.T) {
 		if after := time.Since(muted); after < 1500*time.Millisecond || after > 2500*time.Millisecond {
 			t.Errorf("noticed after %v", after)
 		}
+	})
+}
+
+func TestAnIntervalAboveAnHourCountsAsAnHour(t *testing.T) {
+	withFake(t, func(t *testing.T, f *fake, client *Client) {
+		f.beat(math.MaxInt64)
+		events := watchOne(t, client, "t")
+		nextState(t, events)
+		nextIs[SnapshotComplete](t, events)
+		time.Sleep(5 * time.Minute)
+		nothing(t, events)
+		f.misbehave(failing("Tell", -1, errUnavailable))
+		time.Sleep(149 * time.Minute)
+		nothing(t, events)
+		nextIs[Disconnected](t, events)
 	})
 }

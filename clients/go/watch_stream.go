@@ -24,8 +24,9 @@ const (
 	// connection
 	// for alive for much longer.
 	silenceTimeout = 2 * maxHeartbeatInterval
-	// The minimum heartbeat interval that is accepted from a server.
-	minHeartbeatInterval = 100 * time.Millisecond
+	// The minimum and the maximum heartbeat interval that are accepted from a server.
+	minAcceptedInterval = 100 * time.Millisecond
+	maxAcceptedInterval = time.Hour
 	// The maximum silence while a confirmation is awaited; doubled each time that none arrives.
 	firstConfirmationTimeout = 250 * time.Millisecond
 	// The first and the maximum delay before a stream is reopened, and the maximum one while a confirmation is awaited;
@@ -218,7 +219,7 @@ func (l *watchStream) read(ctx context.Context, connection *grpc.ClientConn) (si
 			l.set.mu.Lock()
 			l.interval = 0
 			if every := event.Heartbeat.GetInterval().AsDuration(); every > 0 {
-				l.interval = max(every, minHeartbeatInterval)
+				l.interval = min(max(every, minAcceptedInterval), maxAcceptedInterval)
 			}
 			l.set.mu.Unlock()
 		case *pausewatchv1.WatchResponse_SnapshotComplete:

@@ -36,8 +36,8 @@ use tokio::{
 
 /// Twice the heartbeat interval of a server that does not say its own; of one that does: two and a half times.
 const SILENCE_TIMEOUT: Duration = Duration::from_secs(30);
-/// The shortest interval that a server may say.
-const MIN_HEARTBEAT_INTERVAL: Duration = Duration::from_millis(100);
+/// The shortest and the longest interval that a server may say.
+const ACCEPTED_INTERVALS: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(60 * 60)];
 /// The heartbeat interval of a server that does not say its own. A connection that ends after a longer silence was dead during it: its end is
 /// what a ping without an answer, or this library, has made of the silence.
 const MAX_HEARTBEAT_INTERVAL: Duration = Duration::from_secs(15);
@@ -372,7 +372,8 @@ impl Watch {
     fn on_heartbeat(&mut self, heartbeat: Heartbeat) {
         let Some(stream) = &mut self.stream else { return };
         let interval = heartbeat.interval.and_then(|interval| Duration::try_from(interval).ok());
-        stream.interval = interval.filter(|every| !every.is_zero()).map(|every| every.max(MIN_HEARTBEAT_INTERVAL));
+        let [shortest, longest] = ACCEPTED_INTERVALS;
+        stream.interval = interval.filter(|every| !every.is_zero()).map(|every| every.clamp(shortest, longest));
     }
 
     fn on_answered(&mut self) {

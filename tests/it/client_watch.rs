@@ -123,6 +123,22 @@ async fn a_server_says_how_often_its_heartbeats_come() {
     );
 }
 
+/// Half of it more would be no duration any more.
+#[tokio::test(start_paused = true)]
+async fn an_interval_of_heartbeats_above_an_hour_counts_as_an_hour() {
+    let fake = Fake::start();
+    fake.script().interval = Some(Duration::from_secs(315_576_000_000));
+    let mut watch = watching(&fake, &["a"]).await;
+    drain(&mut watch).await;
+    assert_eq!(said_after(&mut watch, Duration::from_secs(60)).await, [""; 0]);
+    fake.script().mute = true;
+    let start = Instant::now();
+    assert!(matches!(watch.next().await, Event::Disconnected { .. }));
+    let silence = Duration::from_secs(150 * 60);
+    let range = silence - Duration::from_secs(15)..=silence + Duration::from_secs(1);
+    assert!(range.contains(&start.elapsed()), "{:?}", start.elapsed());
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_unreachable_peer_is_detected_by_pings() {
     let fake = Fake::start();

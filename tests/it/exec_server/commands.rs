@@ -81,13 +81,13 @@ fn a_timed_out_command_is_killed_with_its_children() {
 #[test]
 fn every_process_has_the_time_to_clean_up() {
     let mut client = client();
-    let program = "sh -c 'end() { trap \"\" TERM; sleep 0.7; echo cleaned up; exit; }; trap end TERM; while :; do sleep 0.1; done'";
+    let program = "sh -c 'end() { trap \"\" TERM; sleep 0.5; echo cleaned up; exit; }; trap end TERM; while :; do sleep 0.1; done'";
     for starts in ["", "set -m;", "timeout 100"] {
         let arguments = json!({"command": format!("{starts} {program}; true"), "workdir": "/", "timeout_ms": 1_000});
         let answer = client.call("shell", arguments);
         assert!(answer["output"].as_str().unwrap().ends_with("cleaned up\n"), "{starts}: {answer}");
         assert_eq!((&answer["timed_out"], &answer["exit_code"]), (&json!(true), &json!(124)), "{answer}");
-        assert!(milliseconds(&answer, "wall_ms") >= 1_700, "{answer}");
+        assert!(milliseconds(&answer, "wall_ms") >= 1_500, "{answer}");
     }
 }
 

@@ -48,7 +48,7 @@ impl Feed {
                 self.send_changes().await?;
             }
             let interval = self.fake.script().interval;
-            let every = interval.unwrap_or(HEARTBEAT);
+            let every = interval.map_or(HEARTBEAT, |interval| interval.min(HEARTBEAT));
             let silence = next_end.map_or(every, |end| every.min(end.duration_since(tokio::time::Instant::now())));
             let to = self.to.clone();
             tokio::select! {

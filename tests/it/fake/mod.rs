@@ -50,7 +50,7 @@ pub(crate) struct Script {
     pub(crate) limit_requests: u32,
     /// Send no heartbeats and no changes, only answers: a stream that is far behind.
     pub(crate) mute: bool,
-    /// Send heartbeats this often, and say so.
+    /// Send heartbeats this often, and say so; of a longer time than that of the protocol, only say so.
     pub(crate) interval: Option<Duration>,
 }
 

@@ -380,6 +380,18 @@ def test_a_state_of_another_epoch_is_a_change_whatever_its_revision() -> None:
     assert watcher.take_reported() == [("a", 5, True, True), ("complete",)]
 
 
+def test_an_interval_above_an_hour_counts_as_an_hour() -> None:
+    watcher = Watcher("t")
+    watcher.serve()
+    beat = pb.WatchResponse(heartbeat=pb.Heartbeat())
+    beat.heartbeat.interval.FromSeconds(315_576_000_000)
+    watcher.stream.on_message(beat)
+    watcher.take_reported()
+    watcher.runtime.move_to(9_000)
+    assert isinstance(watcher.reported[0], pw.Disconnected)
+    assert str(watcher.reported[0].error) == "the watch was silent for 9000 s"
+
+
 def test_silence_of_two_and_a_half_intervals_is_a_disconnect() -> None:
     watcher = Watcher("t")
     watcher.serve()

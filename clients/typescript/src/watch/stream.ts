@@ -28,8 +28,8 @@ import { Requests } from "./requests.js";
 const MAX_HEARTBEAT_INTERVAL_MS = 15_000;
 /** The longest silence of a server that does not report its heartbeat interval. */
 const SILENCE_TIMEOUT_MS = 2 * MAX_HEARTBEAT_INTERVAL_MS;
-/** The shortest heartbeat interval that a server may report. */
-const MIN_HEARTBEAT_INTERVAL_MS = 100;
+/** The shortest and the longest heartbeat interval that a server may report. */
+const ACCEPTED_INTERVALS_MS = { shortest: 100, longest: 3_600_000 };
 /**
  * The longest silence while a confirmation is awaited: the first one, which doubles after each disconnect that it causes until a request is
  * answered; and the least one on a stream without an answer.
@@ -341,7 +341,8 @@ export class WatchStream {
       case "heartbeat": {
         const { interval } = event.value;
         const intervalMs = interval === undefined ? 0 : durationOf(interval);
-        open.intervalMs = intervalMs > 0 ? Math.max(intervalMs, MIN_HEARTBEAT_INTERVAL_MS) : undefined;
+        const { shortest, longest } = ACCEPTED_INTERVALS_MS;
+        open.intervalMs = intervalMs > 0 ? Math.min(Math.max(intervalMs, shortest), longest) : undefined;
         this.#scheduleSilenceCheck(open);
         return;
       }

@@ -168,6 +168,28 @@ test("g7: an unread watch of all threads is not read from the network either", a
   assert.equal(reported, 15_000);
 });
 
+test("a heartbeat interval above an hour counts as an hour: timers of Node take no more than 24 days", async () => {
+  const warnings: string[] = [];
+  const listener = ({ name }: Error) => warnings.push(name);
+  process.on("warning", listener);
+  await using fake = await FakeCoordinator.start({
+    async *watch() {
+      yield event.state({ threadId: "t", revision: 1n });
+      yield event.snapshotComplete();
+      yield event.heartbeat(315_576_000_000n);
+      await sleep(200);
+      yield event.state({ threadId: "t", revision: 2n });
+      await silence;
+    },
+  });
+  using client = new Client({ address: fake.address });
+  await using watch = client.watch(["t"]);
+  const events = [await reported(watch), await reported(watch), await reported(watch)];
+  process.off("warning", listener);
+  assert.deepEqual(events, ["t 1 running gap", "snapshotComplete", "t 2 running"]);
+  assert.deepEqual(warnings, []);
+});
+
 test("threads that come and go share one stream; what changes while a request is unanswered goes with the next one", async () => {
   const { fake, requests, streams } = await scripted();
   await using _ = fake;

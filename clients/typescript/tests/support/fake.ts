@@ -22,6 +22,7 @@ export const event = {
   confirmation: (...pauseStates: MessageInitShape<typeof PauseStateSchema>[]) =>
     of({ case: "confirmation", value: { pauseStates } }),
   snapshotComplete: (requests = 1) => of({ case: "snapshotComplete", value: { requests: BigInt(requests) } }),
+  heartbeat: (seconds: bigint) => of({ case: "heartbeat", value: { interval: { seconds } } }),
   refusal: (value: MessageInitShape<typeof RefusalSchema>) => of({ case: "refusal", value }),
 };
 

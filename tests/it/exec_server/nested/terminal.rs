@@ -67,7 +67,9 @@ fn job_control_of_an_interactive_shell_works_with_approved_programs() {
     terminal.type_until("cat &\n", "ready> ");
     terminal.type_until("while ! jobs | grep Stopped; do :; done\n", "Stopped                 cat");
     terminal.type_until("kill %1; wait %1; echo code $?\n", "code 1");
-    terminal.type_until("sleep 1000\n", started);
+    terminal.type_until("cat\n", started);
+    // It has the terminal: before, the shell would have taken the interrupt.
+    terminal.type_until("three\n", "three\r\nthree\r\n");
     terminal.type_until("\u{3}", "ready> ");
     terminal.type_until("echo \"code $?\"\n", "code 130\r\n");
     let session = json!({"session_id": terminal.session});

@@ -35,6 +35,8 @@ SILENCE_TIMEOUT: Nanos = 2 * MAX_HEARTBEAT_INTERVAL
 """The longest silence of a server that does not report its heartbeat interval."""
 _MIN_HEARTBEAT_INTERVAL: Nanos = 100 * MILLISECOND
 """The shortest heartbeat interval that a server may report."""
+_LONGEST_HEARTBEAT_INTERVAL: Nanos = 3_600 * SECOND
+"""The longest heartbeat interval that a server may report."""
 _FIRST_RETRY_DELAY: Nanos = 50 * MILLISECOND
 """The first retry delay, plus up to as much again at random; it doubles each time that all addresses have failed."""
 CONFIRMATION_TIMEOUT: Nanos = 250 * MILLISECOND
@@ -178,7 +180,8 @@ class WatchStream:
         self._last_message = self._runtime.now()
         if message.WhichOneof("event") == "heartbeat":
             interval = message.heartbeat.interval.ToNanoseconds()
-            self._interval = max(interval, _MIN_HEARTBEAT_INTERVAL) if interval > 0 else None
+            accepted = min(max(interval, _MIN_HEARTBEAT_INTERVAL), _LONGEST_HEARTBEAT_INTERVAL)
+            self._interval = accepted if interval > 0 else None
             self._schedule_silence_check()
         self._listener.on_message(message)
 

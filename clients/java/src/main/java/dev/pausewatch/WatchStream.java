@@ -42,8 +42,10 @@ final class WatchStream implements ClientResponseObserver<WatchRequest, WatchRes
     /** The maximum silence with that interval. */
     private static final long SILENCE_TIMEOUT_NANOS = 2 * HEARTBEAT_NANOS;
 
-    /** The minimum heartbeat interval that is accepted from a server. */
+    /** The minimum and the maximum heartbeat interval that are accepted from a server. */
     private static final long MIN_HEARTBEAT_NANOS = TimeUnit.MILLISECONDS.toNanos(100);
+
+    private static final long MAX_HEARTBEAT_NANOS = TimeUnit.HOURS.toNanos(1);
 
     private final Connection connection;
     private final Timer timer;
@@ -191,7 +193,7 @@ final class WatchStream implements ClientResponseObserver<WatchRequest, WatchRes
     private void beat(Heartbeat message) {
         long every = Nanos.of(Wire.duration(message.getInterval()));
         boolean hasInterval = every > 0;
-        heartbeat = hasInterval ? Math.max(every, MIN_HEARTBEAT_NANOS) : HEARTBEAT_NANOS;
+        heartbeat = hasInterval ? Math.min(Math.max(every, MIN_HEARTBEAT_NANOS), MAX_HEARTBEAT_NANOS) : HEARTBEAT_NANOS;
         longestSilence = hasInterval ? heartbeat / 2 * 5 : SILENCE_TIMEOUT_NANOS;
         silenceTimeout = longestSilence;
         silence.cancel();

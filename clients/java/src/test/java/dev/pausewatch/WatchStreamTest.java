@@ -133,9 +133,12 @@ class WatchStreamTest {
     }
 
     private static WatchResponse beat(long millis) {
-        com.google.protobuf.Duration every = com.google.protobuf.Duration.newBuilder()
+        return beat(com.google.protobuf.Duration.newBuilder()
                 .setNanos(Math.toIntExact(TimeUnit.MILLISECONDS.toNanos(millis)))
-                .build();
+                .build());
+    }
+
+    private static WatchResponse beat(com.google.protobuf.Duration every) {
         return WatchResponse.newBuilder()
                 .setHeartbeat(Heartbeat.newBuilder().setInterval(every))
                 .build();
@@ -147,6 +150,19 @@ class WatchStreamTest {
         hear();
         stream.onNext(beat(400));
         timer.advance(Duration.ofMillis(999));
+        assertEquals(0, reader.breaks);
+        timer.advance(Duration.ofMillis(1));
+        assertEquals(1, reader.breaks);
+    }
+
+    @Test
+    void anIntervalAboveAnHourCountsAsAnHour() {
+        open();
+        hear();
+        stream.onNext(beat(com.google.protobuf.Duration.newBuilder()
+                .setSeconds(315_576_000_000L)
+                .build()));
+        timer.advance(Duration.ofMinutes(150).minusMillis(1));
         assertEquals(0, reader.breaks);
         timer.advance(Duration.ofMillis(1));
         assertEquals(1, reader.breaks);
