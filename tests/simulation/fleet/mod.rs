@@ -19,6 +19,7 @@ mod run;
 mod world;
 
 use run::{LONG_EVERY, run};
+use std::iter;
 use world::Broken;
 
 /// Thread-hours unless told otherwise: two minutes of one core.
@@ -57,12 +58,13 @@ fn the_same_seed_gives_the_same_fleet() {
 /// A test that cannot fail proves nothing.
 #[test]
 fn the_oracle_notices_what_is_broken() {
-    for (broken, invariants) in [
-        (Broken::Fence, &["I1", "I2", "I3", "I5", "I7", "I10"][..]),
-        (Broken::Confirmation, &["I2", "I4", "I6"][..]),
-        (Broken::Horizon, &["I6"][..]),
+    // With the seed that noticed it the last time: a search from the first one takes minutes.
+    for (broken, likely, invariants) in [
+        (Broken::Fence, 1, &["I1", "I2", "I3", "I5", "I7", "I10"][..]),
+        (Broken::Confirmation, 79, &["I2", "I4", "I6"][..]),
+        (Broken::Horizon, 1, &["I6"][..]),
     ] {
-        let seeds = (1_u64..1_000).filter(|seed| !seed.is_multiple_of(LONG_EVERY));
+        let seeds = iter::once(likely).chain((1_u64..1_000).filter(|seed| !seed.is_multiple_of(LONG_EVERY)));
         let found = seeds.filter_map(|seed| Some((seed, run(seed, broken).violation?))).next();
         let (seed, violation) = found.unwrap_or_else(|| panic!("{broken:?} is not noticed"));
         println!("{broken:?}: seed {seed}: {violation}");
