@@ -128,8 +128,16 @@ fn files_of_a_replica_are_checked_too() {
                    peer_ca = '/nonexistent/peer.pem'\n";
     let wrong = config(replica, &[]);
     assert_eq!((wrong.code, wrong.err.lines().count()), (Some(1), 2), "{wrong:?}");
-    for part in ["--etcd-ca /nonexistent/etcd.pem: No such file", "/nonexistent/peer.pem: No such file"] {
+    for part in ["--etcd-ca /nonexistent/etcd.pem: No such file", "--peer-ca /nonexistent/peer.pem: No such file"] {
         assert!(wrong.err.contains(part), "{wrong:?} does not contain {part:?}");
+    }
+    // With it no server would be trusted.
+    let empty = tempfile::NamedTempFile::new().unwrap();
+    let name = empty.path().display().to_string();
+    let wrong = config(&replica.replace("/nonexistent/etcd.pem", &name).replace("/nonexistent/peer.pem", &name), &[]);
+    for option in ["--etcd-ca", "--peer-ca"] {
+        let expected = format!("{option} {name}: there is no PEM of a certificate in it");
+        assert!(wrong.err.contains(&expected), "{wrong:?} does not contain {expected:?}");
     }
 }
 
