@@ -24,6 +24,15 @@ fn health_is_reported_by_the_exit_code() {
 }
 
 #[test]
+fn the_time_of_health_is_for_all_addresses() {
+    let silent = [(); 3].map(|()| std::net::TcpListener::bind("127.0.0.1:0").unwrap());
+    let addresses = silent.each_ref().map(|listener| listener.local_addr().unwrap().to_string()).join(",");
+    let late = ended(program().args(["health", "--timeout", "600ms", "--address", &addresses]));
+    assert_eq!(late.code, Some(1));
+    assert!(late.err.ends_with("no answer within 0.2s\n"), "{}", late.err);
+}
+
+#[test]
 fn health_watch_reports_the_shutdown_of_a_server() {
     let mut command = program();
     command.args(["serve", "--listen", "127.0.0.1:0", "--store", "memory"]);
