@@ -33,6 +33,16 @@ fn the_time_of_health_is_for_all_addresses() {
 }
 
 #[test]
+fn a_data_directory_that_is_a_file_is_called_so() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    for given in [file.path().to_owned(), file.path().join("data")] {
+        let refused = ended(program().args(["serve", "--listen", "127.0.0.1:0", "--data-dir"]).arg(&given));
+        let expected = format!("create {}: {} is not a directory", given.display(), file.path().display());
+        assert!(refused.code == Some(1) && refused.err.contains(&expected), "{}", refused.err);
+    }
+}
+
+#[test]
 fn health_watch_reports_the_shutdown_of_a_server() {
     let mut command = program();
     command.args(["serve", "--listen", "127.0.0.1:0", "--store", "memory"]);
