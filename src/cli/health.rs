@@ -2,7 +2,7 @@
 use super::connection::Connection;
 use super::failure::Failure;
 use super::output::Output;
-use super::{exit, failure, output, replicas, table};
+use super::{duration, exit, failure, output, replicas, table};
 use crate::client::{self, Address, Error, Settings};
 use crate::escape::escaped;
 use serde_json::{Value, json};
@@ -26,7 +26,7 @@ pub struct Args {
     /// The service to check, such as pausewatch.v1.ElicitationService [default: the whole server].
     #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true)]
     service: String,
-    /// The maximum time to wait for an answer.
+    /// The maximum time to wait for an answer, in all: with several addresses, each has an equal part of it.
     #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = super::duration::parse)]
     timeout: Duration,
     /// Keep running, and print each change.
@@ -100,22 +100,24 @@ async fn ask(args: &Args, settings: &Settings) -> Result<(), Unhealthy> {
     }
     // The first replica that answers speaks for itself; one that does not answer is passed over.
     let (last, others) = config.address.each().split_last().expect("an address has a server");
+    // Whoever has a limit for this command, such as the probe of a container, would end it before the last one is asked.
+    let within = args.timeout / u32::try_from(others.len() + 1).unwrap_or(u32::MAX);
     for address in others {
-        match ask_one(args, &config, address).await {
+        match ask_one(args, &config, address, within).await {
             Err(Unhealthy::Status(status)) if [Code::Unavailable, Code::DeadlineExceeded].contains(&status.code()) => {}
             other => return other,
         }
     }
-    ask_one(args, &config, last).await
+    ask_one(args, &config, last, within).await
 }
 
-async fn ask_one(args: &Args, config: &client::Config, address: &Address) -> Result<(), Unhealthy> {
+async fn ask_one(args: &Args, config: &client::Config, address: &Address, within: Duration) -> Result<(), Unhealthy> {
     let wrong = |why: client::ConfigError| Unhealthy::Settings(why.to_string());
     let mut health = HealthClient::new(client::channel(address, config).map_err(wrong)?);
     let question = HealthCheckRequest { service: args.service.clone() };
-    let late = |_| Status::deadline_exceeded("no answer in time");
+    let late = |_| Status::deadline_exceeded(format!("no answer within {}", duration::show(within)));
     if !args.watch {
-        let answer = tokio::time::timeout(args.timeout, health.check(question)).await.map_err(late)??;
+        let answer = tokio::time::timeout(within, health.check(question)).await.map_err(late)??;
         let status = answer.into_inner().status();
         if !args.output.is_text() {
             args.output.show_value(&response(status), |_| String::new()).map_err(Unhealthy::Output)?;
@@ -124,7 +126,7 @@ async fn ask_one(args: &Args, config: &client::Config, address: &Address) -> Res
         let text = said(status)?;
         return output::print(format!("{text}\n").as_bytes()).map_err(Unhealthy::Output);
     }
-    let changes = tokio::time::timeout(args.timeout, health.watch(question)).await.map_err(late)??;
+    let changes = tokio::time::timeout(within, health.watch(question)).await.map_err(late)??;
     let (mut changes, mut out) = (changes.into_inner(), tokio::io::stdout());
     loop {
         let change = tokio::select! {

@@ -26,7 +26,8 @@ pub(super) async fn look_into(error: Error, settings: &Settings) -> Failure {
             silent.push((replica.address.clone(), connects(address).await));
         }
     }
-    Failure::Unanswered(error, known(&asked, &silent))
+    let known = known(&asked, &silent, hint(error.status().message()).is_some());
+    Failure::Unanswered(error, known)
 }
 
 /// Whether a connection can be opened.
@@ -42,8 +43,9 @@ async fn connects(address: &Address) -> bool {
     tokio::time::timeout(WITHIN, connected).await.unwrap_or(false)
 }
 
-/// In words. `silent`: who has not answered the health check either, and whether connections to them can be opened.
-fn known(asked: &[Replica], silent: &[(String, bool)]) -> String {
+/// In words. `silent`: who has not answered the health check either, and whether connections to them can be opened. `is_explained`: the
+/// failure says what to do.
+fn known(asked: &[Replica], silent: &[(String, bool)], is_explained: bool) -> String {
     if let Some(leader) = asked.iter().find(|replica| replica.leads() && replica.serving) {
         return format!("but the replica at {} leads its fleet and serves: call again", leader.address);
     }
@@ -68,7 +70,14 @@ fn known(asked: &[Replica], silent: &[(String, bool)]) -> String {
             hanging.join(" and ")
         );
     }
-    START_ONE.into()
+    if is_explained {
+        return String::new();
+    }
+    let explained = asked.iter().find_map(|replica| {
+        let problem = replica.problem.as_ref().filter(|problem| hint(problem).is_some())?;
+        Some(format!("{}: {problem}", replica.address))
+    });
+    explained.unwrap_or_else(|| START_ONE.into())
 }
 
 #[cfg(test)]
@@ -107,8 +116,23 @@ mod tests {
             (vec![replica(Some("leader"), true, Server), lost()], vec![], "a:1 leads its fleet and serves"),
             (vec![replica(Some("leader"), false, Server)], vec![], "its fleet has no leader"),
         ] {
-            let said = known(&asked, &silent);
+            let said = known(&asked, &silent, false);
             assert!(said.contains(expected), "{said:?} does not say {expected:?}");
         }
+    }
+
+    #[test]
+    fn who_is_refused_by_one_of_several_is_not_told_to_start_one() {
+        let refused =
+            || Replica { problem: Some("Connection refused".into()), ..replica(None, false, Reached::Nobody) };
+        let wants_certificate = Replica {
+            problem: Some("received fatal alert: CertificateRequired; name a client certificate".into()),
+            address: "b:2".into(),
+            ..replica(None, false, Reached::Nobody)
+        };
+        let asked = [refused(), wants_certificate];
+        assert!(known(&asked, &[], false).starts_with("b:2: received fatal alert: CertificateRequired"));
+        assert_eq!(known(&asked, &[], true), "", "it is said already");
+        assert!(known(&asked[..1], &[], false).starts_with("start one"));
     }
 }

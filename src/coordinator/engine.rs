@@ -392,3 +392,10 @@ impl Engine {
         ElicitationId(hasher.finish128().as_u128())
     }
 }
+
+/// What it said of its store says nothing of the server that goes on without it, as a replica that no longer leads does.
+impl Drop for Engine {
+    fn drop(&mut self) {
+        self.metrics.store_failing.store(false, Relaxed);
+    }
+}

@@ -15,6 +15,8 @@ use crate::clock::Clock;
 use crate::coordinator::metrics::Metrics;
 use crate::coordinator::quota::Accounts;
 use crate::coordinator::{ChangeObserver, Settings};
+#[cfg(feature = "etcd")]
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use tokio_util::sync::CancellationToken;
 
@@ -89,6 +91,12 @@ impl Base {
     pub(super) fn sources(&self) -> Vec<Source> {
         let certificates = self.tls.iter().cloned().map(|tls| certificates(tls, &self.seen));
         certificates.chain(self.guard.access.clone().map(|access| tokens(access, &self.seen))).collect()
+    }
+
+    /// Other files that are reloaded at run time; `None`: there are none.
+    #[cfg(feature = "etcd")]
+    pub(super) fn source(&self, what: &'static str, files: Vec<PathBuf>, reload: reload::Load) -> Option<Source> {
+        (!files.is_empty()).then(|| Source::new(what, files, &self.seen, reload))
     }
 }
 

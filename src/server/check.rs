@@ -30,7 +30,7 @@ fn files(config: &Config) -> Vec<String> {
         wrong.extend(
             crate::coordinator::store::etcd::Client::new(&replica.fleet.endpoints).err().map(|why| why.to_string()),
         );
-        wrong.extend(super::fleet::peer_tls(replica.peer_ca.as_ref(), config.tls.as_ref()).err());
+        wrong.extend(super::fleet::PeerFiles::new(replica.peer_ca.as_ref(), config.tls.as_ref()).read().err());
     }
     if let Some(audit) = &config.audit
         && let Err(why) = audit.check()

@@ -76,7 +76,18 @@ impl Config {
     /// Files that are reloaded at run time.
     pub(super) fn files(&self) -> Vec<PathBuf> {
         let tls = self.tls.iter().flat_map(TlsFiles::paths);
-        tls.chain(self.access.iter().flat_map(AccessConfig::files)).collect()
+        let files = tls.chain(self.access.iter().flat_map(AccessConfig::files));
+        #[cfg(feature = "etcd")]
+        let files = files.chain(self.replica().into_iter().flat_map(ReplicaConfig::files));
+        files.collect()
+    }
+
+    #[cfg(feature = "etcd")]
+    fn replica(&self) -> Option<&ReplicaConfig> {
+        match &self.store {
+            StoreConfig::Etcd(replica) => Some(replica),
+            _ => None,
+        }
     }
 
     /// The protocol over TCP.

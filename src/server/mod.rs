@@ -168,8 +168,15 @@ impl Server {
         let fleet = Arc::new(store::etcd::Fleet::join(&replica.fleet, clock.clone()).await?);
         let leading = fleet::Leading::new(fleet.progress().clone(), clock.clone());
         let shared = Arc::new(fleet::ReplicaClock::new(clock.clone(), fleet.id()));
-        let (ca, own) = (replica.peer_ca.as_ref(), base.config.tls.as_ref());
-        let peers = fleet::Peers::new(fleet.clone(), clock, shared.clone(), ca, own).map_err(StartError::Security)?;
+        let files = fleet::PeerFiles::new(replica.peer_ca.as_ref(), base.config.tls.as_ref());
+        let peers = fleet::Peers::new(fleet.clone(), clock, shared.clone(), files.clone());
+        let peers = Arc::new(peers.map_err(StartError::Security)?);
+        let (to_etcd, to_peers) = (fleet.clone(), peers.clone());
+        let etcd = replica.fleet.endpoints.files();
+        let sources = [
+            base.source("certificates for etcd", etcd, Box::new(move || to_etcd.reload_certificates())),
+            base.source("certificates for other replicas", files.paths(), Box::new(move || to_peers.reload())),
+        ];
         let seal = Arc::new(fleet::Seal::new(fleet.peer_key()));
         let (context, access) = (base.guard.context.clone(), base.guard.access.clone());
         let accounts = context.accounts.clone();
@@ -211,7 +218,9 @@ impl Server {
             serve: base.elicitations(),
             broken: end_process,
         };
-        Self::of(base, listeners, services, Backend::Fleet(Box::new(replica)), health).await
+        let mut server = Self::of(base, listeners, services, Backend::Fleet(Box::new(replica)), health).await?;
+        server.sources.extend(sources.into_iter().flatten());
+        Ok(server)
     }
 
     /// A server that serves these services.

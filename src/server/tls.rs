@@ -100,7 +100,11 @@ fn read(files: &TlsFiles, protocols: &[&[u8]]) -> Result<Arc<ServerConfig>, Stri
     Ok(Arc::new(config))
 }
 
-fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
+/// The certificates in a file, at least one.
+///
+/// # Errors
+/// There is none.
+pub(super) fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
     let expected = "a certificate";
     let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&named_file::read(path)?).collect();
     match all {

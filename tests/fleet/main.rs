@@ -6,6 +6,7 @@
 //! hour: `PAUSEWATCH_STORM_FAULTS=1000 cargo test --test fleet storm -- --nocapture`.
 mod backups;
 mod caller;
+mod certificates;
 // The clients of histories, and the search for an order that explains what they saw.
 #[allow(dead_code)]
 #[path = "../model/clients.rs"]

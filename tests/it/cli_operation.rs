@@ -24,6 +24,25 @@ fn health_is_reported_by_the_exit_code() {
 }
 
 #[test]
+fn the_time_of_health_is_for_all_addresses() {
+    let silent = [(); 3].map(|()| std::net::TcpListener::bind("127.0.0.1:0").unwrap());
+    let addresses = silent.each_ref().map(|listener| listener.local_addr().unwrap().to_string()).join(",");
+    let late = ended(program().args(["health", "--timeout", "600ms", "--address", &addresses]));
+    assert_eq!(late.code, Some(1));
+    assert!(late.err.ends_with("no answer within 0.2s\n"), "{}", late.err);
+}
+
+#[test]
+fn a_data_directory_that_is_a_file_is_called_so() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    for given in [file.path().to_owned(), file.path().join("data")] {
+        let refused = ended(program().args(["serve", "--listen", "127.0.0.1:0", "--data-dir"]).arg(&given));
+        let expected = format!("create {}: {} is not a directory", given.display(), file.path().display());
+        assert!(refused.code == Some(1) && refused.err.contains(&expected), "{}", refused.err);
+    }
+}
+
+#[test]
 fn health_watch_reports_the_shutdown_of_a_server() {
     let mut command = program();
     command.args(["serve", "--listen", "127.0.0.1:0", "--store", "memory"]);
@@ -128,8 +147,16 @@ fn files_of_a_replica_are_checked_too() {
                    peer_ca = '/nonexistent/peer.pem'\n";
     let wrong = config(replica, &[]);
     assert_eq!((wrong.code, wrong.err.lines().count()), (Some(1), 2), "{wrong:?}");
-    for part in ["--etcd-ca /nonexistent/etcd.pem: No such file", "/nonexistent/peer.pem: No such file"] {
+    for part in ["--etcd-ca /nonexistent/etcd.pem: No such file", "--peer-ca /nonexistent/peer.pem: No such file"] {
         assert!(wrong.err.contains(part), "{wrong:?} does not contain {part:?}");
+    }
+    // With it no server would be trusted.
+    let empty = tempfile::NamedTempFile::new().unwrap();
+    let name = empty.path().display().to_string();
+    let wrong = config(&replica.replace("/nonexistent/etcd.pem", &name).replace("/nonexistent/peer.pem", &name), &[]);
+    for option in ["--etcd-ca", "--peer-ca"] {
+        let expected = format!("{option} {name}: there is no PEM of a certificate in it");
+        assert!(wrong.err.contains(&expected), "{wrong:?} does not contain {expected:?}");
     }
 }
 

@@ -72,6 +72,13 @@ fn exported(samples: &Samples) -> Exported {
     exported
 }
 
+/// What a replica exports beyond a server: a test in tests/fleet compares this list with one.
+fn of_a_replica() -> Exported {
+    let page = read("docs/fleet.md");
+    let rows = page.lines().filter(|line| line.starts_with("| `pausewatch_fleet_"));
+    rows.filter_map(|row| row.split('`').nth(1)).map(|name| (name.to_owned(), BTreeMap::new())).collect()
+}
+
 fn is_name(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_' || c == ':'
 }
@@ -145,7 +152,8 @@ fn wrong(expr: &str, exported: &Exported) -> Vec<String> {
 #[tokio::test]
 async fn alerts_and_dashboard_name_only_what_a_server_exports() {
     let (_server, url) = start(config()).await;
-    let exported = exported(&scrape(&url).await);
+    let of_a_server = exported(&scrape(&url).await);
+    let exported: Exported = of_a_server.clone().into_iter().chain(of_a_replica()).collect();
     // The check itself can fail.
     for (expr, why) in [
         ("pausewatch_paused_thread", "no metric pausewatch_paused_thread"),
@@ -173,9 +181,24 @@ async fn alerts_and_dashboard_name_only_what_a_server_exports() {
     }
     // It shows all that the server has to tell, the parts of histograms aside.
     let all = shown.join(" ");
-    let missing: Vec<_> = exported.keys().filter(|name| !name.ends_with("_sum") && !name.ends_with("_count")).collect();
+    let missing: Vec<_> =
+        of_a_server.keys().filter(|name| !name.ends_with("_sum") && !name.ends_with("_count")).collect();
     let missing: Vec<_> = missing.into_iter().filter(|name| !all.contains(name.as_str())).collect();
     assert_eq!(missing, ["process_virtual_memory_bytes"], "the dashboard lacks these");
+}
+
+/// docs/fleet.md names what to watch, and alerts.yml has it.
+#[test]
+fn what_to_watch_of_a_fleet_has_an_alert() {
+    let page = read("docs/fleet.md");
+    let exprs: Vec<_> = alerts().into_iter().map(|alert| alert.expr).collect();
+    let watched =
+        page.lines().filter(|line| line.starts_with("| `pausewatch_fleet_") && line.to_lowercase().contains("alert "));
+    let names: Vec<_> = watched.filter_map(|row| row.split('`').nth(1)).collect();
+    assert_eq!(names.len(), 4, "{names:?}");
+    for name in names {
+        assert!(exprs.iter().any(|expr| expr.contains(name)), "no alert on {name}");
+    }
 }
 
 /// A code has no sample before its first call. Prometheus sees no increase when a counter begins, so an alert has to look at that too.

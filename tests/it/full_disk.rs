@@ -185,3 +185,23 @@ async fn a_limit_of_file_sizes_is_a_full_disk() {
     let (status, said) = server.end();
     assert!(status.success(), "{status}: {said}");
 }
+
+/// Whoever reads it has to know on which disk to make room.
+#[test]
+fn a_backup_to_a_full_disk_names_the_backup() {
+    let Some(mounted) = Mounted::new(1) else { return };
+    let data = tempfile::tempdir().unwrap();
+    let server = Process::serve(data.path(), "127.0.0.1:0");
+    fill(&mounted.path().join("ballast"));
+    let backup = mounted.path().join("monday.backup");
+    let said = || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_pausewatch"));
+        let output = command.args(["backup", "--data-dir"]).arg(data.path()).arg(&backup).output().unwrap();
+        assert_eq!(output.status.code(), Some(1));
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let expected = format!("pausewatch backup: {}: No space left on device (os error 28)\n", backup.display());
+    assert_eq!(said(), expected, "of a running server");
+    server.kill();
+    assert_eq!(said(), expected, "of its files");
+}

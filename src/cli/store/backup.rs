@@ -44,7 +44,7 @@ pub(crate) fn run(args: Args, serve: &clap::Command) -> ExitCode {
         return failed("backup", &why.to_string());
     }
     let made = match to_stdout {
-        true => copy(&place, &mut io::stdout().lock()),
+        true => copy(&place, &mut Target::new("standard output", io::stdout().lock())),
         false => into_file(&place, &args.out),
     };
     match made {
@@ -67,12 +67,36 @@ pub(crate) fn run(args: Args, serve: &clap::Command) -> ExitCode {
     }
 }
 
+/// Where a copy is written. What goes wrong there is not the fault of what is copied.
+struct Target<W> {
+    name: String,
+    out: W,
+    failure: Option<String>,
+}
+
+impl<W: Write> Target<W> {
+    fn new(name: impl Into<String>, out: W) -> Self {
+        Target { name: name.into(), out, failure: None }
+    }
+}
+
+impl<W: Write> Write for Target<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.out.write(bytes).inspect_err(|error| self.failure = Some(format!("{}: {error}", self.name)))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush().inspect_err(|error| self.failure = Some(format!("{}: {error}", self.name)))
+    }
+}
+
 /// Copies the store to `out`.
-fn copy(place: &Place, out: &mut dyn Write) -> Result<Summary, String> {
-    match place {
+fn copy(place: &Place, out: &mut Target<impl Write>) -> Result<Summary, String> {
+    let copied = match place {
         Place::Directory(directory) => copy_directory(directory, out),
         Place::Fleet(fleet) => copy_fleet(fleet, out),
-    }
+    };
+    copied.map_err(|why| out.failure.take().unwrap_or(why))
 }
 
 /// What etcd has, whether replicas run or not.
@@ -123,10 +147,8 @@ fn into_file(place: &Place, path: &Path) -> Result<Summary, String> {
     // The reasons and holders of elicitations are private. The file is removed when this is dropped.
     let draft = draft.prefix(&name).suffix(".partial").permissions(Permissions::from_mode(0o600)).tempfile_in(parent);
     let draft = draft.map_err(named)?;
-    let mut out = BufWriter::with_capacity(256 << 10, draft.as_file());
-    let summary = copy(place, &mut out)?;
-    out.flush().map_err(named)?;
-    drop(out);
+    let out = BufWriter::with_capacity(256 << 10, draft.as_file());
+    let summary = copy(place, &mut Target::new(path.display().to_string(), out))?;
     draft.as_file().sync_all().map_err(named)?;
     let written = draft.reopen().map_err(named)?;
     let mut reader = io::BufReader::with_capacity(256 << 10, written);

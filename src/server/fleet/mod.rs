@@ -23,7 +23,7 @@ pub(super) use health::DescribedHealth;
 pub use leading::{Leading, Leads, Vouched};
 pub(super) use look::LookService;
 pub use looking::{LeaderLink, Looking};
-pub(super) use peers::{Peers, peer_tls};
+pub(super) use peers::{PeerFiles, Peers};
 pub(super) use seal::Seal;
 pub(super) use service::ReplicaService;
 
@@ -67,6 +67,13 @@ pub struct ReplicaConfig {
     pub peer_ca: Option<PathBuf>,
 }
 
+impl ReplicaConfig {
+    /// The files for TLS to etcd and to other replicas, besides those of the server.
+    pub(super) fn files(&self) -> Vec<PathBuf> {
+        self.fleet.endpoints.files().into_iter().chain(self.peer_ca.clone()).collect()
+    }
+}
+
 /// Leads and follows.
 pub(super) struct Replica {
     pub(super) fleet: Arc<Fleet>,
@@ -74,7 +81,7 @@ pub(super) struct Replica {
     pub(super) leading: Leading,
     pub(super) clock: Arc<ReplicaClock>,
     pub(super) health: HealthReporter,
-    pub(super) peers: Peers,
+    pub(super) peers: Arc<Peers>,
     /// The settings of an engine.
     pub(super) settings: Box<dyn Fn() -> Settings + Send + Sync>,
     pub(super) serve: MakeElicitations,

@@ -6,14 +6,14 @@ use super::looking::{LeaderLink, Looking};
 use crate::causes::with_causes;
 use crate::clock::Clock;
 use crate::coordinator::store::etcd::{Fleet, Leader};
-use crate::server::tls::TlsFiles;
+use crate::server::named_file;
+use crate::server::tls::{TlsFiles, certificates};
 use ring::hmac;
-use std::fs;
 use std::future::pending;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, RwLock};
 use std::time::Duration;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(700);
@@ -51,21 +51,45 @@ impl LeaderLink for Link {
     }
 }
 
-/// How this replica connects to others over TLS.
-///
-/// # Errors
-/// A file cannot be read.
-pub(crate) fn peer_tls(peer_ca: Option<&PathBuf>, own: Option<&TlsFiles>) -> Result<ClientTlsConfig, String> {
-    let read = |path: &Path| fs::read(path).map_err(|error| format!("read {}: {error}", path.display()));
-    let tls = match peer_ca {
-        Some(ca) => ClientTlsConfig::new().ca_certificate(Certificate::from_pem(read(ca)?)),
-        None => ClientTlsConfig::new().with_native_roots(),
-    };
-    match own {
-        Some(TlsFiles { cert, key, client_ca: Some(_) }) => {
-            Ok(tls.identity(Identity::from_pem(read(cert)?, read(key)?)))
+/// The files for connections to other replicas over TLS.
+#[derive(Clone, Debug)]
+pub(crate) struct PeerFiles {
+    /// The authorities of the certificates of other replicas; `None`: those of the system.
+    ca: Option<PathBuf>,
+    /// The certificate of this server and its key, which servers that ask clients for one are shown.
+    own: Option<(PathBuf, PathBuf)>,
+}
+
+impl PeerFiles {
+    pub(crate) fn new(ca: Option<&PathBuf>, own: Option<&TlsFiles>) -> Self {
+        let own = own.filter(|own| own.client_ca.is_some()).map(|own| (own.cert.clone(), own.key.clone()));
+        PeerFiles { ca: ca.cloned(), own }
+    }
+
+    pub(crate) fn paths(&self) -> Vec<PathBuf> {
+        let own = self.own.iter().flat_map(|(cert, key)| [cert, key]);
+        self.ca.iter().chain(own).cloned().collect()
+    }
+
+    /// Reads the files.
+    ///
+    /// # Errors
+    /// One is wrong.
+    pub(crate) fn read(&self) -> Result<ClientTlsConfig, String> {
+        let read = |path: &Path| named_file::read(path).map_err(|why| format!("read {}: {why}", path.display()));
+        let mut tls = ClientTlsConfig::new();
+        if let Some(ca) = &self.ca {
+            certificates(ca).map_err(|why| format!("--peer-ca {}: {why}", ca.display()))?;
+            tls = tls.ca_certificate(Certificate::from_pem(read(ca)?));
         }
-        _ => Ok(tls),
+        if let Some((cert, key)) = &self.own {
+            tls = tls.identity(Identity::from_pem(read(cert)?, read(key)?));
+        }
+        // What is wrong shows when it is used.
+        let used = Endpoint::from_static("https://replica").tls_config(tls.clone());
+        let names: Vec<_> = self.paths().iter().map(|path| path.display().to_string()).collect();
+        used.map_err(|error| format!("{}: {}", names.join(", "), with_causes(&error.to_string(), &error)))?;
+        Ok(if self.ca.is_some() { tls } else { tls.with_native_roots() })
     }
 }
 
@@ -75,25 +99,37 @@ pub(crate) struct Peers {
     machine: Arc<dyn Clock>,
     clock: Arc<ReplicaClock>,
     key: hmac::Key,
-    tls: ClientTlsConfig,
+    files: PeerFiles,
+    tls: RwLock<ClientTlsConfig>,
+    /// There are new certificates.
+    renewed: Notify,
     link: watch::Sender<Option<Link>>,
 }
 
 impl Peers {
-    /// `own`: the certificate of this server, which servers that ask clients for one are shown.
-    ///
     /// # Errors
     /// A file is wrong.
     pub(crate) fn new(
         fleet: Arc<Fleet>,
         machine: Arc<dyn Clock>,
         clock: Arc<ReplicaClock>,
-        peer_ca: Option<&PathBuf>,
-        own: Option<&TlsFiles>,
+        files: PeerFiles,
     ) -> Result<Self, String> {
-        let tls = peer_tls(peer_ca, own)?;
+        let tls = RwLock::new(files.read()?);
         let key = hmac::Key::new(hmac::HMAC_SHA256, fleet.peer_key());
-        Ok(Peers { fleet, machine, clock, key, tls, link: watch::Sender::new(None) })
+        let (renewed, link) = (Notify::new(), watch::Sender::new(None));
+        Ok(Peers { fleet, machine, clock, key, files, tls, renewed, link })
+    }
+
+    /// Reads the files again, and connects anew. If one is wrong, all stays as it was.
+    ///
+    /// # Errors
+    /// Which file is wrong, and how.
+    pub(crate) fn reload(&self) -> Result<(), String> {
+        let new = self.files.read()?;
+        *self.tls.write().expect("no panic while locked") = new;
+        self.renewed.notify_one();
+        Ok(())
     }
 
     /// The connection to whoever leads.
@@ -120,9 +156,12 @@ impl Peers {
                 Some(Link { replica, term, channel, address, is_own, key: self.key.clone() })
             });
             self.link.send_replace(link);
-            if leader.changed().await.is_err() {
-                // The sender lives as long as the fleet.
-                pending().await
+            tokio::select! {
+                changed = leader.changed() => if changed.is_err() {
+                    // The sender lives as long as the fleet.
+                    pending().await
+                },
+                () = self.renewed.notified() => {}
             }
         }
     }
@@ -130,7 +169,8 @@ impl Peers {
     fn channel(&self, address: &str) -> Option<Channel> {
         let endpoint = match address.starts_with("https://") {
             true => {
-                Endpoint::from_shared(address.to_owned()).and_then(|endpoint| endpoint.tls_config(self.tls.clone()))
+                let tls = self.tls.read().expect("no panic while locked").clone();
+                Endpoint::from_shared(address.to_owned()).and_then(|endpoint| endpoint.tls_config(tls))
             }
             false => Endpoint::from_shared(format!("http://{}", address.trim_start_matches("http://"))),
         };

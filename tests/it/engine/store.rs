@@ -213,6 +213,10 @@ fn increments_are_refused_while_the_observer_is_full_and_other_calls_continue() 
     rig.turn();
     assert!(!metrics.store_failing.load(Relaxed));
     rig.open("t", None);
+    full.store(true, Relaxed);
+    assert!(unavailable(&rig.call("t", increment("", None))));
+    drop(rig);
+    assert!(!metrics.store_failing.load(Relaxed), "another server, or another term of this one, has its own");
 }
 
 #[test]

@@ -99,7 +99,10 @@ fn create(path: &Path, make: fn(&Path) -> io::Result<()>) -> io::Result<()> {
     }
     create(parent, |path| std::fs::create_dir(path))?;
     match make(path) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists || !path.is_dir() => return Err(error),
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+        Err(_) if !path.is_dir() => {
+            return Err(io::Error::other(format!("{} is not a directory; name another one", path.display())));
+        }
         _ => {}
     }
     File::open(parent)?.sync_all()

@@ -1,6 +1,7 @@
 //! A client of etcd: a channel to each member, and the member that answers.
 //!
-//! One channel per member instead of a balanced one, because a balanced one keeps choosing members that do not answer.
+//! One channel per member instead of a balanced one, because a balanced one keeps choosing members that do not answer. Certificates are
+//! renewed while it runs: then each member gets a new channel.
 //!
 //! An answer counts only if it is of the cluster that answered first: members that were never joined to one cluster know nothing of
 //! each other, and each would have a leader.
@@ -14,10 +15,13 @@ use crate::causes::with_causes;
 use crate::coordinator::store::OpenError;
 use std::error::Error;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, RwLock};
 use std::time::Duration;
+use tokio::runtime::Handle;
 use tokio::time::{sleep, timeout};
+use tokio_rustls::rustls::pki_types::CertificateDer;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_stream::StreamExt;
 use tonic::client::Grpc;
 use tonic::codegen::http::uri::PathAndQuery;
@@ -53,6 +57,13 @@ pub struct Endpoints {
     pub key: Option<PathBuf>,
 }
 
+impl Endpoints {
+    /// The files for TLS.
+    pub(crate) fn files(&self) -> Vec<PathBuf> {
+        [&self.ca, &self.cert, &self.key].into_iter().flatten().cloned().collect()
+    }
+}
+
 /// The filter of a watch that leaves deletions out.
 const NO_DELETIONS: i32 = 1;
 
@@ -62,11 +73,14 @@ pub struct Client {
     members: Arc<[Member]>,
     /// The member that is asked.
     current: Arc<AtomicUsize>,
+    endpoints: Arc<Endpoints>,
+    /// Where the channels are.
+    runtime: Handle,
 }
 
 struct Member {
     url: String,
-    channel: Channel,
+    channel: RwLock<Channel>,
     /// The cluster of the member that answered first; 0: none has.
     cluster: Arc<AtomicU64>,
     /// Whether it was logged that this member is of another cluster.
@@ -82,9 +96,26 @@ impl Client {
         let cluster = Arc::<AtomicU64>::default();
         let members = endpoints.urls.iter().map(|url| {
             let channel = channel(url, endpoints).map_err(OpenError::Io)?;
-            Ok(Member { url: url.clone(), channel, cluster: cluster.clone(), is_told: AtomicBool::new(false) })
+            let (url, channel, cluster) = (url.clone(), RwLock::new(channel), cluster.clone());
+            Ok(Member { url, channel, cluster, is_told: AtomicBool::new(false) })
         });
-        Ok(Client { members: members.collect::<Result<Vec<_>, OpenError>>()?.into(), current: Arc::default() })
+        let members = members.collect::<Result<Vec<_>, OpenError>>()?.into();
+        let (endpoints, runtime) = (Arc::new(endpoints.clone()), Handle::current());
+        Ok(Client { members, current: Arc::default(), endpoints, runtime })
+    }
+
+    /// Reads the certificates again, for the calls to come. If one is wrong, all stays as it was.
+    ///
+    /// # Errors
+    /// A file is wrong.
+    pub(crate) fn reload(&self) -> Result<(), String> {
+        let _runtime = self.runtime.enter();
+        let channels = self.members.iter().map(|member| channel(&member.url, &self.endpoints));
+        let channels: Vec<_> = channels.collect::<Result<_, _>>()?;
+        for (member, channel) in self.members.iter().zip(channels) {
+            *member.channel.write().expect("no panic while locked") = channel;
+        }
+        Ok(())
     }
 
     /// Waits a few seconds until a member answers, and checks all that do. `writes`: they have to have space left.
@@ -180,6 +211,11 @@ fn quota(status: &StatusResponse) -> i64 {
 }
 
 impl Member {
+    fn grpc(&self) -> Grpc<Channel> {
+        let channel = self.channel.read().expect("no panic while locked").clone();
+        Grpc::new(channel).max_decoding_message_size(MAX_ANSWER)
+    }
+
     async fn call<Q, R>(&self, method: &'static str, request: Q, within: Duration) -> Result<R, KvError>
     where
         Q: prost::Message + 'static,
@@ -212,7 +248,7 @@ impl Member {
         Q: prost::Message + 'static,
         R: prost::Message + Default + 'static,
     {
-        let mut grpc = Grpc::new(self.channel.clone()).max_decoding_message_size(MAX_ANSWER);
+        let mut grpc = self.grpc();
         let call = async {
             grpc.ready().await.map_err(|error| KvError::Unknown(self.failure(&error.to_string(), &error)))?;
             let codec = tonic_prost::ProstCodec::<Q, R>::default();
@@ -283,7 +319,14 @@ fn tls(endpoints: &Endpoints) -> Result<ClientTlsConfig, String> {
         std::fs::read(path).map_err(|error| format!("{option} {}: {error}", path.display()))
     };
     let mut config = match &endpoints.ca {
-        Some(ca) => ClientTlsConfig::new().ca_certificate(Certificate::from_pem(read("--etcd-ca", ca)?)),
+        Some(ca) => {
+            let pem = read("--etcd-ca", ca)?;
+            // No member would be trusted, and nobody would know why.
+            if CertificateDer::pem_slice_iter(&pem).flatten().next().is_none() {
+                return Err(format!("--etcd-ca {}: there is no PEM of a certificate in it", ca.display()));
+            }
+            ClientTlsConfig::new().ca_certificate(Certificate::from_pem(pem))
+        }
         None => ClientTlsConfig::new().with_native_roots(),
     };
     match (&endpoints.cert, &endpoints.key) {
@@ -342,7 +385,7 @@ impl Kv for Client {
         let current = self.current.load(Relaxed);
         let (members, index) = (self.members.clone(), current % self.members.len());
         let member = &members[index];
-        let mut grpc = Grpc::new(member.channel.clone()).max_decoding_message_size(MAX_ANSWER);
+        let mut grpc = member.grpc();
         let open = async {
             grpc.ready().await.map_err(|error| KvError::Unknown(member.failure(&error.to_string(), &error)))?;
             let codec = tonic_prost::ProstCodec::<WatchRequest, WatchResponse>::default();

@@ -138,6 +138,14 @@ impl Fleet {
         let (client, record) = joining.await??;
         Self::joined(thread, client, keys, record, machine, config.compact)
     }
+
+    /// Reads the certificates for etcd again. If one is wrong, all stays as it was.
+    ///
+    /// # Errors
+    /// A file is wrong.
+    pub(crate) fn reload_certificates(&self) -> Result<(), String> {
+        self.client.reload()
+    }
 }
 
 impl<K: Kv> Fleet<K> {
