@@ -235,8 +235,7 @@ class ConfirmTest {
         assertEquals(1, expired);
     }
 
-    @Test
-    void aThreadThatIsNotWatchedIsWarnedOfOnce() {
+    private static List<String> loggedBy(Runnable action) {
         List<String> logged = new ArrayList<>();
         Handler handler = new StreamHandler() {
             @Override
@@ -246,12 +245,30 @@ class ConfirmTest {
         };
         Logger logger = Logger.getLogger("dev.pausewatch");
         logger.addHandler(handler);
+        action.run();
+        logger.removeHandler(handler);
+        return logged;
+    }
+
+    @Test
+    void aThreadThatIsNotWatchedIsWarnedOfOnce() {
+        List<String> expected = List.of("a thread is not watched, its deadlines run without its pauses: not yours");
         follower.enter("t");
         PausewatchException error = Failure.made(Status.PERMISSION_DENIED, "not yours", null);
-        follower.refused(List.of("t"), error);
-        follower.refused(List.of("t"), error);
-        logger.removeHandler(handler);
-        assertEquals(List.of("a thread is not watched, its deadlines run without its pauses: not yours"), logged);
+        assertEquals(expected, loggedBy(() -> {
+            follower.refused(List.of("t"), error);
+            follower.refused(List.of("t"), error);
+        }));
+    }
+
+    @Test
+    void aThreadBeyondALimitIsNoLossOfTheLink() {
+        List<String> expected = List.of("a thread is not watched, its deadlines run without its pauses: too many");
+        assertEquals(expected, loggedBy(() -> {
+            start("t");
+            timer.advance(INSTANT);
+            refuse(limit(60).setMessage("too many"));
+        }));
     }
 
     @Test
