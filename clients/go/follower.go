@@ -120,7 +120,9 @@ func (f *follower) state(state PauseState, _ bool) {
 
 func (f *follower) disconnected(threadIDs []string, err error, silentFor time.Duration) {
 	// A refusal of threads on a stream that stays open is no loss of the link.
-	if !f.set.hasStream() {
+	if f.set.hasStream() {
+		f.client.log().Warn("pausewatch: a thread is not watched, its timeouts run without its pauses", "error", err)
+	} else {
 		f.link.disconnected(err, silentFor)
 	}
 	for _, id := range threadIDs {

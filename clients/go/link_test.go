@@ -66,7 +66,7 @@ func TestTheObserverGetsTheLinkAndTheEndOfTheGrace(t *testing.T) {
 	})
 }
 
-func TestAThreadThatIsRefusedIsNoLossOfTheLink(t *testing.T) {
+func TestAThreadThatIsRefusedIsWarnedOfOnceAndIsNoLossOfTheLink(t *testing.T) {
 	withFake(t, func(t *testing.T, f *fake, _ *Client) {
 		var logged bytes.Buffer
 		client, err := NewClient(WithDialOptions(grpc.WithContextDialer(f.dial)), WithLogger(slog.New(slog.NewTextHandler(&logged, nil))))
@@ -80,8 +80,8 @@ func TestAThreadThatIsRefusedIsNoLossOfTheLink(t *testing.T) {
 		})
 		defer startStopwatch(t, client, time.Hour).Stop()
 		time.Sleep(time.Minute)
-		if logged.Len() > 0 {
-			t.Errorf("logged: %s", &logged)
+		if text := logged.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "a thread is not watched") {
+			t.Errorf("logged: %s", text)
 		}
 	})
 }

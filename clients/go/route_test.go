@@ -56,15 +56,22 @@ func TestAMoveDoesNotReadTheTLSFilesAgain(t *testing.T) {
 	check(t, another.Close())
 }
 
+// mutedWatch returns the events of a watch that was quiet for 5 minutes of heartbeats, and gets no message from now on.
+func mutedWatch(t *testing.T, f *fake, client *Client, every time.Duration) <-chan Event {
+	t.Helper()
+	f.beat(every)
+	events := watchOne(t, client, "t")
+	nextState(t, events)
+	nextIs[SnapshotComplete](t, events)
+	time.Sleep(5 * time.Minute)
+	nothing(t, events)
+	f.misbehave(failing("Tell", -1, errUnavailable))
+	return events
+}
+
 func TestASilenceOfTwoAndAHalfIntervalsEndsTheStream(t *testing.T) {
 	withFake(t, func(t *testing.T, f *fake, client *Client) {
-		f.beat(time.Second)
-		events := watchOne(t, client, "t")
-		nextState(t, events)
-		nextIs[SnapshotComplete](t, events)
-		time.Sleep(5 * time.Minute)
-		nothing(t, events)
-		f.misbehave(failing("Tell", -1, errUnavailable))
+		events := mutedWatch(t, f, client, time.Second)
 		muted := time.Now()
 		nextIs[Disconnected](t, events)
 		if after := time.Since(muted); after < 1500*time.Millisecond || after > 2500*time.Millisecond {
@@ -75,13 +82,7 @@ func TestASilenceOfTwoAndAHalfIntervalsEndsTheStream(t *testing.T) {
 
 func TestAnIntervalAboveAnHourCountsAsAnHour(t *testing.T) {
 	withFake(t, func(t *testing.T, f *fake, client *Client) {
-		f.beat(math.MaxInt64)
-		events := watchOne(t, client, "t")
-		nextState(t, events)
-		nextIs[SnapshotComplete](t, events)
-		time.Sleep(5 * time.Minute)
-		nothing(t, events)
-		f.misbehave(failing("Tell", -1, errUnavailable))
+		events := mutedWatch(t, f, client, math.MaxInt64)
 		time.Sleep(149 * time.Minute)
 		nothing(t, events)
 		nextIs[Disconnected](t, events)

@@ -90,23 +90,27 @@ func renewalDelay(token string, now time.Time) time.Duration {
 	if !ok {
 		return maxRenewalDelay
 	}
-	return min(max(end.Sub(now)*2/3, minRenewalDelay), maxRenewalDelay)
+	// In seconds, as numbers without a limit: a token may end centuries from now.
+	delay := (end - float64(now.UnixMicro())/1e6) * 2 / 3
+	delay = min(max(delay, minRenewalDelay.Seconds()), maxRenewalDelay.Seconds())
+	return time.Duration(delay * float64(time.Second))
 }
 
-// expiryOf returns the expiry of a JSON web token, if it has one; its signature is not verified.
-func expiryOf(token string) (time.Time, bool) {
+// expiryOf returns the expiry of a JSON web token, in seconds since the epoch, if it has one; its signature is not
+// verified.
+func expiryOf(token string) (seconds float64, ok bool) {
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {
-		return time.Time{}, false
+		return 0, false
 	}
 	payload, err := base64.RawURLEncoding.DecodeString(parts[1])
 	var claims struct {
 		End *float64 `json:"exp"`
 	}
 	if err != nil || json.Unmarshal(payload, &claims) != nil || claims.End == nil {
-		return time.Time{}, false
+		return 0, false
 	}
-	return time.Unix(int64(*claims.End), 0), true
+	return *claims.End, true
 }
 
 // tokenKey is the context key of the token that a call or a stream got before it was sent.

@@ -21,13 +21,15 @@ func TestATokenIsRenewedAfterTwoThirdsOfItsRemainingLife(t *testing.T) {
 		return "e30." + base64.RawURLEncoding.EncodeToString([]byte(claims)) + ".c2ln"
 	}
 	for token, want := range map[string]time.Duration{
-		token(`{"exp":1030}`):    20 * time.Second,
-		token(`{"exp":1000000}`): time.Minute,
-		token(`{"exp":1}`):       time.Second,
-		token(`{"exp":"soon"}`):  time.Minute,
-		token(`[]`):              time.Minute,
-		"opaque":                 time.Minute,
-		"e30.+.c2ln":             time.Minute,
+		token(`{"exp":1030}`):       20 * time.Second,
+		token(`{"exp":1000000}`):    time.Minute,
+		token(`{"exp":9999999999}`): time.Minute,
+		token(`{"exp":1e300}`):      time.Minute,
+		token(`{"exp":1}`):          time.Second,
+		token(`{"exp":"soon"}`):     time.Minute,
+		token(`[]`):                 time.Minute,
+		"opaque":                    time.Minute,
+		"e30.+.c2ln":                time.Minute,
 	} {
 		if got := renewalDelay(token, now); got != want {
 			t.Errorf("%s: %v, not %v", token, got, want)

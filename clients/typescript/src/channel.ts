@@ -11,7 +11,7 @@ import type { Interceptor, Transport } from "@connectrpc/connect";
 import { createGrpcTransport } from "@connectrpc/connect-node";
 import { authority, eachAddress, formatAddress, type OneAddress } from "./address.js";
 import type { ChannelOptions } from "./channel-options.js";
-import { Connection } from "./connection.js";
+import { afterArrivals, Connection } from "./connection.js";
 import { ConfigError, clientClosed } from "./errors.js";
 import { Log } from "./log.js";
 import { MAX_TIMEOUT_MS } from "./retry.js";
@@ -197,10 +197,17 @@ function dialer(address: OneAddress, pem: Settings["tls"]): () => net.Socket {
   };
 }
 
-function withinTime<S extends net.Socket>(socket: S, connected: string): S {
-  const giveUp = () => socket.destroy(new Error(`no connection within ${CONNECT_TIMEOUT_MS} ms`));
-  const timer = setTimeout(giveUp, CONNECT_TIMEOUT_MS).unref();
-  const stop = () => clearTimeout(timer);
+/** Destroys a socket that has no connection in time; `connected`: the event of its connection. */
+export function withinTime<S extends net.Socket>(socket: S, connected: string): S {
+  let waits = true;
+  const giveUp = () => {
+    if (waits) socket.destroy(new Error(`no connection within ${CONNECT_TIMEOUT_MS} ms`));
+  };
+  const timer = setTimeout(() => afterArrivals(giveUp), CONNECT_TIMEOUT_MS).unref();
+  const stop = () => {
+    waits = false;
+    clearTimeout(timer);
+  };
   return socket.once(connected, stop).once("close", stop);
 }
 

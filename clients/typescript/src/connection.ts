@@ -7,7 +7,8 @@
  * 1. There is no delay between two attempts to connect: callers have their own retry delays.
  * 2. It keeps the process alive only while an awaited stream is open.
  * 3. A dead peer is detected within 15 s, also on an idle connection.
- * 4. After a GOAWAY of the server, the requests under way continue on their session, beside its replacement.
+ * 4. A blocked event loop (`execSync`) disconnects no peer that has answered meanwhile.
+ * 5. After a GOAWAY of the server, the requests under way continue on their session, beside its replacement.
  */
 import * as http2 from "node:http2";
 import type { Socket } from "node:net";
@@ -126,12 +127,23 @@ function keepAlive(session: http2.ClientHttp2Session): void {
   let late: NodeJS.Timeout | undefined;
   const every = setInterval(() => {
     if (session.destroyed || session.connecting) return;
-    const giveUp = () => session.destroy(new Error(`no answer to a ping within ${PING_ANSWER_MS} ms`));
-    late = setTimeout(giveUp, PING_ANSWER_MS).unref();
-    session.ping(() => clearTimeout(late));
+    let answered = false;
+    const giveUp = () => {
+      if (!answered) session.destroy(new Error(`no answer to a ping within ${PING_ANSWER_MS} ms`));
+    };
+    late = setTimeout(() => afterArrivals(giveUp), PING_ANSWER_MS).unref();
+    session.ping(() => {
+      answered = true;
+      clearTimeout(late);
+    });
   }, PING_EVERY_MS).unref();
   session.once("close", () => {
     clearInterval(every);
     clearTimeout(late);
   });
+}
+
+/** Calls `decide` after what has arrived is read: if the event loop was blocked, its timers fire before that. */
+export function afterArrivals(decide: () => void): void {
+  setImmediate(decide);
 }

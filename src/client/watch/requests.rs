@@ -9,7 +9,7 @@
 //! 5. Ids are sent in their order, so that a simulation can be replayed.
 //!
 //! Pure: no clock is read.
-use super::super::Error;
+use super::super::{Error, retry::deadline_after};
 use crate::proto::v1::{Refusal, WatchRequest};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -201,7 +201,7 @@ impl Requests {
         if refused.is_empty() {
             let delay = refusal.retry_after.and_then(|delay| Duration::try_from(delay).ok());
             let queue = if confirm.is_empty() { &mut self.add } else { &mut self.confirm };
-            queue.not_before = Some(now + delay.unwrap_or(RETRY_AFTER));
+            queue.not_before = Some(deadline_after(now, delay.unwrap_or(RETRY_AFTER)));
         }
         let is_refused = |id: &Arc<str>| refused.contains(&**id);
         let (forbidden, allowed): (Vec<_>, Vec<_>) = confirm.into_iter().partition(is_refused);
@@ -254,5 +254,15 @@ mod tests {
             requests.next(start + SECOND, WatchRequest::default()).map(|request| request.add),
             Some(vec!["a".to_owned()])
         );
+    }
+
+    #[test]
+    fn a_retry_delay_beyond_every_clock_is_a_long_one() {
+        let (mut requests, start) = (Requests::default(), Instant::now());
+        requests.add("a".into());
+        assert!(requests.next(start, WatchRequest::default()).is_some());
+        let retry_after = Some(prost_types::Duration { seconds: i64::MAX, nanos: 0 });
+        requests.on_refusal(&Refusal { request: 1, retry_after, ..Refusal::default() }, start);
+        assert!(requests.due(false).is_some_and(|due| due > start + SECOND * 86_400));
     }
 }

@@ -120,6 +120,44 @@ def test_with_the_fork_support_of_grpc_a_child_of_a_parent_with_a_watch_can_call
     assert (ended.returncode, ended.stdout) == (0, "7\n0\n"), ended.stderr
 
 
+_FORKED_WHILE_A_STREAM_IS_BEING_READ = """
+import grpc, os, pausewatch, time
+busy = []
+class Slow:
+    def __init__(self, call): self.call = call
+    def __getattr__(self, name): return getattr(self.call, name)
+    def __iter__(self): return self
+    def __next__(self):
+        busy.append(1)
+        time.sleep(0.1)
+        busy.pop()
+        return next(self.call)
+class Slowly(grpc.StreamStreamClientInterceptor):
+    def intercept_stream_stream(self, call, details, requests): return Slow(call(details, requests))
+config = pausewatch.Config(pausewatch.Address.parse(os.environ["PAUSEWATCH_ADDRESS"]), interceptors=[Slowly()])
+with pausewatch.Client(config) as client, client.watch(["fork"]) as watch:
+    next(watch)
+    while not busy: pass
+    child = os.fork()
+    if child == 0:
+        os._exit(7 + len(busy))
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+def test_with_the_fork_support_of_grpc_a_fork_waits_until_no_stream_is_being_read(server: Server) -> None:
+    environ = os.environ | {"PAUSEWATCH_ADDRESS": server.address, "PYTHONPATH": "src", "GRPC_ENABLE_FORK_SUPPORT": "1"}
+    ended = subprocess.run(
+        [sys.executable, "-c", _FORKED_WHILE_A_STREAM_IS_BEING_READ],
+        env=environ,
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    assert (ended.returncode, ended.stdout) == (0, "7\n"), ended.stderr
+
+
 def test_a_closed_client_leaves_no_thread_behind(server: Server, thread_id: str) -> None:
     before = set(threading.enumerate())
     client = pw.Client.from_env(address=server.address, thread_id=thread_id)

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from support.fake_runtime import wire_state
 from support.stopwatch_stage import LOST, Stage, elapsed
 
 from pausewatch.v1 import elicitation_service_pb2 as pb
+
+if TYPE_CHECKING:
+    import pytest
 
 
 def test_g1_it_expires_when_a_confirmation_after_its_time_says_that_the_thread_runs() -> None:
@@ -206,6 +211,17 @@ def test_g1_a_forbidden_confirmation_is_not_repeated_and_the_grace_decides() -> 
     assert (stage.ended, len(stage.stream.sent)) == ([], 2)
     stage.move_to(12)
     assert stage.expiries() == [12]
+
+
+def test_a_thread_that_is_not_watched_is_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
+    stage = Stage()
+    stage.start()
+    for seconds in (1, 2):
+        stage.stream.refuse(pb.Refusal(code=7, reason="THREAD_FORBIDDEN", message="not yours", thread_ids=["t"]))
+        stage.disconnect()
+        stage.reconnect(seconds)
+    warned = [record.getMessage() for record in caplog.records if "not watched" in record.getMessage()]
+    assert warned == ["a thread is not watched, its timeouts run without its pauses: not yours"]
 
 
 def test_g1_a_limit_on_confirmations_is_waited_for() -> None:

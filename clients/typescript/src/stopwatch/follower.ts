@@ -7,6 +7,7 @@
  * 3. Stopwatches outlive their client: closing the follower stops none of them, and their threads count as running.
  * 4. A follower without threads closes its stream, calls `onIdle`, and is not used again.
  */
+import type { CallError } from "../errors.js";
 import { checkThreadId } from "../fields.js";
 import type { PauseState } from "../messages.js";
 import type { Listener, WatchStream } from "../watch/stream.js";
@@ -23,6 +24,8 @@ export type Stream = Coordinator & Pick<WatchStream, "start" | "close" | "add" |
 interface Followed {
   readonly thread: ThreadClock;
   stopwatches: number;
+  /** It was refused, and no state has come since. */
+  refused: boolean;
   /** Cancels the timer that ends the following; `undefined`: it has stopwatches. */
   cancelRemoval: (() => void) | undefined;
 }
@@ -47,11 +50,10 @@ export class Follower {
     this.#link = link;
     this.#stream = open({
       threadIds: () => this.#threads.keys(),
-      state: (state) => this.#threads.get(state.threadId)?.thread.apply(state),
+      state: (state) => this.#state(state),
       confirmed: (states, sentAt) => this.#confirm(states, sentAt),
       complete: () => this.#link.connected(),
-      // A thread that may not be watched was not linked before either: its grace decides.
-      refused: () => undefined,
+      refused: (threadIds, error) => this.#refused(threadIds, error),
       disconnected: (error, silentForMs) => {
         // The threads first: what the program is told about the link is true of them already.
         for (const { thread } of this.#threads.values()) thread.disconnect(silentForMs);
@@ -96,7 +98,7 @@ export class Follower {
   #add(threadId: string): Followed {
     checkThreadId(threadId);
     const thread = new ThreadClock(threadId, this.#stream, this.#graceMs, this.#clock);
-    const followed = { thread, stopwatches: 0, cancelRemoval: undefined };
+    const followed = { thread, stopwatches: 0, refused: false, cancelRemoval: undefined };
     this.#threads.set(threadId, followed);
     if (this.#closed) thread.close();
     else this.#stream.add(threadId);
@@ -119,6 +121,24 @@ export class Follower {
       this.#stream.close();
       this.#onIdle();
     });
+  }
+
+  #state(state: PauseState): void {
+    const followed = this.#threads.get(state.threadId);
+    if (followed === undefined) return;
+    followed.refused = false;
+    followed.thread.apply(state);
+  }
+
+  /** A thread that may not be watched was not linked before either: its grace decides. It is warned of once. */
+  #refused(threadIds: readonly string[], error: CallError): void {
+    let isNews = false;
+    for (const threadId of threadIds) {
+      const followed = this.#threads.get(threadId);
+      isNews ||= followed?.refused === false;
+      if (followed !== undefined) followed.refused = true;
+    }
+    if (isNews) this.#link.refused(error);
   }
 
   #confirm(states: readonly PauseState[], sentAt: number): void {

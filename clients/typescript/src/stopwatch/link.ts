@@ -27,6 +27,8 @@ export type Link =
 export interface LinkListener {
   connected(): void;
   disconnected(error: CallError, silentForMs: number): void;
+  /** A thread is not watched; the stream of the others continues. */
+  refused(error: CallError): void;
   close(): void;
 }
 
@@ -65,6 +67,11 @@ export class LinkReporter implements LinkListener {
       this.#log.warn(spent, "PAUSEWATCH_LINK");
       this.#become({ state: "graceSpent", ...lost });
     });
+  }
+
+  refused(error: CallError): void {
+    const text = `a thread is not watched, its timeouts run without its pauses: ${error.message}`;
+    this.#log.warn(text, "PAUSEWATCH_LINK");
   }
 
   close(): void {

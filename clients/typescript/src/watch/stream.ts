@@ -16,7 +16,7 @@ import type { Calls } from "../calls.js";
 import { CallError, fromStatus, LimitExceededError, refusalError, UnavailableError, unavailable } from "../errors.js";
 import type { Refusal, WatchResponse } from "../gen/pausewatch/v1/elicitation_service_pb.js";
 import { durationOf, type PauseState, pauseStateOf } from "../messages.js";
-import { Backoff, delayFor } from "../retry.js";
+import { Backoff, delayFor, MAX_TIMEOUT_MS } from "../retry.js";
 import { ANSWER_TIMEOUT_MS, MAX_MOVE_DELAY_MS } from "../route.js";
 import { renewalDelayMs } from "../token.js";
 import { Requests } from "./requests.js";
@@ -184,7 +184,9 @@ export class WatchStream {
     const changes = this.#requests.next(now);
     clearTimeout(open.retryTimer);
     const delay = this.#requests.delayMs(now);
-    if (delay !== undefined) open.retryTimer = setTimeout(() => this.#send(), Math.ceil(delay)).unref();
+    if (delay !== undefined) {
+      open.retryTimer = setTimeout(() => this.#send(), Math.min(Math.ceil(delay), MAX_TIMEOUT_MS)).unref();
+    }
     if (changes === undefined && !(isFirst && this.#options.allThreads)) return;
     open.requests++;
     open.outbox.write({ add: [], remove: [], confirm: [], ...changes, ...(isFirst && this.#options) });

@@ -190,6 +190,26 @@ test("a heartbeat interval above an hour counts as an hour: timers of Node take 
   assert.deepEqual(warnings, []);
 });
 
+test("a retry delay of years is waited for", async () => {
+  const warnings: string[] = [];
+  const listener = ({ name }: Error) => warnings.push(name);
+  process.on("warning", listener);
+  await using fake = await FakeCoordinator.start({
+    async *watch() {
+      const retryAfter = { seconds: 315_576_000_000n };
+      yield event.refusal({ request: 1n, code: 8, reason: "LIMIT_EXCEEDED", retryAfter });
+      await silence;
+    },
+  });
+  using client = new Client({ address: fake.address });
+  await using watch = client.watch(["t"]);
+  const refused = await next(watch);
+  await sleep(50);
+  process.off("warning", listener);
+  assert.equal(refused.type, "disconnected");
+  assert.deepEqual(warnings, []);
+});
+
 test("threads that come and go share one stream; what changes while a request is unanswered goes with the next one", async () => {
   const { fake, requests, streams } = await scripted();
   await using _ = fake;

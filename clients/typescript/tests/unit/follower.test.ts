@@ -254,3 +254,13 @@ test("link changes and the end of the grace are reported to the program", async 
   scene.listener?.disconnected(error, 0);
   assert.equal((await reported()).length, 6);
 });
+
+test("a thread that is not watched is warned of once", () => {
+  const scene = new Scene();
+  const { stopwatch } = scene.begin("t");
+  for (const _ of [1, 2]) scene.listener?.refused(["t"], unavailable("not yours"));
+  assert.deepEqual(scene.logged, [
+    "warn pausewatch: a thread is not watched, its timeouts run without its pauses: not yours",
+  ]);
+  stopwatch.stop();
+});

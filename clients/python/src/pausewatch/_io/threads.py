@@ -14,8 +14,10 @@ import heapq
 import itertools
 import logging
 import os
+import sys
 import threading
 import time
+import weakref
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING
 
@@ -42,6 +44,8 @@ _MAX_SLEEP: Nanos = 3_600 * SECOND
 _MAX_CANCELLED_TIMERS_KEPT = 64
 """Up to this number of timers, cancelled ones are kept until they are due."""
 _JOIN_SECONDS = 2.0
+_MAX_FORK_DELAY_SECONDS = 1.0
+"""How long a fork waits for the threads of all runtimes."""
 
 
 class ThreadRuntime:
@@ -63,10 +67,18 @@ class ThreadRuntime:
         self._deferred: SimpleQueue[Callable[[], object] | None] | None = None
         self._thread = threading.Thread(target=self._run, name="pausewatch", daemon=True)
         self._thread.start()
+        _runtimes.add(self)
 
     @property
     def is_foreign(self) -> bool:
         return os.getpid() != self._process
+
+    def is_at_rest(self) -> bool:
+        """Whether its threads wait, so that none of them holds a lock of gRPC's core."""
+        frames = sys._current_frames()  # noqa: SLF001 # There is no other way to see where a thread is.
+        # Without the lock: who holds it may be waiting for a token source.
+        own = [self._thread, *self._streams.values()]
+        return all(frame.f_code in _WAITING for thread in own if (frame := frames.get(thread.ident or 0)) is not None)
 
     def now(self) -> Nanos:
         return time.monotonic_ns()
@@ -352,3 +364,22 @@ def _run_deferred(queue: SimpleQueue[Callable[[], object] | None]) -> None:
 
 def _nothing() -> None:
     """Does nothing: it only wakes the thread, which then checks its timers."""
+
+
+_WAITING = frozenset({threading.Condition.wait.__code__, ThreadRuntime._run.__code__})  # noqa: SLF001
+"""Where a thread at rest is: a stream waits for a message, the thread of the timers for its inbox."""
+_runtimes: weakref.WeakSet[ThreadRuntime] = weakref.WeakSet()
+
+
+def _settle_before_fork() -> None:
+    """Waits until the threads are at rest: gRPC's fork support closes the channels in the child, and would wait forever for a
+    lock that one of them held. It has stopped its own threads by now, so no message arrives.
+    """
+    give_up = time.monotonic() + _MAX_FORK_DELAY_SECONDS
+    while not all(runtime.is_foreign or runtime.is_at_rest() for runtime in list(_runtimes)) and time.monotonic() < give_up:
+        time.sleep(0.001)
+
+
+# The function that is registered last runs first: that of gRPC, which it registers with its first channel.
+if sys.platform != "win32" and "GRPC_ENABLE_FORK_SUPPORT" in os.environ:
+    os.register_at_fork(before=_settle_before_fork)

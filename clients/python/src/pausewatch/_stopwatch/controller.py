@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
     from .._io.runtime import Cancel, Runtime
     from ..messages import PauseState
+
+_logger = logging.getLogger("pausewatch")
 
 LINGER: Nanos = 30 * SECOND
 """How long a thread is followed after its last stopwatch."""
@@ -100,7 +103,9 @@ class Controller:
                 self._link.connected()
             case Disconnected(thread_ids, error, silent_for):
                 # If the stream is open, only some threads were refused: the link is not lost.
-                if not self._watching.is_connected:
+                if self._watching.is_connected:
+                    _logger.warning("a thread is not watched, its timeouts run without its pauses: %s", error)
+                else:
                     self._link.disconnected(error, to_nanos(silent_for))
                 for thread_id in thread_ids:
                     if (followed := self._threads.get(thread_id)) is not None:

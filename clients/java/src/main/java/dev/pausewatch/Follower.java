@@ -33,6 +33,9 @@ final class Follower implements WatchListener {
     private static final class Followed {
         final ThreadClock clock;
         int registered;
+        /** It was refused, and no state has come since. */
+        boolean refused;
+
         Timer.Alarm forgetting = Timer.Alarm.NONE;
 
         Followed(ThreadClock clock) {
@@ -102,6 +105,26 @@ final class Follower implements WatchListener {
         }
     }
 
+    /** Notes that they are refused. Whether one of them was not refused before. */
+    private synchronized boolean areRefused(Collection<String> threadIds) {
+        boolean isNews = false;
+        for (String threadId : threadIds) {
+            Followed thread = threads.get(threadId);
+            if (thread != null) {
+                isNews |= !thread.refused;
+                thread.refused = true;
+            }
+        }
+        return isNews;
+    }
+
+    private synchronized void isWatched(String threadId) {
+        Followed thread = threads.get(threadId);
+        if (thread != null) {
+            thread.refused = false;
+        }
+    }
+
     /** {@code null}: it is not followed any more. */
     private synchronized @Nullable ThreadClock clock(String threadId) {
         Followed thread = threads.get(threadId);
@@ -110,6 +133,7 @@ final class Follower implements WatchListener {
 
     @Override
     public void state(PauseState state, boolean snapshot) {
+        isWatched(state.threadId());
         ThreadClock clock = clock(state.threadId());
         if (clock != null) {
             clock.apply(state, Sleep.slept());
@@ -156,6 +180,9 @@ final class Follower implements WatchListener {
     /** The stream goes on without them: no loss of the link. */
     @Override
     public void refused(Collection<String> threadIds, PausewatchException error) {
+        if (areRefused(threadIds)) {
+            reporter.refused(error);
+        }
         disconnect(threadIds, 0);
     }
 

@@ -63,6 +63,14 @@ final class LinkReporter {
         });
     }
 
+    /** A thread is not watched; the stream goes on with the others. */
+    void refused(PausewatchException error) {
+        LOGGER.log(
+                Level.WARNING,
+                "a thread is not watched, its deadlines run without its pauses: {0}",
+                error.getMessage());
+    }
+
     /** From any thread. */
     void close() {
         closed = true;

@@ -212,7 +212,7 @@ final class WatchLink implements WatchStream.Reader, ThreadClock.Confirmer {
             requests.delayAdditions(timer.now() + wait);
             if (!all && !limitReported) {
                 limitReported = true;
-                listener.disconnected(refused.getAddList(), error, 0);
+                listener.refused(refused.getAddList(), error);
             }
         }
     }

@@ -16,6 +16,11 @@ import java.util.HashSet;
 import java.util.List;
 import java.util.Optional;
 import java.util.Set;
+import java.util.logging.Handler;
+import java.util.logging.LogRecord;
+import java.util.logging.Logger;
+import java.util.logging.SimpleFormatter;
+import java.util.logging.StreamHandler;
 import org.junit.jupiter.api.Test;
 
 /** How stopwatches that run out after 10 s are confirmed on the stream. */
@@ -228,6 +233,42 @@ class ConfirmTest {
         assertEquals(0, expired);
         timer.advance(INSTANT);
         assertEquals(1, expired);
+    }
+
+    private static List<String> loggedBy(Runnable action) {
+        List<String> logged = new ArrayList<>();
+        Handler handler = new StreamHandler() {
+            @Override
+            public void publish(LogRecord message) {
+                logged.add(new SimpleFormatter().formatMessage(message));
+            }
+        };
+        Logger logger = Logger.getLogger("dev.pausewatch");
+        logger.addHandler(handler);
+        action.run();
+        logger.removeHandler(handler);
+        return logged;
+    }
+
+    @Test
+    void aThreadThatIsNotWatchedIsWarnedOfOnce() {
+        List<String> expected = List.of("a thread is not watched, its deadlines run without its pauses: not yours");
+        follower.enter("t");
+        PausewatchException error = Failure.made(Status.PERMISSION_DENIED, "not yours", null);
+        assertEquals(expected, loggedBy(() -> {
+            follower.refused(List.of("t"), error);
+            follower.refused(List.of("t"), error);
+        }));
+    }
+
+    @Test
+    void aThreadBeyondALimitIsNoLossOfTheLink() {
+        List<String> expected = List.of("a thread is not watched, its deadlines run without its pauses: too many");
+        assertEquals(expected, loggedBy(() -> {
+            start("t");
+            timer.advance(INSTANT);
+            refuse(limit(60).setMessage("too many"));
+        }));
     }
 
     @Test
