@@ -16,7 +16,7 @@ use crate::{
         Config, ExecServer, Http, Launcher, Limits, NestedPrograms, PATH, Policy, SandboxPolicy, WhenUnable,
         default_shell, serve_http, serve_stdio,
     },
-    exec::policy::Rules,
+    exec::policy::{Rules, code_paths},
     exec::sandbox::Sandbox,
     exec::supervise::descriptors::close_inherited,
 };
@@ -243,6 +243,11 @@ fn policy(args: &Args) -> Result<Policy, String> {
         let exposed =
             "commands can change these rules, which then hold at the next start: keep them where commands cannot write";
         failure::say("exec-server", &format!("warning: {}: {exposed}", file.display()));
+    }
+    let code = code_paths(|name| std::env::var_os(name)).into_iter().filter(|_| !rules.is_empty());
+    for (name, path) in code.filter(|(_, path)| sandbox.as_ref().is_some_and(|sandbox| sandbox.is_exposed(path))) {
+        let kept = "commands can put code there, so what the rules allow stays in the sandbox";
+        failure::say("exec-server", &format!("warning: {name} names {path:?}: {kept}"));
     }
     let nested = nested_programs(&rules, sandbox.is_some());
     Ok(Policy { rules: Arc::new(rules), when_unable: args.when_unable, sandbox, nested })
