@@ -228,3 +228,27 @@ fn a_command_that_removes_the_directory_for_temporary_files_is_not_the_last_one(
         assert_eq!(answer["exit_code"], 0, "{line}: {answer}");
     }
 }
+
+#[test]
+fn only_its_own_call_waits_for_a_directory_whose_file_system_does_not_answer() {
+    let (directory, server) = (tempfile::tempdir().unwrap(), exec_server([]));
+    let mut mounts = Command::new("unshare");
+    mounts.args(["-m", "mount", "-t", "tmpfs", "none"]).arg(directory.path());
+    let device = fs::File::options().read(true).write(true).open("/dev/fuse");
+    let Some(device) = device.ok().filter(|_| ended(&mut mounts).code == Some(0)) else {
+        return skipped("fuse", "this user cannot mount a file system of its own");
+    };
+    // In a mount namespace of the server.
+    let script = r#"mount -i -t fuse -o fd=2,rootmode=40000,user_id=0,group_id=0 none "$0" && exec "$@" 2>/dev/null"#;
+    let mut mounted = Command::new("unshare");
+    mounted.args(["-m", "sh", "-c", script]).arg(directory.path()).arg(server.get_program()).args(server.get_args());
+    server.get_envs().for_each(|(name, value)| _ = value.map(|value| mounted.env(name, value)));
+    mounted.current_dir("/").stderr(device.try_clone().unwrap());
+    let mut client = Client::start(mounted);
+    let waits = client.begin("shell", "t", json!({"command": "true", "workdir": directory.path()}));
+    assert_eq!(client.call("shell", json!({"command": "echo on", "workdir": "/"}))["output"], "on\n");
+    assert!(!client.has_answered(waits));
+    // Then the kernel answers that it is not connected.
+    drop(device);
+    client.result(waits);
+}
