@@ -184,6 +184,23 @@ fn invalid_calls_are_refused_with_a_remedy() {
     assert!(result["content"][0]["text"].as_str().unwrap().contains("thread_id"), "{result}");
 }
 
+/// Models write files by here-documents.
+#[test]
+fn a_line_that_no_shell_can_take_is_refused_with_another_way_to_write_a_file() {
+    let mut client = client();
+    let directory = tempfile::tempdir().unwrap();
+    let text = "0123456789abcdef\n".repeat(20_000);
+    let line = format!("cat > file <<'END'\n{text}END\n");
+    let refused = client.refused("shell", json!({"command": line, "workdir": directory.path()}));
+    let length = format!("`command`: the line has {} bytes", line.len());
+    assert!(refused.contains(&length) && refused.contains("`cat > FILE` and `write_stdin`"), "{refused}");
+    let started =
+        client.call("exec_command", json!({"command": "cat > file", "workdir": directory.path(), "yield_time_ms": 0}));
+    let write = json!({"session_id": started["session_id"], "chars": text, "close": true, "yield_time_ms": 60_000});
+    assert_eq!(client.call("write_stdin", write)["exit_code"], 0);
+    assert_eq!(std::fs::read_to_string(directory.path().join("file")).unwrap(), text);
+}
+
 #[test]
 fn a_session_yields_takes_input_and_is_reported_once() {
     let mut client = client();
