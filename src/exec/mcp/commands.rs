@@ -134,6 +134,11 @@ impl Commands {
         found
     }
 
+    /// Whether there is a command that `owner` started.
+    pub(super) fn has_any(&self, owner: u64) -> bool {
+        self.table().commands.values().any(|command| command.owner == owner)
+    }
+
     /// Removes a command whose end was reported.
     pub(super) fn remove(&self, command: &Command) {
         command.removed.cancel();

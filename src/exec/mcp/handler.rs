@@ -79,7 +79,7 @@ impl Caller {
     /// Makes the deletion of the session end its commands.
     fn register_session(&self, context: &Context) {
         if let Some(deletions) = self.deletions.as_ref().filter(|_| self.has_session(context)) {
-            self.registered.get_or_init(|| deletions.register(context, &self.own.closed));
+            self.registered.get_or_init(|| deletions.register(context, &self.own));
         }
     }
 

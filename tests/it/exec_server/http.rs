@@ -193,6 +193,21 @@ fn deleting_a_session_ends_its_commands_at_once_even_during_a_call() {
     drop(flight);
 }
 
+/// Many clients begin sessions and never delete them; after a thousand, nobody could begin another for a day.
+#[test]
+fn a_new_session_takes_the_place_of_the_one_that_was_not_used_for_longest() {
+    let server = Server::start(&[]);
+    let (busy, unused, used) = (server.session(), server.session(), server.session());
+    let sleep = json!({"command": "sleep 1000", "yield_time_ms": 0});
+    assert!(server.call(&busy, "exec_command", sleep).outcome()["session_id"].is_string());
+    let status = |session: &str| server.call(session, "sessions", json!({})).status;
+    let begin = |count| (0..count).for_each(|_| _ = server.session());
+    begin(700);
+    assert_eq!(status(&used), 200);
+    begin(400);
+    assert_eq!([&unused, &busy, &used].map(|session| status(session)), [404, 200, 200]);
+}
+
 #[test]
 fn the_bound_address_is_an_allowed_host() {
     let server = Server::start_at("127.0.0.2:0", &[]);
