@@ -6,6 +6,7 @@ use crate::support::PATIENCE;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use std::{
+    path::Path,
     process::Command,
     time::{Duration, Instant},
 };
@@ -135,6 +136,25 @@ fn processes_in_groups_of_their_own_end_with_the_command() {
             assert_eq!(process_with(&mark), None, "{tool}: {line}");
         }
     }
+}
+
+/// Each copy is gone before it can be killed alone.
+pub(super) const FORKS_FOR_EVER: &str = "trap '' TERM; f() { echo >> forks; f & }; f";
+
+/// Whether `forks` does not grow any more.
+pub(super) fn has_ended(directory: &Path) -> bool {
+    let forks = || std::fs::metadata(directory.join("forks")).unwrap().len();
+    let before = forks();
+    std::thread::sleep(Duration::from_millis(500));
+    before == forks()
+}
+
+#[test]
+fn processes_that_start_a_copy_and_end_do_not_outlive_their_command() {
+    let (mut client, directory) = (client(), tempfile::tempdir().unwrap());
+    let answer = client.call("shell", json!({"command": FORKS_FOR_EVER, "workdir": directory.path()}));
+    assert_eq!(answer["exit_code"], 0, "{answer}");
+    assert!(has_ended(directory.path()));
 }
 
 #[test]
