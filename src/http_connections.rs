@@ -128,12 +128,20 @@ impl HttpRequest {
 }
 
 /// A body whose request counts until it is sent.
-pub(crate) struct CountedBody<B> {
+pub(crate) struct CountedBody<B, R = HttpRequest> {
     body: B,
-    _request: HttpRequest,
+    _request: R,
 }
 
-impl<B: Body + Unpin> Body for CountedBody<B> {
+impl<B, R> CountedBody<B, R> {
+    /// `request` is dropped when the body is sent.
+    #[cfg(feature = "exec-server")]
+    pub(crate) fn new(body: B, request: R) -> Self {
+        Self { body, _request: request }
+    }
+}
+
+impl<B: Body + Unpin, R: Unpin> Body for CountedBody<B, R> {
     type Data = B::Data;
     type Error = B::Error;
 

@@ -16,9 +16,9 @@ use crate::{
         Config, ExecServer, Http, Launcher, Limits, NestedPrograms, PATH, Policy, SandboxPolicy, WhenUnable,
         default_shell, serve_http, serve_stdio,
     },
-    exec::policy::Rules,
+    exec::policy::{Rules, code_paths},
     exec::sandbox::Sandbox,
-    exec::supervise::descriptors::close_inherited,
+    exec::supervise::{descriptors::close_inherited, ignored_at_start},
 };
 use std::{
     io::{self, IsTerminal},
@@ -104,7 +104,7 @@ const THREAD_HELP: &str = "\
 The default thread of calls, which may name one in `_meta` [env: PAUSEWATCH_THREAD_ID, else CODEX_THREAD_ID, else \
 CLAUDE_CODE_SESSION_ID] [default: a new one for each MCP session]";
 
-/// Serves until standard input ends, or until SIGTERM, SIGINT or SIGHUP.
+/// Serves until standard input ends, or until SIGTERM, SIGINT, or SIGHUP if that was not ignored (`nohup`).
 pub(crate) fn run(args: Args) -> ExitCode {
     close_inherited();
     log();
@@ -129,7 +129,9 @@ pub(crate) fn run(args: Args) -> ExitCode {
 async fn serve(args: Args, open_files: Option<u64>) -> Result<(), String> {
     let handler = |kind| signal(kind).map_err(|error| format!("handle signals: {error}"));
     let (mut terminate, mut interrupt) = (handler(SignalKind::terminate())?, handler(SignalKind::interrupt())?);
+    // Handled in any case, so that commands do not ignore it.
     let mut hangup = handler(SignalKind::hangup())?;
+    let ends_at_hangup = ignored_at_start() & 1 << (SignalKind::hangup().as_raw_value() - 1) == 0;
     let settings = if args.private { args.connection.without_coordinator() } else { args.connection.settings() };
     let mut settings = settings.map_err(|why| why.to_string())?;
     let (thread_id, thread_source) = (args.thread.or(&settings), args.thread.source(&settings));
@@ -173,7 +175,7 @@ async fn serve(args: Args, open_files: Option<u64>) -> Result<(), String> {
         served = serve_clients(&server, http) => served.map_err(|error| error.to_string()),
         _ = terminate.recv() => Ok(()),
         _ = interrupt.recv() => Ok(()),
-        _ = hangup.recv() => Ok(()),
+        _ = hangup.recv(), if ends_at_hangup => Ok(()),
     };
     server.shutdown().await;
     drop(coordinator);
@@ -243,6 +245,11 @@ fn policy(args: &Args) -> Result<Policy, String> {
         let exposed =
             "commands can change these rules, which then hold at the next start: keep them where commands cannot write";
         failure::say("exec-server", &format!("warning: {}: {exposed}", file.display()));
+    }
+    let code = code_paths(|name| std::env::var_os(name)).into_iter().filter(|_| !rules.is_empty());
+    for (name, path) in code.filter(|(_, path)| sandbox.as_ref().is_some_and(|sandbox| sandbox.is_exposed(path))) {
+        let kept = "commands can put code there, so what the rules allow stays in the sandbox";
+        failure::say("exec-server", &format!("warning: {name} names {path:?}: {kept}"));
     }
     let nested = nested_programs(&rules, sandbox.is_some());
     Ok(Policy { rules: Arc::new(rules), when_unable: args.when_unable, sandbox, nested })

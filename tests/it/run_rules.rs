@@ -206,6 +206,24 @@ fn a_person_is_asked_on_the_terminal() {
     assert_eq!(terminal.screen.text().matches("Run it?").count(), 1, "{}", terminal.screen.text());
 }
 
+#[test]
+fn the_question_is_asked_again_after_a_stop() {
+    let Some(project) = Project::new() else { return };
+    let release = project.path("release");
+    let mut terminal = Terminal::start(&project.command(&[], &["1m", release.to_str().unwrap()]), 300, 40);
+    let asked = |terminal: &mut Terminal, times| {
+        terminal.wait_for("question", |screen| screen.text().matches("Run it? [y/N]").count() == times);
+    };
+    asked(&mut terminal, 1);
+    terminal.write("no\x1a");
+    terminal.wait_for_end(148);
+    terminal.write("fg\n");
+    asked(&mut terminal, 2);
+    terminal.write("y\n");
+    terminal.wait_for_end(0);
+    assert_eq!(project.calls(), "status\npush origin\npush origin\n");
+}
+
 /// Words of the command could clear the screen, or look like another question.
 #[test]
 fn a_refusal_shows_the_words_of_the_program_as_they_are() {

@@ -2,13 +2,13 @@
 //!
 //! 1. On the terminal, only `y` and `yes` are a yes. While it asks, this process group is in the foreground, and the terminal reads lines and shows what is
 //!    typed, whatever COMMAND has set. The terminal is never taken from another job, such as the shell whose background job this is: then the question
-//!    waits until the person brings this job to the foreground.
+//!    waits until the person brings this job to the foreground. After a stop (Ctrl-Z, `fg`) it is asked again.
 //! 2. Dropped, the question is withdrawn: nothing is read any more, and the command of `--ask` is killed.
 use nix::unistd::{getpgid, getpgrp};
 use rustix::{
     fs::{Mode, OFlags, open},
     io::Errno,
-    process::Pid,
+    process::{Pid, Signal},
     termios::{
         InputModes, LocalModes, OptionalActions, OutputModes, QueueSelector, Termios, tcflush, tcgetattr, tcgetpgrp,
         tcsetattr, tcsetpgrp,
@@ -19,6 +19,7 @@ use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::unix::pipe,
     process::Command,
+    signal::unix::{SignalKind, signal},
 };
 
 const TERMINAL: &str = "/dev/tty";
@@ -126,7 +127,10 @@ fn parent_of(process: i32) -> Option<i32> {
     stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
 }
 
+/// # Errors
+/// EIO: ask again. Others: nobody can be asked.
 async fn answer(question: &str, input: OwnedFd, output: OwnedFd) -> io::Result<Result<bool, String>> {
+    let mut continued = signal(SignalKind::from_raw(Signal::CONT.as_raw()))?;
     let foreground = Foreground::take(&input)?;
     // Input that was typed before the question is no answer.
     let _ = tcflush(&input, QueueSelector::IFlush);
@@ -136,7 +140,12 @@ async fn answer(question: &str, input: OwnedFd, output: OwnedFd) -> io::Result<R
     output.write_all(format!("pausewatch run: {question}\n\nRun it? [y/N] ").as_bytes()).await?;
     let mut line = Vec::new();
     while !line.contains(&b'\n') {
-        match tokio::time::timeout(LOOK_INTERVAL, input.read_buf(&mut line)).await {
+        let read = tokio::select! {
+            // The shell has used the terminal since, and what was typed is lost.
+            _ = continued.recv() => return Err(Errno::IO.into()),
+            read = tokio::time::timeout(LOOK_INTERVAL, input.read_buf(&mut line)) => read,
+        };
+        match read {
             Ok(read) => {
                 if read? == 0 {
                     return Ok(Err("the person gave no answer".to_owned()));

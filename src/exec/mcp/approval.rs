@@ -105,7 +105,7 @@ impl Caller {
         let judges_programs = sandbox.is_some() && config.policy.nested.restricted().is_some();
         let mut policy = policy.with_objection(objection).with_judged_programs(judges_programs);
         if let Some(sandbox) = sandbox {
-            policy = policy.with_line_commands(config.line_commands(&request.spec, sandbox));
+            policy = policy.with_line_commands(config.line_commands(&request.spec, sandbox, request.login));
         }
         let argv = [&*shell, if request.login { "-lc" } else { "-c" }, &request.spec.line].map(str::to_owned);
         let decided = policy.determine_action(&shell, &argv, &request.spec.workdir);

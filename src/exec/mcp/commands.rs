@@ -92,7 +92,7 @@ impl Commands {
         let in_sandbox = sandbox.as_ref().and(policy.sandbox.as_ref());
         let judged = policy.nested.restricted().zip(in_sandbox).map(|(restricted, sandbox)| Judged {
             restricted,
-            line_commands: self.config.line_commands(&spec, sandbox),
+            line_commands: self.config.line_commands(&spec, sandbox, false),
         });
         let judged = judged.filter(|judged| judged.names().next().is_some());
         let launch = Launch { line, login, workdir, env, streams, sandbox: sandbox.as_ref(), judged: judged.as_ref() };
@@ -132,6 +132,11 @@ impl Commands {
         let mut found: Vec<_> = self.table().commands.values().filter(is_listed).cloned().collect();
         found.sort_by_key(|command| command.clock.started());
         found
+    }
+
+    /// Whether there is a command that `owner` started.
+    pub(super) fn has_any(&self, owner: u64) -> bool {
+        self.table().commands.values().any(|command| command.owner == owner)
     }
 
     /// Removes a command whose end was reported.

@@ -79,7 +79,7 @@ impl Caller {
     /// Makes the deletion of the session end its commands.
     fn register_session(&self, context: &Context) {
         if let Some(deletions) = self.deletions.as_ref().filter(|_| self.has_session(context)) {
-            self.registered.get_or_init(|| deletions.register(context, &self.own.closed));
+            self.registered.get_or_init(|| deletions.register(context, &self.own));
         }
     }
 
@@ -106,13 +106,16 @@ pub(super) fn named_thread(context: &Context) -> Result<Option<String>, Refusal>
 }
 
 /// The path of the directory to run a command in, without symbolic links. `named`: `None` means the server's own.
-pub(super) fn workdir(named: Option<&str>) -> Result<PathBuf, Refusal> {
-    let named = named.unwrap_or(".");
-    match Path::new(named).canonicalize() {
+///
+/// Only this call waits for a file system that does not answer.
+pub(super) async fn workdir(named: Option<&str>) -> Result<PathBuf, Refusal> {
+    let named = named.unwrap_or(".").to_owned();
+    let found = move || match Path::new(&named).canonicalize() {
         Ok(directory) if directory.is_dir() => Ok(directory),
         Ok(_) => Err(Refusal(format!("workdir {named:?} is not a directory"))),
         Err(error) => Err(Refusal(format!("workdir {named:?}: {error}"))),
-    }
+    };
+    tokio::task::spawn_blocking(found).await?
 }
 
 impl ServerHandler for Caller {

@@ -2,20 +2,22 @@
 //!
 //! 1. Any client can run commands. So the server listens on loopback only by default, refuses web pages (by `Origin`, and by
 //!    `Host` against DNS rebinding), and a token keeps other users of the machine out.
-//! 2. A session ends when its client deletes it, which ends its commands at once, or after a day without a request. A
-//!    request without a session is cancelled when its connection closes.
+//! 2. A session ends when its client deletes it, which ends its commands at once, after a day without a request, or if there are too many
+//!    (`http_sessions`). A request without a session is cancelled when its connection closes.
 use super::{
     Caller, ExecServer,
     deletions::{Deletions, SESSION_HEADER},
+    http_sessions::HttpSessions,
 };
-use crate::http_connections::{HttpConnection, HttpConnections};
+use crate::http_connections::{CountedBody, HttpConnection, HttpConnections};
 use bytes::Bytes;
-use http::{Method, Request, Response, StatusCode, header};
+use http::{HeaderMap, Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, Full, combinators::BoxBody};
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use rmcp::transport::streamable_http_server::{
-    StreamableHttpServerConfig, StreamableHttpService, session::local::LocalSessionManager,
+    StreamableHttpServerConfig, StreamableHttpService,
+    session::{SessionManager, local::LocalSessionManager},
 };
 use std::{convert::Infallible, io, sync::Arc, time::Duration};
 use tokio::net::TcpListener;
@@ -42,7 +44,14 @@ pub(crate) struct Http {
     pub any_host: bool,
 }
 
-type Service = StreamableHttpService<Caller, LocalSessionManager>;
+struct Service {
+    mcp: StreamableHttpService<Caller, LocalSessionManager>,
+    manager: Arc<LocalSessionManager>,
+    sessions: Arc<HttpSessions>,
+    deletions: Arc<Deletions>,
+    server: Arc<ExecServer>,
+}
+
 type HttpResponse = Response<BoxBody<Bytes, Infallible>>;
 
 /// Serves until the future is dropped.
@@ -65,13 +74,19 @@ pub(crate) async fn serve_http(server: &Arc<ExecServer>, listener: TcpListener, 
     let mut sessions = LocalSessionManager::default();
     sessions.session_config.keep_alive = Some(SESSION_TTL);
     let (callers, deletions) = (server.clone(), Arc::<Deletions>::default());
-    let deleted = deletions.clone();
+    let (deleted, manager) = (deletions.clone(), Arc::new(sessions));
     let call = move || match Arc::strong_count(&callers) {
         // Each caller has a reference.
         count if count > MAX_CALLERS => Err(io::Error::other("too many sessions: delete some")),
         _ => Ok(Caller::over_http(&callers, &deletions)),
     };
-    let service = Service::new(call, Arc::new(sessions), config);
+    let service = Arc::new(Service {
+        mcp: StreamableHttpService::new(call, manager.clone(), config),
+        manager,
+        sessions: Arc::default(),
+        deletions: deleted,
+        server: server.clone(),
+    });
     let token: Option<Arc<str>> = http.token.map(Into::into);
     let connections = HttpConnections::new(MAX_CONNECTIONS);
     loop {
@@ -86,9 +101,9 @@ pub(crate) async fn serve_http(server: &Arc<ExecServer>, listener: TcpListener, 
             }
         };
         let (service, token, shutdown) = (service.clone(), token.clone(), server.shutdown.clone());
-        let (deleted, place) = (deleted.clone(), connections.enter());
+        let place = connections.enter();
         tokio::spawn(async move {
-            let respond = service_fn(|request| respond(&service, token.as_deref(), &deleted, &place, request));
+            let respond = service_fn(|request| respond(&service, token.as_deref(), &place, request));
             let mut served = http1::Builder::new();
             let served = served
                 .timer(TokioTimer::new())
@@ -110,7 +125,6 @@ pub(crate) async fn serve_http(server: &Arc<ExecServer>, listener: TcpListener, 
 async fn respond(
     service: &Service,
     token: Option<&str>,
-    deletions: &Deletions,
     connection: &Arc<HttpConnection>,
     request: Request<Incoming>,
 ) -> Result<HttpResponse, Infallible> {
@@ -125,22 +139,52 @@ async fn respond(
     Ok(match request.uri().path() {
         PATH => {
             let counted = connection.request();
-            let response = handle(service, deletions, request).await;
+            let response = service.handle(request).await;
             response.map(|body| counted.until_sent(body).boxed())
         }
         _ => plain(StatusCode::NOT_FOUND, "MCP is served at /mcp\n"),
     })
 }
 
-async fn handle(service: &Service, deletions: &Deletions, request: Request<Incoming>) -> HttpResponse {
-    let session = request.headers().get(SESSION_HEADER).filter(|_| request.method() == Method::DELETE).cloned();
-    let response = service.handle(request).await;
-    if let Some(Ok(session)) = session.as_ref().map(|session| session.to_str())
-        && response.status().is_success()
-    {
-        deletions.on_delete(session);
+impl Service {
+    async fn handle(&self, request: Request<Incoming>) -> HttpResponse {
+        let method = request.method().clone();
+        let named = session_of(request.headers());
+        // A stream that only listens is no use.
+        let counted = named.as_deref().filter(|_| method == Method::POST).map(|session| self.sessions.request(session));
+        let response = self.mcp.handle(request).await;
+        match named {
+            Some(session) if method == Method::DELETE && response.status().is_success() => self.end(&session),
+            None if method == Method::POST => {
+                if let Some(session) = session_of(response.headers()) {
+                    self.make_room_for(&session).await;
+                }
+            }
+            _ => {}
+        }
+        response.map(|body| CountedBody::new(body, counted).boxed())
     }
-    response
+
+    /// After its deletion.
+    fn end(&self, session: &str) {
+        self.sessions.remove(session);
+        self.deletions.on_delete(session);
+    }
+
+    async fn make_room_for(&self, session: &str) {
+        let has_command =
+            |session: &str| self.deletions.owner(session).is_some_and(|owner| self.server.commands.has_any(owner));
+        if let Some(unused) = self.sessions.add(session, has_command) {
+            if let Err(error) = self.manager.close_session(&unused.as_str().into()).await {
+                tracing::warn!(%error, "end a session that is not used");
+            }
+            self.end(&unused);
+        }
+    }
+}
+
+fn session_of(headers: &HeaderMap) -> Option<String> {
+    Some(headers.get(SESSION_HEADER)?.to_str().ok()?.to_owned())
 }
 
 fn has_token(request: &Request<Incoming>, token: &str) -> bool {

@@ -15,7 +15,7 @@
 //! | `nested_programs`, `notes`, `exec_questions`, `running_call`, `request_key` | programs that a running command is about to execute |
 //! | `progress` | progress notifications while a person is being asked |
 //! | `stdio`, `http` | serving one client on standard input and output, or many over HTTP |
-//! | `deletions` | deleted HTTP sessions |
+//! | `deletions`, `http_sessions` | deleted HTTP sessions; too many of them |
 //!
 //! Invariants:
 //! 1. A command ends with its call, with the session of its caller, or with the server, whichever ends first; every process
@@ -33,6 +33,7 @@ mod deletions;
 mod exec_questions;
 mod handler;
 mod http;
+mod http_sessions;
 mod idle;
 mod launch;
 mod nested_programs;

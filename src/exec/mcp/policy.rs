@@ -83,7 +83,7 @@ impl SandboxPolicy {
 
     /// Whether every command could have written this file.
     pub(crate) fn is_exposed(&self, file: &Path) -> bool {
-        let file = file.canonicalize().unwrap_or_else(|_| file.to_owned());
+        let file = file.canonicalize().or_else(|_| std::path::absolute(file)).unwrap_or_else(|_| file.to_owned());
         self.project().into_iter().chain(self.writable.iter().map(PathBuf::as_path)).any(|root| file.starts_with(root))
     }
 

@@ -30,7 +30,8 @@ impl Caller {
         let Shell { command, workdir: named, timeout_ms, login } = parse(&arguments)?;
         let (server, thread_id) = (&self.server, self.thread_id(context)?);
         let limit = timeout_ms.map_or(server.config.limits.timeout, limit);
-        let spec = CommandSpec { line: command, workdir: workdir(Some(&named))?, tty: false, outlives_call: false };
+        let workdir = workdir(Some(&named)).await?;
+        let spec = CommandSpec { line: command, workdir, tty: false, outlives_call: false };
         let key = RequestKey::new("shell", context, &arguments, Some(&spec.workdir))?;
         let (clock, answered) = match server.answered(&mut request, &key)? {
             None => (Clock::start(&server.config.controller, &thread_id, limit)?, None),
@@ -59,7 +60,7 @@ impl Caller {
         let max_bytes = max_output(arguments.max_output_bytes);
         let spec = CommandSpec {
             line: arguments.command,
-            workdir: workdir(arguments.workdir.as_deref())?,
+            workdir: workdir(arguments.workdir.as_deref()).await?,
             tty: arguments.tty.unwrap_or(false),
             outlives_call: true,
         };

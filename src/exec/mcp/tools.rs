@@ -21,6 +21,7 @@ use std::{sync::Arc, time::Duration};
 #[serde(deny_unknown_fields)]
 pub(super) struct Shell {
     /// The command line, for bash.
+    #[serde(deserialize_with = "line")]
     pub(super) command: String,
     /// The directory to run it in.
     pub(super) workdir: String,
@@ -36,6 +37,7 @@ pub(super) struct Shell {
 #[serde(deny_unknown_fields)]
 pub(super) struct ExecCommand {
     /// The command line, for bash.
+    #[serde(deserialize_with = "line")]
     pub(super) command: String,
     /// The directory to run it in. Default: the server's.
     pub(super) workdir: Option<String>,
@@ -229,6 +231,24 @@ pub(super) fn parse<T: DeserializeOwned>(arguments: &JsonObject) -> Result<T, Re
     Err(Refusal(format!("arguments: {name}{error}")))
 }
 
+/// The longest argument that Linux passes to a program, in bytes: 32 pages with the NUL at its end.
+fn max_line() -> usize {
+    if cfg!(target_os = "linux") { 32 * rustix::param::page_size() - 1 } else { usize::MAX }
+}
+
+/// Parses a command line. One that no shell could be started with is refused before anybody is asked about it.
+fn line<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
+    let line = String::deserialize(from)?;
+    let (length, most) = (line.len(), max_line());
+    match length > most {
+        true => Err(serde::de::Error::custom(format!(
+            "the line has {length} bytes, and this system starts no program with more than {most} in one argument: write a long text to a file in \
+             parts, or by `exec_command` with `cat > FILE` and `write_stdin`"
+        ))),
+        false => Ok(line),
+    }
+}
+
 /// Parses a session id; models sometimes send it as a number.
 fn id<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
     #[derive(Deserialize)]
@@ -357,6 +377,10 @@ mod tests {
         assert_eq!(wrong("yield_time_ms", (-1).into()), "arguments: `yield_time_ms`: invalid number");
         assert_eq!(wrong("command", Value::Null), "arguments: `command`: invalid type: null, expected a string");
         assert_eq!(wrong("session_id", Value::Null), "arguments: `session_id`: invalid type, expected a string");
+        let long = |length| serde_json::json!({"command": "x".repeat(length), "workdir": "/"});
+        assert!(parse::<Shell>(&arguments(long(max_line()))).is_ok());
+        let long = parse::<Shell>(&arguments(long(max_line() + 1))).unwrap_err().0;
+        assert!(long.starts_with("arguments: `command`: the line has ") && long.contains("`write_stdin`"), "{long}");
         let poll: WriteStdin = parse(&arguments(serde_json::json!({"session_id": "0badcafe"}))).unwrap();
         assert_eq!((poll.session_id.as_str(), poll.chars.as_str()), ("0badcafe", ""));
         let number: Kill = parse(&arguments(serde_json::json!({"session_id": 12345}))).unwrap();

@@ -3,11 +3,15 @@
 //! 1. The program has exactly the words of a command in the line, and all of them are known before the line runs.
 //! 2. The shell of the line starts it, in the command's directory, and its environment is that of the shell but for variables that
 //!    change at most the looks of its output. So a process that takes the shell over gains nothing: it can only repeat the line.
-//! 3. Its file is what PATH finds for the server, or the path that `host_executable` lists, and no command can replace it.
-//! 4. It does not run what the settings of a project name (git): see `settings`.
+//! 3. Its file is what PATH finds for the server, or the path that `host_executable` lists, and no command can replace it. A whole line leaves the sandbox
+//!    only if no command can make PATH find another file either, because its shell looks for the programs only after that. So does a script.
+//! 4. It does not run what the settings of a project name (git): see `settings`. Nor do variables such as LD_LIBRARY_PATH name anything that commands
+//!    can write.
 use super::{Exec, Lineage, Place, Rules, shell};
 use std::{
     ffi::{OsStr, OsString},
+    fs::File,
+    io::Read,
     path::{Path, PathBuf},
 };
 
@@ -25,6 +29,8 @@ pub struct LineCommands {
     writable: Vec<PathBuf>,
     /// As the variable PATH.
     search: OsString,
+    /// Whether programs load code that commands can write.
+    is_tampered: bool,
 }
 
 impl LineCommands {
@@ -32,7 +38,14 @@ impl LineCommands {
     /// `search`: the directories of programs, as in the variable PATH of this process.
     pub fn new(rules: &Rules, line: &str, workdir: &Path, writable: &[PathBuf], search: OsString) -> Self {
         let commands = rules.allowed_commands(line);
-        Self { commands, workdir: workdir.to_owned(), writable: writable.to_owned(), search }
+        Self { commands, workdir: workdir.to_owned(), writable: writable.to_owned(), search, is_tampered: false }
+    }
+
+    /// `loaded`: the files and directories from which all programs, or their shell, load code.
+    #[must_use]
+    pub fn loading(mut self, loaded: impl IntoIterator<Item = PathBuf>) -> Self {
+        self.is_tampered = loaded.into_iter().any(|path| self.is_in_reach(&path));
+        self
     }
 
     /// The names by which the line calls programs that a rule allows.
@@ -44,6 +57,7 @@ impl LineCommands {
     pub(super) fn start(&self, exec: &Exec) -> bool {
         let is_of_line = exec.lineage == Lineage::Line && exec.place == Place::Sandbox && exec.workdir == self.workdir;
         is_of_line
+            && !self.is_tampered
             && exec.is_complete
             && self.commands.contains(&exec.argv)
             // Something that is not UTF-8 may be something else.
@@ -51,17 +65,57 @@ impl LineCommands {
             && exec.changed_env.len() < MAX_CHANGED_ENV
             && exec.changed_env.iter().all(|name| is_harmless(name))
             && exec.argv.first().is_some_and(|name| self.find(name).as_ref() == Some(&exec.file))
-            && self.is_out_of_reach(&exec.file)
+            && !self.is_in_reach(&exec.file)
+            && !self.is_exposed_script(&exec.file)
     }
 
-    /// Whether no command could have replaced the shell or a program of a line that rules allow whole.
+    /// Whether no command can replace the shell or a program of a line that rules allow whole, or could have.
     pub(super) fn are_out_of_reach(&self, shell: &str) -> bool {
         let programs = self.names().filter(|name| !shell::is_builtin(name));
-        [shell].into_iter().chain(programs).all(|name| self.find(name).is_some_and(|file| self.is_out_of_reach(&file)))
+        !self.is_tampered && [shell].into_iter().chain(programs).all(|name| self.is_found_out_of_reach(name))
     }
 
-    fn is_out_of_reach(&self, file: &Path) -> bool {
-        !self.writable.iter().any(|root| file.starts_with(root))
+    /// Whether a shell surely finds such a file by this name, also if commands are running.
+    fn is_found_out_of_reach(&self, name: &str) -> bool {
+        if name.contains('/') {
+            let file = Path::new(name);
+            return file.is_file() && !self.is_in_reach(file) && !self.is_exposed_script(file);
+        }
+        for directory in std::env::split_paths(&self.search) {
+            let file = directory.join(name);
+            if self.is_in_reach(&directory) || self.is_in_reach(&file) {
+                return false;
+            }
+            if file.is_file() {
+                return !self.is_exposed_script(&file);
+            }
+        }
+        false
+    }
+
+    /// Whether it is a script, which finds its programs by PATH, and commands can put some there.
+    fn is_exposed_script(&self, file: &Path) -> bool {
+        let mut start = [0; 2];
+        let is_script = File::open(file).and_then(|mut file| file.read_exact(&mut start)).is_ok() && start == *b"#!";
+        is_script && std::env::split_paths(&self.search).any(|directory| self.is_in_reach(&directory))
+    }
+
+    /// Whether commands can write the file or directory, or put another in its place.
+    fn is_in_reach(&self, path: &Path) -> bool {
+        let is_writable = |path: &Path| self.writable.iter().any(|root| path.starts_with(root));
+        // A relative path starts at the working directory, which commands can write.
+        if !path.is_absolute() || is_writable(path) {
+            return true;
+        }
+        for part in path.ancestors() {
+            match part.canonicalize() {
+                Ok(resolved) => return is_writable(&resolved.join(path.strip_prefix(part).unwrap_or(path))),
+                // A link to what does not exist yet.
+                Err(_) if part.symlink_metadata().is_ok() => return true,
+                Err(_) => {}
+            }
+        }
+        true
     }
 
     /// The file of a program, without symbolic links.
@@ -88,7 +142,7 @@ pub(crate) fn may_run_code(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs;
+    use std::{fs, os::unix::fs::symlink};
 
     const RULES: &str = "prefix_rule(['tool'])\nprefix_rule(['git'])\nprefix_rule(['tool', 'bad'], decision='prompt')";
 
@@ -160,15 +214,67 @@ mod tests {
             fs::write(root.join(file), "").unwrap();
         }
         let rules = Rules::parse("my.rules", "prefix_rule([['tool', 'cd']])").unwrap();
-        let reaches = |line: &str, shell: &str| {
-            let search = std::env::join_paths([root.join("venv"), root.join("bin")]).unwrap();
+        let reaches = |path: [&str; 2], line: &str, shell: &str| {
+            let directory = |name: &&str| if name.is_empty() { PathBuf::new() } else { root.join(name) };
+            let search = std::env::join_paths(path.iter().map(directory)).unwrap();
             !LineCommands::new(&rules, line, &root, &[root.join("venv")], search).are_out_of_reach(shell)
         };
         let shell = root.join("bin/bash").into_os_string().into_string().unwrap();
-        assert!(!reaches("cd /tmp && tool x", &shell));
-        assert!(reaches("tool x", "bash"), "a command can write the shell that is found first");
-        fs::write(root.join("venv/tool"), "").unwrap();
-        assert!(reaches("cd /tmp && tool x", &shell), "a command can write the program that is found first");
-        assert!(!reaches("cd /tmp", &shell));
+        for path in [["bin", "venv"], ["bin", ""], ["none", "bin"]] {
+            assert!(!reaches(path, "cd /tmp && tool x", &shell), "{path:?}");
+        }
+        assert!(reaches(["venv", "bin"], "tool x", "bash"), "a command can write the shell that is found first");
+        let line = "cd /tmp && tool x";
+        assert!(reaches(["venv", "bin"], line, &shell), "a command can put a program there before the shell looks");
+        assert!(reaches(["", "bin"], line, &shell), "and in the working directory");
+        symlink(root.join("bin/tool"), root.join("venv/tool")).unwrap();
+        assert!(reaches(["venv", "bin"], line, &shell), "and another link");
+        assert!(!reaches(["venv", "bin"], "cd /tmp", &shell));
+        fs::write(root.join("bin/tool"), "#!/usr/bin/env python3\n").unwrap();
+        assert!(reaches(["bin", "venv"], line, &shell), "a command can put a `python3` there");
+        assert!(!reaches(["bin", "none"], line, &shell));
+    }
+
+    #[test]
+    fn nothing_leaves_the_sandbox_if_programs_load_code_that_commands_can_write() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path().canonicalize().unwrap();
+        for name in ["lib", "work"] {
+            fs::create_dir(root.join(name)).unwrap();
+        }
+        fs::write(root.join("lib/tool"), "").unwrap();
+        symlink("../work/later", root.join("lib/dangling")).unwrap();
+        symlink("../lib", root.join("work/link")).unwrap();
+        let rules = Rules::parse("my.rules", "prefix_rule(['tool'])").unwrap();
+        let (work, search) = (root.join("work"), root.join("lib").into_os_string());
+        let commands = LineCommands::new(&rules, "tool", &work, std::slice::from_ref(&work), search);
+        let exec = Exec {
+            program: "tool".to_owned(),
+            file: root.join("lib/tool"),
+            argv: vec!["tool".to_owned()],
+            is_complete: true,
+            workdir: work,
+            lineage: Lineage::Line,
+            ..Exec::default()
+        };
+        let file = root.join("lib/tool").into_os_string().into_string().unwrap();
+        for (path, leaves) in [
+            (root.join("lib"), true),
+            (root.join("none/such"), true),
+            (root.join("work"), false),
+            (root.join("work/none/such"), false),
+            (root.join("work/link"), false),
+            (root.join("lib/dangling"), false),
+            ("lib".into(), false),
+            (PathBuf::new(), false),
+        ] {
+            let commands = commands.clone().loading([root.join("lib"), path.clone()]);
+            assert_eq!(
+                (commands.start(&exec), commands.are_out_of_reach(&file)),
+                (leaves, leaves),
+                "{}",
+                path.display()
+            );
+        }
     }
 }

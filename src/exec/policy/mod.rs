@@ -17,6 +17,7 @@
 //!     program like it, runs inside the sandbox: its settings, which name programs to run, can be written there.
 //!     A single program of another line leaves the sandbox only as `line_commands` says.
 //! P4. Whatever the line, reading it takes linear time and memory, and never panics.
+mod code_paths;
 mod escalation;
 mod evaluate;
 mod exec;
@@ -28,6 +29,7 @@ mod settings;
 mod shell;
 mod unseen;
 
+pub(crate) use code_paths::code_paths;
 pub use escalation::{Action, Asker, AskingPolicy, EscalationPolicy, Question};
 pub use evaluate::{Judgement, Rules};
 pub use exec::{Exec, Lineage, Place};

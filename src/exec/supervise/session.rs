@@ -113,15 +113,38 @@ impl Session {
 }
 
 /// Sends KILL to every process of these sessions, except supervisors, until there are none. Blocks the thread.
+///
+/// A process that ends as soon as it has started its copy is most often gone before it is found. A signal to its group reaches all of the group at once:
+/// KILL, or STOP where there is a supervisor, which goes on afterwards.
 #[cfg(target_os = "linux")]
 pub(crate) fn kill_all(sessions: &[Session]) {
-    let supervisors: HashSet<Pid> =
-        sessions.iter().filter(|session| session.is_supervised).map(|session| session.leader).collect();
-    let sessions = &sessions.iter().map(|session| session.id()).collect();
+    let (supervised, others): (Vec<Session>, Vec<Session>) = sessions.iter().partition(|session| session.is_supervised);
+    let signal = |sessions: &[Session], signal| {
+        sessions
+            .iter()
+            .filter(|session| !session.group_is_empty())
+            .for_each(|session| _ = session.signal_group(signal));
+    };
+    signal(&others, Signal::KILL);
+    signal(&supervised, Signal::STOP);
+    let supervisors = supervised.iter().map(|session| session.leader).collect();
+    kill_members(&sessions.iter().map(|session| session.id()).collect(), &supervisors);
+    signal(&supervised, Signal::CONT);
+}
+
+#[cfg(target_os = "linux")]
+fn kill_members(sessions: &HashSet<i32>, supervisors: &HashSet<Pid>) {
     for _ in 0..MAX_SCANS {
         let mut found = false;
         for process in members(sessions).into_iter().filter(|process| !supervisors.contains(process)) {
             found = true;
+            let group = nix::unistd::getpgid(Some(nix::unistd::Pid::from_raw(process.as_raw_pid())));
+            let group = group.ok().map(nix::unistd::Pid::as_raw).filter(|group| !sessions.contains(group));
+            // It is one of the session, unless the process has just ended.
+            if let Some(group) = group.and_then(Pid::from_raw).filter(|_| may_be_member(process.as_raw_pid(), sessions))
+            {
+                let _ = process::kill_process_group(group, Signal::KILL);
+            }
             send(process, sessions, &[Signal::KILL]);
         }
         if !found {

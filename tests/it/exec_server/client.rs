@@ -27,7 +27,8 @@ pub(crate) struct Client {
 pub(crate) fn exec_server<const N: usize>(args: [&str; N]) -> Command {
     let mut command = program();
     command.arg("exec-server").args(args).env("XDG_RUNTIME_DIR", env!("CARGO_TARGET_TMPDIR"));
-    command.current_dir("/");
+    // That of `cargo test`: commands may be able to write there.
+    command.current_dir("/").env_remove("LD_LIBRARY_PATH");
     command
 }
 

@@ -6,6 +6,7 @@ use crate::support::PATIENCE;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use std::{
+    path::Path,
     process::Command,
     time::{Duration, Instant},
 };
@@ -137,6 +138,25 @@ fn processes_in_groups_of_their_own_end_with_the_command() {
     }
 }
 
+/// Each copy is gone before it can be killed alone.
+pub(super) const FORKS_FOR_EVER: &str = "trap '' TERM; f() { echo >> forks; f & }; f";
+
+/// Whether `forks` does not grow any more.
+pub(super) fn has_ended(directory: &Path) -> bool {
+    let forks = || std::fs::metadata(directory.join("forks")).unwrap().len();
+    let before = forks();
+    std::thread::sleep(Duration::from_millis(500));
+    before == forks()
+}
+
+#[test]
+fn processes_that_start_a_copy_and_end_do_not_outlive_their_command() {
+    let (mut client, directory) = (client(), tempfile::tempdir().unwrap());
+    let answer = client.call("shell", json!({"command": FORKS_FOR_EVER, "workdir": directory.path()}));
+    assert_eq!(answer["exit_code"], 0, "{answer}");
+    assert!(has_ended(directory.path()));
+}
+
 #[test]
 fn long_output_is_cut_in_the_middle_with_a_note() {
     let mut client = client();
@@ -182,6 +202,23 @@ fn invalid_calls_are_refused_with_a_remedy() {
     let id = client.begin("shell", "\n", shell("true"));
     let result = client.result(id);
     assert!(result["content"][0]["text"].as_str().unwrap().contains("thread_id"), "{result}");
+}
+
+/// Models write files by here-documents.
+#[test]
+fn a_line_that_no_shell_can_take_is_refused_with_another_way_to_write_a_file() {
+    let mut client = client();
+    let directory = tempfile::tempdir().unwrap();
+    let text = "0123456789abcdef\n".repeat(20_000);
+    let line = format!("cat > file <<'END'\n{text}END\n");
+    let refused = client.refused("shell", json!({"command": line, "workdir": directory.path()}));
+    let length = format!("`command`: the line has {} bytes", line.len());
+    assert!(refused.contains(&length) && refused.contains("`cat > FILE` and `write_stdin`"), "{refused}");
+    let started =
+        client.call("exec_command", json!({"command": "cat > file", "workdir": directory.path(), "yield_time_ms": 0}));
+    let write = json!({"session_id": started["session_id"], "chars": text, "close": true, "yield_time_ms": 60_000});
+    assert_eq!(client.call("write_stdin", write)["exit_code"], 0);
+    assert_eq!(std::fs::read_to_string(directory.path().join("file")).unwrap(), text);
 }
 
 #[test]

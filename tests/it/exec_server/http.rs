@@ -1,16 +1,17 @@
 //! Over HTTP: who gets in, and what becomes of commands when a client goes.
 use super::client::{exec_server, process_with, until_gone, until_there};
 use crate::program::{Process, ended};
+use rustix::process::Signal;
 use serde_json::{Value, json};
 use std::{
     io::{BufRead, BufReader, Read, Write},
     net::TcpStream,
-    process::Stdio,
+    process::{Command, Stdio},
     time::{Duration, Instant},
 };
 
 struct Server {
-    _process: Process,
+    process: Process,
     address: String,
 }
 
@@ -22,11 +23,15 @@ impl Server {
     fn start_at(address: &str, options: &[&str]) -> Self {
         let mut command = exec_server(["--http", address]);
         command.args(options).stdin(Stdio::null());
+        Self::of(command)
+    }
+
+    fn of(command: Command) -> Self {
         let process = Process::start(command);
         let line = process.line();
         let address = line.strip_prefix("listening http://").and_then(|url| url.strip_suffix("/mcp"));
         let address = address.unwrap_or_else(|| panic!("{line}")).to_owned();
-        Self { _process: process, address }
+        Self { process, address }
     }
 
     fn post(&self, headers: &[(&str, &str)], body: &Value) -> Answer {
@@ -193,6 +198,21 @@ fn deleting_a_session_ends_its_commands_at_once_even_during_a_call() {
     drop(flight);
 }
 
+/// Many clients begin sessions and never delete them; after a thousand, nobody could begin another for a day.
+#[test]
+fn a_new_session_takes_the_place_of_the_one_that_was_not_used_for_longest() {
+    let server = Server::start(&[]);
+    let (busy, unused, used) = (server.session(), server.session(), server.session());
+    let sleep = json!({"command": "sleep 1000", "yield_time_ms": 0});
+    assert!(server.call(&busy, "exec_command", sleep).outcome()["session_id"].is_string());
+    let status = |session: &str| server.call(session, "sessions", json!({})).status;
+    let begin = |count| (0..count).for_each(|_| _ = server.session());
+    begin(700);
+    assert_eq!(status(&used), 200);
+    begin(400);
+    assert_eq!([&unused, &busy, &used].map(|session| status(session)), [404, 200, 200]);
+}
+
 #[test]
 fn the_bound_address_is_an_allowed_host() {
     let server = Server::start_at("127.0.0.2:0", &[]);
@@ -235,6 +255,27 @@ fn g7_connections_without_an_accepted_request_give_way_to_new_ones() {
     let youngest = &mut attacks[618];
     youngest.set_nonblocking(true).unwrap();
     assert!(youngest.read(&mut [0; 1]).is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock));
+}
+
+#[test]
+fn a_server_that_was_started_by_nohup_does_not_end_with_the_terminal() {
+    for (trap, ends) in [("trap '' HUP", false), ("true", true)] {
+        let mut command = Command::new("sh");
+        let server = exec_server(["--http", "127.0.0.1:0"]);
+        command.args(["-c", &format!("{trap}; exec \"$0\" \"$@\"")]).arg(server.get_program()).args(server.get_args());
+        server.get_envs().for_each(|(name, value)| _ = value.map(|value| command.env(name, value)));
+        command.stdin(Stdio::null()).current_dir("/");
+        let server = Server::of(command);
+        server.process.signal(Signal::HUP);
+        if ends {
+            assert_eq!(server.process.end().code, Some(0));
+            continue;
+        }
+        // It has handled the signal when this has run. Commands do not ignore it.
+        let line = json!({"command": "(sleep 0.3; kill -HUP $$) & sleep 1000; echo", "workdir": "/"});
+        let ended = server.call_once("shell", line).outcome();
+        assert_eq!(ended["exit_code"], 129, "{ended}");
+    }
 }
 
 #[test]

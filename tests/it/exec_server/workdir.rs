@@ -156,17 +156,51 @@ fn an_allowed_line_stays_in_the_sandbox_if_commands_can_write_its_program_and_it
     program("bash", "exec /bin/bash \"$@\"");
     let rules = project.outside.join("my.rules");
     fs::write(&rules, "prefix_rule(['uname'])\n").unwrap();
-    let mut server = project.server(["--rules", rules.to_str().unwrap()]);
-    server.env("PATH", format!("{}:{}", bin.display(), std::env::var("PATH").unwrap()));
-    let mut client = Client::start(server);
-    let mut run =
-        || client.call("shell", json!({"command": "uname --version", "workdir": project.project.join("sub")}));
-    let answer = run();
+    let run = |path: [&str; 2]| {
+        let mut server = project.server(["--rules", rules.to_str().unwrap()]);
+        server.env("PATH", path.join(":"));
+        let arguments = json!({"command": "uname --version", "workdir": project.project.join("sub")});
+        Client::start(server).call("shell", arguments)
+    };
+    let (bin, system) = (bin.to_str().unwrap(), std::env::var("PATH").unwrap());
+    let answer = run([&system, bin]);
     assert!(answer.get("sandbox").is_none() && !made.exists(), "the system's `bash` and `uname`: {answer}");
+    let answer = run([bin, &system]);
+    assert!(answer["sandbox"].is_string() && !made.exists(), "a command could put it there meanwhile: {answer}");
     program("uname", "echo replaced");
-    let answer = run();
+    let answer = run([bin, &system]);
     assert_eq!((&answer["output"], &answer["exit_code"]), (&json!("replaced\n"), &json!(0)), "{answer}");
     assert!(answer["sandbox"].is_string() && !made.exists(), "{answer}");
+}
+
+/// Else a command could put a library or a profile there, which an allowed line runs outside.
+#[test]
+fn an_allowed_line_stays_in_the_sandbox_if_it_loads_code_that_commands_can_write() {
+    let Some(project) = Project::new() else { return };
+    let rules = project.outside.join("my.rules");
+    fs::write(&rules, "prefix_rule(['uname'])\n").unwrap();
+    let (inside, outside) = (project.project.to_str().unwrap(), project.outside.to_str().unwrap());
+    for (name, value, login, leaves) in [
+        ("LD_LIBRARY_PATH", format!("{outside}/lib"), false, true),
+        ("LD_LIBRARY_PATH", format!("{outside}/lib:{inside}/lib"), false, false),
+        ("LD_LIBRARY_PATH", format!("{outside}/lib:"), false, false),
+        ("BASH_ENV", format!("{inside}/env"), false, false),
+        ("HOME", inside.to_owned(), false, true),
+        ("HOME", inside.to_owned(), true, false),
+        ("HOME", outside.to_owned(), true, true),
+    ] {
+        let mut server = project.server(["--rules", rules.to_str().unwrap()]);
+        server.env(name, &value);
+        let arguments = json!({"command": "uname", "workdir": project.project.join("sub"), "login": login});
+        let answer = Client::start(server).call("shell", arguments);
+        let case = format!("{name}={value}, login: {login}: {answer}");
+        assert!(answer["exit_code"] == 0 && answer.get("sandbox").is_none() == leaves, "{case}");
+        if name != "HOME" {
+            let mut check = project.server(["--check", "--rules", rules.to_str().unwrap()]);
+            let checked = ended(check.env(name, &value));
+            assert_eq!(checked.err.contains(&format!("warning: {name} names ")), !leaves, "{checked:?}");
+        }
+    }
 }
 
 #[test]
@@ -193,4 +227,28 @@ fn a_command_that_removes_the_directory_for_temporary_files_is_not_the_last_one(
         let answer = client.call("shell", json!({"command": line, "workdir": directory.path()}));
         assert_eq!(answer["exit_code"], 0, "{line}: {answer}");
     }
+}
+
+#[test]
+fn only_its_own_call_waits_for_a_directory_whose_file_system_does_not_answer() {
+    let (directory, server) = (tempfile::tempdir().unwrap(), exec_server([]));
+    let mut mounts = Command::new("unshare");
+    mounts.args(["-m", "mount", "-t", "tmpfs", "none"]).arg(directory.path());
+    let device = fs::File::options().read(true).write(true).open("/dev/fuse");
+    let Some(device) = device.ok().filter(|_| ended(&mut mounts).code == Some(0)) else {
+        return skipped("fuse", "this user cannot mount a file system of its own");
+    };
+    // In a mount namespace of the server.
+    let script = r#"mount -i -t fuse -o fd=2,rootmode=40000,user_id=0,group_id=0 none "$0" && exec "$@" 2>/dev/null"#;
+    let mut mounted = Command::new("unshare");
+    mounted.args(["-m", "sh", "-c", script]).arg(directory.path()).arg(server.get_program()).args(server.get_args());
+    server.get_envs().for_each(|(name, value)| _ = value.map(|value| mounted.env(name, value)));
+    mounted.current_dir("/").stderr(device.try_clone().unwrap());
+    let mut client = Client::start(mounted);
+    let waits = client.begin("shell", "t", json!({"command": "true", "workdir": directory.path()}));
+    assert_eq!(client.call("shell", json!({"command": "echo on", "workdir": "/"}))["output"], "on\n");
+    assert!(!client.has_answered(waits));
+    // Then the kernel answers that it is not connected.
+    drop(device);
+    client.result(waits);
 }

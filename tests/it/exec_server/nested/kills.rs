@@ -1,6 +1,9 @@
 //! KILL of each process that takes part, at each step; and commands that want more than their share.
 use super::{Judged, text, until};
-use crate::exec_server::client::until_gone;
+use crate::exec_server::{
+    client::until_gone,
+    commands::{FORKS_FOR_EVER, has_ended},
+};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 use std::fs;
@@ -25,6 +28,19 @@ fn kill_one(parts: &[&str]) {
     let victim = until("the process to kill", || find(parts).pop());
     // It may have ended by itself.
     let _ = kill_process(victim, Signal::KILL);
+}
+
+#[test]
+fn processes_that_start_a_copy_and_end_do_not_outlive_their_command_and_daemons_are_judged_on() {
+    let Some(mut judged) = Judged::start() else { return };
+    let daemon = "setsid sh -c 'read line < fifo; /bin/true; echo $? > executed' > /dev/null 2>&1 < /dev/null &";
+    let answer = judged.run(&format!("mkfifo fifo; {daemon}\n{FORKS_FOR_EVER}"));
+    assert_eq!(answer["exit_code"], 0, "{answer}");
+    assert!(has_ended(judged.directory.path()));
+    fs::write(judged.path("fifo"), "go on\n").unwrap();
+    let executed =
+        until("the daemon", || fs::read_to_string(judged.path("executed")).ok().filter(|text| !text.is_empty()));
+    assert_eq!(executed, "0\n");
 }
 
 #[test]
