@@ -75,7 +75,7 @@ fn copy(place: &Place, out: &mut dyn Write) -> Result<Summary, String> {
     }
 }
 
-/// What etcd has, whether replicas run or not.
+/// Copies the store in etcd, whether replicas run or not.
 fn copy_fleet(fleet: &Fleet, out: &mut dyn Write) -> Result<Summary, String> {
     let clock = Arc::new(System::new());
     let taken = clock.now().wall;
