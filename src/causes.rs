@@ -1,4 +1,4 @@
-//! What an error was caused by: a failed connection, for example, by a certificate.
+//! The causes of an error: that of a failed connection, for example, may be a certificate.
 use std::error::Error;
 
 /// The causes of an error, from the outermost to the innermost.

@@ -34,7 +34,7 @@ pub(crate) fn find(serve: &Command, key: &str, config: Option<&Path>) -> Result<
     Ok(set.into_iter().rfind(|option| option.key == key).and_then(|option| option.values.into_iter().next()))
 }
 
-/// What the environment and the config file set for `serve`, in the order of precedence, the lowest first. A variable that is empty
+/// The options of `serve` that the environment and the config file set, in the order of precedence, the lowest first. An empty variable
 /// counts as not set.
 pub(crate) fn environment_and_file(serve: &Command, config: Option<&Path>) -> Result<Vec<OptionValue>, Vec<String>> {
     let file = ConfigFile::find(config).map_err(|error| vec![error.to_string()])?;

@@ -117,7 +117,7 @@ pub(crate) fn run(args: Args) -> ExitCode {
         true => check(&args),
         false => runtime.block_on(serve(args, open_files)),
     };
-    // Does not wait for a pending read of standard input.
+    // This does not wait for a pending read of standard input.
     runtime.shutdown_background();
     match served {
         Ok(()) => ExitCode::SUCCESS,

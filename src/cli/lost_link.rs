@@ -15,7 +15,9 @@ pub(super) async fn warn(address: Address, mut link: watch::Receiver<Link>, grac
         if address.each().len() > 1 && timeout(MOVE, found).await == Ok(true) {
             continue;
         }
-        let (why, grace) = (without_number(&why), show(grace));
+        // The cause may begin with the address.
+        let why = why.strip_prefix(&format!("{address}: ")).unwrap_or(&why);
+        let (why, grace) = (without_number(why), show(grace));
         say(&format!("warning: no coordinator at {address}: {why}. The time limit holds, plus at most {grace}"));
         return;
     }

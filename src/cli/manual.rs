@@ -26,10 +26,19 @@ pub struct ManArgs {
     directory: Option<PathBuf>,
 }
 
-pub(crate) fn completions(args: CompletionsArgs, mut program: Command) -> ExitCode {
+pub(crate) fn completions(args: CompletionsArgs, program: Command) -> ExitCode {
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut program, "pausewatch", &mut script);
+    clap_complete::generate(args.shell, &mut without_hidden(&program), "pausewatch", &mut script);
     finish("completions", &String::from_utf8_lossy(&script))
+}
+
+/// A copy without what `--help` does not show: the scripts of clap_complete would offer hidden commands and options.
+fn without_hidden(command: &Command) -> Command {
+    let arguments = command.get_arguments().filter(|argument| !argument.is_hide_set() || argument.is_positional());
+    let commands = command.get_subcommands().filter(|command| !command.is_hide_set());
+    let copy = Command::new(command.get_name().to_owned()).args(arguments).subcommands(commands.map(without_hidden));
+    let copy = command.get_about().into_iter().fold(copy, |copy, about| copy.about(about.clone()));
+    command.get_version().into_iter().fold(copy, |copy, version| copy.version(version.to_owned()))
 }
 
 pub(crate) fn man(args: ManArgs, program: Command) -> ExitCode {

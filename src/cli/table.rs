@@ -55,7 +55,12 @@ pub(crate) fn cut(cell: &str, width: usize) -> String {
         used += c.width().unwrap_or(0);
         used <= width
     };
-    cell.chars().take_while(fits).chain(['…']).collect()
+    let mut start: String = cell.chars().take_while(fits).collect();
+    // Together, characters can be wider than each alone: ⚠ is one column, and two with the selector of its form as an emoji.
+    while start.width() >= width.max(1) {
+        start.pop();
+    }
+    start + "…"
 }
 
 #[cfg(test)]
@@ -70,6 +75,14 @@ mod tests {
     fn columns_are_aligned_by_display_width_and_not_cut_without_a_width() {
         let text = render(["THREAD", "N", "REASON"], &rows(), None);
         assert_eq!(text, "THREAD    N   REASON\na         1   請求書を送りますか?\nthread-b  12  Send?\n");
+    }
+
+    #[test]
+    fn a_cell_of_emoji_is_cut_to_the_width_that_a_terminal_shows() {
+        for width in 1..20 {
+            let text = cut("⚠\u{fe0f}1\u{fe0f}\u{20e3} 👩\u{200d}💻 ⚠\u{fe0f}❤\u{fe0f} Delete the branch?", width);
+            assert!(text.width() <= width && text.ends_with('…'), "{width}: {text}");
+        }
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What can be found out about a coordinator that did not answer a call: for the message of the failure.
+//! Finds out why a coordinator did not answer a call, for the message of the failure.
 use super::failure::{Failure, START_ONE};
 use super::replicas::{self, Reached, Replica};
 use crate::client::error::hint;

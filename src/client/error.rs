@@ -258,7 +258,7 @@ fn connection_lost(status: &Status) -> Status {
     Status::unavailable(format!("connection lost: {causes}{hint}"))
 }
 
-/// What to do about a failed connection, if the text of its error shows that.
+/// Advice about a failed connection, if the text of its error shows the cause.
 pub(crate) fn hint(said: &str) -> Option<&'static str> {
     HINTS.iter().find(|(part, _)| said.contains(part)).map(|(_, hint)| *hint)
 }

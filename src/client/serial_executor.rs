@@ -49,7 +49,7 @@ mod tests {
     }
 
     impl Alone {
-        /// Does some work, and notes whether another task was running.
+        /// Works for a moment, and notes whether another task was running.
         fn enter(&mut self) {
             self.was_alone &= !self.busy.swap(true, SeqCst);
             (0..100).for_each(|_| std::hint::spin_loop());

@@ -16,7 +16,7 @@ pub struct Changed<'a> {
     pub by: Option<&'a Account>,
 }
 
-/// Is called with every change once it is committed, in the order of the revisions of each thread, before the call is
+/// An observer of every change: it is called once the change is committed, in the order of the revisions of each thread, before the call is
 /// answered and before anyone sees the change. It runs where calls are evaluated, so it must not wait.
 pub trait ChangeObserver: Send + 'static {
     /// Something has changed.

@@ -250,7 +250,7 @@ impl Server {
         Ok(Server { backend, context, clock, scrape, listeners, workers, health, drain, sources, reload, control })
     }
 
-    /// What a replica knows of the clock of its leader.
+    /// The clock of the leader, as far as this replica knows it.
     #[cfg(feature = "etcd")]
     #[doc(hidden)]
     pub fn leader_clock(&self) -> Option<&Arc<store::etcd::LeaderClock>> {

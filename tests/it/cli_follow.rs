@@ -90,6 +90,7 @@ fn a_coordinator_that_is_not_there_is_reported_once() {
         warning.starts_with("pausewatch follow: warning: no coordinator at unix:/nonexistent/p.sock: "),
         "{warning}"
     );
+    assert_eq!(warning.matches("unix:/nonexistent/p.sock").count(), 1, "{warning}");
     assert!(warning.ends_with(". The time limit holds, plus at most 0.2s"), "{warning}");
     while !follow.line().contains("expired") {}
     follow.close_stdin();

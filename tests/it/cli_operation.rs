@@ -221,7 +221,7 @@ fn printed_settings_have_their_origin_and_are_a_valid_config_file() {
 /// The names of all commands and of their subcommands.
 fn commands() -> Vec<String> {
     fn beneath(command: &clap::Command, names: &mut Vec<String>) {
-        for sub in command.get_subcommands().filter(|sub| sub.get_name() != "help") {
+        for sub in command.get_subcommands().filter(|sub| sub.get_name() != "help" && !sub.is_hide_set()) {
             names.push(sub.get_name().to_owned());
             beneath(sub, names);
         }
@@ -229,6 +229,17 @@ fn commands() -> Vec<String> {
     let mut names = Vec::new();
     beneath(&Program::command(), &mut names);
     names
+}
+
+#[test]
+fn completions_offer_nothing_that_help_does_not_show() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let printed = ended(program().args(["completions", shell]));
+        assert_eq!(printed.code, Some(0), "{printed:?}");
+        for hidden in ["codex-guard", "clock-guard", "clock-watch", "at-terminal"] {
+            assert!(!printed.out.contains(hidden), "{shell}: {hidden}");
+        }
+    }
 }
 
 #[test]

@@ -183,6 +183,16 @@ fn without_a_coordinator_the_limit_holds() {
     assert_eq!((done.code, done.out.as_str()), (Some(0), "ran\n"));
 }
 
+#[test]
+fn a_thread_that_cannot_be_paused_is_reported() {
+    let coordinator = Coordinator::start();
+    let mut command = on(&coordinator, "echo ran", 600_000);
+    let done = ended(command.env("PAUSEWATCH_THREAD_ID", "a\tb"));
+    assert_eq!((done.code, done.out.as_str()), (Some(0), "ran\n"));
+    assert!(done.err.starts_with("pausewatch hook claude: warning: thread_id "), "{done:?}");
+    assert!(done.err.ends_with(". The time limit holds and cannot be paused\n"), "{done:?}");
+}
+
 /// A session without a configured coordinator: the commands get the address of a private one, which their clock serves.
 #[test]
 fn a_session_gets_its_thread_and_a_private_coordinator() {

@@ -127,6 +127,19 @@ fn a_stopped_job_gives_the_terminal_back_and_draws_again_in_the_foreground() {
     assert!(!terminal.screen.is_other && terminal.screen.has_cursor && terminal.is_usual());
 }
 
+/// As in `ssh -t HOST "pausewatch list --watch; ..."`: a stopped program would keep the terminal for ever.
+#[test]
+fn without_a_shell_that_has_jobs_nothing_stops_it() {
+    let coordinator = Coordinator::start();
+    let mut terminal = Terminal::start_without_jobs(&list(&coordinator), 80, 24);
+    terminal.wait_for_text(EMPTY);
+    terminal.write("\x1a");
+    coordinator.answer(["increment", "--reason", "Push?"]);
+    terminal.wait_for_text("Push?");
+    terminal.write("q");
+    terminal.wait_for_end(0);
+}
+
 #[test]
 fn a_lost_connection_is_shown_and_the_rows_stay() {
     let directory = tempfile::tempdir().unwrap();

@@ -31,13 +31,23 @@ pub(crate) struct Terminal {
 
 impl Terminal {
     pub(crate) fn start(command: &Command, columns: u16, lines: u16) -> Self {
+        Self::under(&["-m"], command, columns, lines)
+    }
+
+    /// The shell has no jobs, as one that runs a script: nobody can let the program go on when it is stopped.
+    pub(crate) fn start_without_jobs(command: &Command, columns: u16, lines: u16) -> Self {
+        Self::under(&[], command, columns, lines)
+    }
+
+    fn under(options: &[&str], command: &Command, columns: u16, lines: u16) -> Self {
         let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         grantpt(&ours).unwrap();
         unlockpt(&ours).unwrap();
         let name = ptsname(&ours, Vec::new()).unwrap();
         let theirs = File::options().read(true).write(true).open(name.to_str().unwrap()).unwrap();
         let mut setsid = Command::new("setsid");
-        setsid.args(["--ctty", "bash", "-m", "-c", SHELL, "bash"]).arg(command.get_program()).args(command.get_args());
+        setsid.args(["--ctty", "bash"]).args(options).args(["-c", SHELL, "bash"]);
+        setsid.arg(command.get_program()).args(command.get_args());
         setsid.env("TERM", "xterm");
         for (name, value) in command.get_envs() {
             match value {

@@ -77,7 +77,7 @@ pub(super) fn run(args: Args) -> ExitCode {
         Err(error) => return fail(&format!("start: {error}"), exit::FAILED),
     };
     let ended = runtime.block_on(bridge(args));
-    // Does not wait for a pending read of standard input.
+    // This does not wait for a pending read of standard input.
     runtime.shutdown_background();
     ended
 }

@@ -9,9 +9,9 @@ use super::report::say;
 use crate::client::{Client, Hold};
 use std::{collections::HashMap, time::Duration};
 use tokio::{
-    sync::oneshot,
+    sync::oneshot::{self, error::TryRecvError},
     task::JoinSet,
-    time::{sleep, timeout},
+    time::timeout,
 };
 
 /// The lease of a hold, which is renewed while Codex waits.
@@ -64,27 +64,33 @@ impl Publisher {
 }
 
 async fn hold(client: Client, thread_id: String, waiting: Waiting, mut released: oneshot::Receiver<()>) {
-    // The sender is dropped, never used.
-    let hold = tokio::select! {
-        _ = &mut released => return,
-        hold = open(&client, &thread_id, waiting) => hold,
-    };
-    let Some(hold) = hold else { return };
+    let Some(hold) = open(&client, &thread_id, waiting, &mut released).await else { return };
+    // The sender is dropped, never used: already, if Codex stopped waiting while the hold was being opened.
     let _ = released.await;
     if let Err(error) = hold.release().await {
         say(&format!("a published wait of thread {thread_id} ends with its lease: {error}"));
     }
 }
 
-/// Opens the hold, as soon as there is a coordinator.
-async fn open(client: &Client, thread_id: &str, waiting: Waiting) -> Option<Hold> {
+/// Opens the hold, as soon as there is a coordinator. `None`: it is refused, or is to be released before it is open.
+async fn open(
+    client: &Client,
+    thread_id: &str,
+    waiting: Waiting,
+    released: &mut oneshot::Receiver<()>,
+) -> Option<Hold> {
     let mut is_reported = false;
     loop {
+        // Awaited even if Codex stops waiting meanwhile: if the bridge ended during the increment, the thread would stay paused until the
+        // lease ends.
         let hold = client.hold(thread_id).reason(waiting.to_string()).holder("codex").ttl(TTL);
         let error = match hold.open().await {
             Ok(hold) => return Some(hold),
             Err(error) => error,
         };
+        if released.try_recv() == Err(TryRecvError::Closed) {
+            return None;
+        }
         if !std::mem::replace(&mut is_reported, true) {
             let then = if error.is_transient() { "; trying again" } else { "" };
             say(&format!("cannot publish that {waiting} in thread {thread_id}: {error}{then}"));
@@ -92,6 +98,39 @@ async fn open(client: &Client, thread_id: &str, waiting: Waiting) -> Option<Hold
         if !error.is_transient() {
             return None;
         }
-        sleep(RETRY_INTERVAL).await;
+        if timeout(RETRY_INTERVAL, &mut *released).await.is_ok() {
+            return None;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::{Config, GetPauseStateRequest, PauseEnd};
+    use crate::testing::TestCoordinator;
+    use tokio::{runtime, task};
+
+    /// Otherwise the thread would stay paused until the lease ends.
+    #[tokio::test]
+    async fn a_wait_that_ends_during_its_increment_is_released_before_the_bridge_ends() {
+        let coordinator = TestCoordinator::start().await.unwrap();
+        let address = coordinator.address().clone();
+        // Its runtime ends with it.
+        let bridge = move || {
+            runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+                let client = Client::with_config(&Config { address, ..Config::default() }).unwrap();
+                let mut publisher = Publisher::new(client);
+                publisher.set("t", Some(Waiting::Approval));
+                task::yield_now().await;
+                publisher.clear();
+                // As `end` does, but without its time limit: this machine may be busy.
+                while publisher.tasks.join_next().await.is_some() {}
+            });
+        };
+        task::spawn_blocking(bridge).await.unwrap();
+        let request = GetPauseStateRequest { thread_id: "t".into() };
+        let state = coordinator.client().unwrap().get_pause_state(request).await.unwrap().pause_state.unwrap();
+        assert_eq!((state.count, state.last_pause_end()), (0, PauseEnd::Decremented));
     }
 }

@@ -2,7 +2,7 @@
 use super::super::failure::Failure;
 use super::super::screen::Screen;
 use super::view::{Line, Size, Style, View};
-use nix::unistd::{getppid, getsid};
+use nix::unistd::{getpgrp, getppid, getsid};
 use rustix::process::{Signal, getpid, kill_process};
 use std::io::{self, IsTerminal, Read};
 use std::os::fd::AsFd;
@@ -108,8 +108,10 @@ pub(super) fn enter() -> Result<Screen, Failure> {
 
 /// Restores the terminal, stops this process until its shell lets it go on, and takes the terminal again.
 pub(super) fn stop(screen: &mut Screen) -> Result<(), Failure> {
-    // A process without a shell that could let it go on is not stopped, as by the signal's default.
-    if getsid(Some(getppid())) != getsid(None) {
+    // A process without a shell that could let it go on is not stopped, as by the signal's default: neither its parent nor that of its
+    // group is one.
+    let session = getsid(None);
+    if getsid(Some(getppid())) != session || session == Ok(getpgrp()) {
         return Ok(());
     }
     screen.leave();

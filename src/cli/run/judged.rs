@@ -108,7 +108,7 @@ pub(super) struct Judged {
     judging: Judging,
     supervisor: Child,
     owns_group: bool,
-    /// What the next call of `wait` returns.
+    /// The result of the next call of `wait`.
     ended: Option<io::Result<ExitStatus>>,
 }
 

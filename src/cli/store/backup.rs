@@ -99,7 +99,7 @@ fn copy(place: &Place, out: &mut Target<impl Write>) -> Result<Summary, String> 
     copied.map_err(|why| out.failure.take().unwrap_or(why))
 }
 
-/// What etcd has, whether replicas run or not.
+/// Copies the store in etcd, whether replicas run or not.
 fn copy_fleet(fleet: &Fleet, out: &mut dyn Write) -> Result<Summary, String> {
     let clock = Arc::new(System::new());
     let taken = clock.now().wall;

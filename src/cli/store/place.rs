@@ -102,7 +102,7 @@ impl EtcdArgs {
         !self.etcd_endpoints.is_empty() || self.etcd_prefix.is_some() || files.iter().any(|file| file.is_some())
     }
 
-    /// What the command line names, else what is `set` for `serve`.
+    /// The fleet that the command line names, else the one that is `set` for `serve`.
     fn or(self, set: &[OptionValue]) -> Result<Fleet, Vec<String>> {
         let text = |value: &OsString| value.to_string_lossy().into_owned();
         let file = |given: Option<PathBuf>, key| given.or_else(|| value(set, key).map(PathBuf::from));

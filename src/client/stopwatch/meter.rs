@@ -92,7 +92,7 @@ impl Meter {
         self.covered.cut(paused_time);
         if self.is_paused() {
             let span = now.saturating_duration_since(self.mark);
-            // What is longer than the own pause is older.
+            // Paused time beyond our own pause is older.
             self.covered.add(paused_time.saturating_sub(span).max(self.paused_at_mark)..paused_time);
         }
         (self.charged, self.mark, self.paused_at_mark) = (charged, self.mark.max(now), paused_time);
@@ -293,7 +293,7 @@ mod tests {
         meter.pause(start + s(1), s(51));
         meter.resume(start + s(6), s(56));
         meter.set_baseline(start + s(8), s(50));
-        // Of the next assumed pause, one second is in an own one; then it turns out that there was none.
+        // One second of the next assumed pause is within an own one; then it turns out that there was no such pause.
         meter.pause(start + s(10), s(52));
         meter.resume(start + s(11), s(53));
         assert_eq!(meter.charged(start + s(12), s(50)), s(5));

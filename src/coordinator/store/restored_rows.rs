@@ -1,4 +1,4 @@
-//! What restoring changes in the rows of a backup, because the history of the store does not go on.
+//! The changes that a restore makes to the rows of a backup, because the history of the store does not go on.
 //!
 //! - R3: revisions go on above all that any client can have seen of this store, also of the time after the backup: clients
 //!   ignore what is older than what they know (G6). They begin at the second of the restore, times 2^20: no server makes a

@@ -71,7 +71,7 @@ pub(super) fn leads_to(thread: i32, root: &Path, start: &Path, given: &Path) -> 
             continue;
         }
         match fs::read_link(&below) {
-            // What the kernel follows differently from what it says.
+            // The kernel does not follow these links by their text.
             Ok(_) if is_proc(&at) && !is_proc_root(&at) => at = below,
             Ok(target) => {
                 links += 1;

@@ -63,7 +63,7 @@ impl Scope {
             left = left.saturating_sub(length);
             fits
         };
-        // What executes is judged by its name in any case, so that one stays.
+        // The name of the interpreter itself decides in any case, so it is never left out.
         let mut further_interpreters = Vec::new();
         for command in waiting.interpreters.iter().skip(1) {
             let words = command.iter().enumerate().take_while(|(at, word)| fits(word) || *at == 0);

@@ -1,4 +1,4 @@
-//! What the kernel says about a thread.
+//! The state of a thread, as the kernel reports it.
 use rustix::{
     io::Errno,
     process::{Pid, PidfdFlags, pidfd_open},
@@ -29,8 +29,8 @@ pub(super) fn status_field(thread: i32, name: &str) -> Option<String> {
     status.lines().find_map(|line| Some(line.strip_prefix(name)?.trim().to_owned()))
 }
 
-/// What a thread has that its program would not have if this process started it; `None`: nothing that matters. While the thread waits in a call,
-/// none of it changes.
+/// A property of a thread that its program would not have if this process started it; `None`: there is none that matters. These properties
+/// do not change while the thread waits in a call.
 ///
 /// # Errors
 /// It cannot be determined.

@@ -297,7 +297,7 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Does what was decided about a program.
+    /// Carries out the decision about a program.
     fn act(&mut self, open: Open, action: Action) {
         let Open { source, call, addresses, waiting, details } = open;
         let file = &waiting.executable.resolved;

@@ -21,7 +21,7 @@ use std::{
     sync::OnceLock,
 };
 
-/// Of all processes of a command.
+/// The view of the file system that all processes of a command share.
 pub(super) struct View {
     /// The mounts of this process's namespace, which `poll` reports changes of; `None`: the view may differ from now on.
     mounts: Option<File>,

@@ -45,7 +45,7 @@ pub(super) struct Waiting {
     thread: i32,
     /// The first argument.
     pub(super) name: Option<OsString>,
-    /// What it is; the path as given, and no interpreter, if the file has no name or cannot be read.
+    /// The executable; if its file has no name or cannot be read, it has the path as given and no interpreter.
     pub(super) executable: Rc<Executable>,
     /// If it is a script: the commands that it amounts to, each without its path and arguments.
     pub(super) interpreters: Vec<Vec<OsString>>,

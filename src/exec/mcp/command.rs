@@ -193,7 +193,7 @@ impl Command {
             let cleaned_up = self.wait_for_cleanup(&reader, &mut open, session, kill.deadline());
             match judging.as_mut() {
                 None => cleaned_up.await,
-                // What they execute is judged meanwhile.
+                // Programs that the remaining processes execute are judged meanwhile.
                 Some(judging) => tokio::select! {
                     () = cleaned_up => {}
                     () = judging.supervisor_is_done() => {}

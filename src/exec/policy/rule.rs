@@ -9,7 +9,7 @@ pub enum Decision {
     Allow,
     /// A person is asked.
     Prompt,
-    /// Does not run.
+    /// The command does not run.
     Forbidden,
 }
 

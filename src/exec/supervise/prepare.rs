@@ -1,4 +1,4 @@
-//! What the process of a command does between `fork` and `exec` (docs/decisions/0003-record-before-main.md).
+//! The work of a command's process between `fork` and `exec` (docs/decisions/0003-record-before-main.md).
 #![expect(unsafe_code, reason = "the compiler cannot check that code between fork and exec is async-signal-safe")]
 use super::signal::Signal;
 use nix::libc;

@@ -199,7 +199,7 @@ fn session_of(process: Pid) -> Option<i32> {
     (!matches!(stat.state, b'Z' | b'X')).then_some(stat.session)
 }
 
-/// What `/proc/PID/stat` says: proc_pid_stat(5).
+/// The fields of `/proc/PID/stat` that matter here: proc_pid_stat(5).
 #[cfg(target_os = "linux")]
 struct Stat {
     state: u8,

@@ -23,7 +23,7 @@ use tonic::codegen::{Service, http};
 pub trait Leads: Clone + Send + Sync + 'static {
     /// Waits until etcd has said that the term has not ended, and what the hub shows is the latest.
     fn confirm(&self) -> impl Future<Output = Result<(), Refusal>> + Send;
-    /// What the engine has decided.
+    /// The hub, which shows the decisions of the engine.
     fn hub(&self) -> &Hub;
     /// When etcd was reached last.
     fn pulse(&self) -> &Pulse;
@@ -242,7 +242,8 @@ impl<T: Leads> Leading<T> {
         timeout(within, confirmed).await.unwrap_or(Err(Refusal::NotLeading { leader: None }))
     }
 
-    /// What this replica vouches for while it leads; `None`: it does not. `anew`: for all up to now, after it has asked etcd.
+    /// The state that this replica vouches for as the leader; `None`: it does not lead. `anew`: it asks etcd first, and vouches for all up to
+    /// now.
     pub async fn vouch(&self, anew: bool) -> Option<Vouched> {
         let serving = self.serving()?;
         let (pulse, clock, term) = (serving.pulse(), serving.clock(), serving.number());

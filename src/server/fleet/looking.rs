@@ -195,7 +195,7 @@ mod tests {
         assert!(!reach.of(2).succeeded(), "it is not told what was not told to have ended");
     }
 
-    /// Who waits for a look tells durations by the leader's clock afterwards, whenever the clocks are compared.
+    /// After a call has waited for a look, its durations are by the leader's clock, whenever the clocks are compared.
     #[tokio::test(start_paused = true)]
     async fn a_first_look_sets_the_clock() {
         let machine = Arc::new(Manual::new(Timestamp { boot: 1_000, wall: 0 }, 1));

@@ -158,7 +158,7 @@ impl Seal {
         sealed
     }
 
-    /// What is in such a body, if it is for `replica` and in time.
+    /// Opens a sealed body: its content, if it is for `replica` and in time.
     pub(super) fn open(&self, replica: u64, method: &str, sealed: Bytes, now: i64) -> Result<Opened, Unopened> {
         let (envelope, message) = self.verified(method, sealed).ok_or(Unopened::Foreign)?;
         if envelope.replica != replica || now > envelope.valid_until {

@@ -34,7 +34,7 @@ pub(super) struct Checkpoint {
     bytes: usize,
     /// The cluster clock at the first one.
     since: Option<i64>,
-    /// What the checkpoint under way has yet to write, and the last entry that it covers.
+    /// The changes that the checkpoint under way has yet to write, and the last entry that it covers.
     writing: Option<(Changes, u64)>,
     /// The last entry that is in the rows.
     applied: u64,

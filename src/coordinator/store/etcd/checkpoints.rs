@@ -5,7 +5,7 @@ use super::wire::RequestOp;
 
 pub(super) struct Checkpoints {
     checkpoint: Checkpoint,
-    /// What was committed before they begin; `None`: they have begun.
+    /// The entries that were committed before checkpoints begin; `None`: they have begun.
     early: Option<Vec<Early>>,
 }
 
@@ -26,7 +26,7 @@ impl Checkpoints {
     /// From now on checkpoints are made.
     ///
     /// # Errors
-    /// What was committed is not a batch.
+    /// A committed entry has no valid batch.
     pub(super) fn begin(&mut self, left_behind: Checkpoint) -> Result<(), &'static str> {
         self.checkpoint = left_behind;
         let early = self.early.take().unwrap_or_default();

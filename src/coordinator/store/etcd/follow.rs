@@ -1,7 +1,7 @@
 //! Follows the leader, and waits for the leadership.
 //!
-//! What the leader commits is applied to records of our own and shown to our own watchers (`standby.rs`, `progress.rs`). So a takeover
-//! reads nothing: it needs the last entry to be applied.
+//! The entries that the leader commits are applied to our own records and shown to our own watchers (`standby.rs`, `progress.rs`). So a
+//! takeover reads nothing: it only needs the last entry to be applied.
 //!
 //! - M1: clocks decide only when to try. Who leads is decided by etcd: a challenge replaces the record only if it is still the one
 //!   that was read, so a leader that has written meanwhile stays.
@@ -204,7 +204,7 @@ impl<K: Kv> Follower<K> {
             if seq != standby.seq + 1 {
                 return Err(damaged(&format!("it follows entry {}", standby.seq)));
             }
-            // What is in the first part of a batch is shown with its last one.
+            // The first parts of a batch are shown together with the last one.
             let clock = if entry.more { i64::MIN } else { entry.clock };
             let committed = standby.apply(entry).map_err(damaged)?;
             progress.hub().publish(committed);

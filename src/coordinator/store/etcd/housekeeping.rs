@@ -1,4 +1,4 @@
-//! What a leader does for etcd now and then: it looks at the room, and forgets the past of the keys.
+//! The periodic work of a leader on etcd: it checks the free space, and compacts the history of the keys.
 use super::kv::Kv;
 use super::pulse::Pulse;
 use std::sync::atomic::Ordering::Relaxed;
@@ -24,7 +24,7 @@ impl Housekeeping {
         Housekeeping { compact, next_look: now, next_compaction, forget_before: 0 }
     }
 
-    /// Does what is due at `now`; the last write was of `revision`. What fails is done again later.
+    /// Does the work that is due at `now`; the last write had `revision`. Work that fails is repeated later.
     pub(super) async fn keep(&mut self, kv: &impl Kv, pulse: &Pulse, revision: i64, now: i64) {
         if now >= self.next_look {
             self.next_look = now.saturating_add(LOOK_EVERY);

@@ -18,7 +18,7 @@ use crate::core::types::ThreadId;
 use prost::Message;
 use std::io::{self, Read};
 
-/// What a restore writes.
+/// The content that a restore writes.
 #[derive(Debug)]
 pub(crate) struct Image {
     /// The content of the backup.

@@ -1,4 +1,4 @@
-//! What is under a prefix, and how the first replica makes a fleet of an empty one.
+//! Looks up the content of a prefix; the first replica founds a fleet under an empty one.
 //!
 //! - J1: a fleet is founded, and a restore begins, only if there is neither: each compares both keys. So a replica never founds a fleet
 //!   among the keys of a restore, and no restore writes into a fleet.
@@ -16,7 +16,7 @@ use tokio::time::sleep;
 const JOIN_ATTEMPTS: u32 = 5;
 const JOIN_AGAIN_AFTER: Duration = Duration::from_millis(200);
 
-/// What is under a prefix.
+/// The content of a prefix.
 pub(super) enum Found {
     Nothing,
     /// The key `fleet`.

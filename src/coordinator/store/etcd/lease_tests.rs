@@ -22,7 +22,7 @@ const GAP: Duration = Duration::from_secs(2);
 
 type Rows = BTreeMap<(Table, Vec<u8>), Vec<u8>>;
 
-/// What one leader after the other has stored: rows, and what a follower has ready.
+/// The rows that successive leaders have stored, and the records that a follower has ready.
 #[derive(Default)]
 struct Stored {
     rows: Rows,

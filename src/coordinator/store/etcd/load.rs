@@ -97,7 +97,7 @@ pub(super) async fn load<K: Kv>(kv: &K, keys: &Keys) -> Result<Loaded, LoadError
     Ok(loaded)
 }
 
-/// What is in the log and not in the rows, for the leader that took over at `revision`, when the last entry was `last`.
+/// The entries that are in the log and not in the rows, for the leader that took over at `revision`, when the last entry was `last`.
 /// `next_row`: above the number of every row that was ever used.
 ///
 /// # Errors

@@ -245,7 +245,7 @@ impl<K: Kv> Fleet<K> {
         self.record.id
     }
 
-    /// What this replica knows of the leader's clock.
+    /// The leader's clock, as far as this replica knows it.
     pub fn leader_clock(&self) -> &Arc<LeaderClock> {
         &self.leader_clock
     }

@@ -137,7 +137,7 @@ impl Keys {
         row
     }
 
-    /// What [`Keys::row`] was made of.
+    /// The inverse of [`Keys::row`].
     pub(crate) fn table_and_key(&self, row: &[u8]) -> Option<(Table, Vec<u8>)> {
         let (&letter_of_table, rest) = row.strip_prefix(&*self.named("row/"))?.split_first()?;
         let key = rest.strip_prefix(b"/")?;

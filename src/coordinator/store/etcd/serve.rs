@@ -105,7 +105,7 @@ impl<K: Kv> Chain<K> {
         }
     }
 
-    /// What is due besides calls: a step of a checkpoint, a look at the room, a compaction.
+    /// Does the work that is due besides calls: a step of a checkpoint, a check of the free space, a compaction.
     pub(super) async fn keep_house(&mut self) -> Result<(), Ended> {
         self.write_rows().await?;
         self.pulse.log_bytes.store(self.checkpoints.bytes(), Relaxed);

@@ -41,7 +41,7 @@ pub(crate) struct Standby {
 }
 
 impl Standby {
-    /// What was loaded, after the entry `seq`. `begun`: the beginning of a batch at the end of the log.
+    /// A standby with the loaded contents, which are those after the entry `seq`. `begun`: the beginning of a batch at the end of the log.
     pub(super) fn new(contents: Contents, ends: HashMap<u64, Timestamp>, seq: u64, begun: Option<Entry>) -> Self {
         let Contents { records, floor, next_row, epoch } = contents;
         let open = records.iter().flat_map(|record| record.open.iter().map(|open| (open.row, record.thread.clone())));

@@ -91,7 +91,7 @@ async fn tail<K: Kv>(
         for written in written {
             *next = (*next).max(written.mod_revision + 1);
             let entry = keys.seq(&written.key).zip(Entry::decode(&written.value[..]).ok());
-            // What makes no sense is missing then, which the load says.
+            // An entry that cannot be decoded is left out: the load reports the gap.
             entries.extend(entry);
         }
         news.send(News::Entries(entries)).await.map_err(|_| KvError::Unknown("nobody follows".into()))?;

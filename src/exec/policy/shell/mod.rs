@@ -1,7 +1,8 @@
 //! Reading a command line: the commands in it whose words are known before it runs, and every reason to doubt that these are all.
 //!
-//! What a command executes is judged when it is executed. The text is read for what that does not show, or shows too late: an allowed line,
-//! a forbidden command behind others, one question for the whole line, builtins, and programs that run others with more privileges.
+//! Every program that a command executes is judged at its execution. The text of the command line is read for what the executions do not
+//! show, or show too late: an allowed line, a forbidden command behind others, one question for the whole line, builtins, and programs that
+//! run others with more privileges.
 //!
 //! 1. A word is a text only if every shell makes exactly this text of it, whatever the variables and files are.
 //! 2. Commands are found wherever they stand: which of them run, nobody knows before.

@@ -15,7 +15,7 @@ use crate::client::{
 };
 use crate::exec::supervise::{Signal, die_with_parent};
 use rustix::process::Pid;
-use std::{env, process::ExitCode, time::Duration};
+use std::{process::ExitCode, time::Duration};
 use tokio::signal::unix::{SignalKind, signal};
 
 /// Extra time after the limit while the coordinator is unreachable, as of `run`.
@@ -39,16 +39,19 @@ async fn watch(args: &WatchArgs) -> Result<(), String> {
     let pid = Pid::from_raw(args.shell).ok_or("--shell is no process id")?;
     let shell = Shell::of(pid).map_err(|why| format!("the shell {}: {why}", args.shell))?;
     let settings = Settings::from_env().map_err(|why| why.to_string())?;
-    let thread_id = settings.thread_id.clone().or_else(|| env::var("CLAUDE_CODE_SESSION_ID").ok());
+    let thread_id = settings.thread_id.clone();
     let coordinator = coordinator(settings, pid).await?;
     let stopwatch = Stopwatch::new(args.limit);
-    let _registered = coordinator.as_ref().zip(thread_id).map(|(coordinator, thread_id)| {
+    let registered = coordinator.as_ref().zip(thread_id).map(|(coordinator, thread_id)| {
         let controller = StopwatchController::with_disconnect_grace(coordinator.client(), DISCONNECT_GRACE);
         if !coordinator.is_private() {
             tokio::spawn(lost_link::warn(coordinator.address().clone(), controller.link(), DISCONNECT_GRACE, say));
         }
         controller.register(&thread_id, &stopwatch)
     });
+    if let Some(Err(why)) = &registered {
+        say(&format!("warning: {why}. The time limit holds and cannot be paused"));
+    }
     output::print(format!("{READY}\n").as_bytes()).map_err(|error| error.to_string())?;
     let why = tokio::select! {
         biased;

@@ -2,7 +2,8 @@
 //!
 //! 1. `uninstall` after `install` gives the settings that were there before. An object or list that is empty afterwards is
 //!    removed.
-//! 2. An entry of another path of pausewatch is replaced by `install` and removed by `uninstall`.
+//! 2. An entry of another path of pausewatch is replaced by `install` and removed by `uninstall`. The options that a person gave to a hook
+//!    stay at `install`.
 //! 3. A `BASH_MAX_TIMEOUT_MS` that someone else wrote stays.
 use jsonc_parser::{
     ParseOptions,
@@ -49,6 +50,8 @@ pub(super) fn install(text: &str, program: &str) -> Result<Installed, String> {
     let hooks = object(&settings, "hooks")?;
     for (event, matcher) in [("PreToolUse", Some("Bash")), ("SessionStart", None)] {
         let groups = array(&hooks, &format!("hooks.{event}"), event)?;
+        let options = commands(&groups).find_map(|(_, command)| options_of(&command).map(str::to_owned));
+        let hook = hook.clone() + &options.unwrap_or_default();
         if !retain_hook(&groups, &hook) {
             groups.append(match matcher {
                 Some(matcher) => {
@@ -119,10 +122,15 @@ fn text_of(node: &CstNode) -> Option<String> {
     node.as_string_lit()?.decoded_value().ok()
 }
 
-/// Whether a command of a hook is this program's, wherever it is.
+/// The options in a command of a hook, with the space before them. `None`: the command is not this program's, wherever that is.
+fn options_of(command: &str) -> Option<&str> {
+    let (program, options) = command.rsplit_once(" hook claude")?;
+    let is_ours = program.trim_matches('\'').rsplit('/').next().is_some_and(|name| name.starts_with("pausewatch"));
+    (is_ours && (options.is_empty() || options.starts_with(" -"))).then_some(options)
+}
+
 fn is_our_hook(command: &str) -> bool {
-    let program = command.strip_suffix(" hook claude").map(|program| program.trim_matches('\''));
-    program.is_some_and(|program| program.rsplit('/').next().is_some_and(|name| name.starts_with("pausewatch")))
+    options_of(command).is_some()
 }
 
 fn is_our_rule(rule: &str) -> bool {
@@ -241,6 +249,18 @@ mod tests {
         assert!(before.contains("/old place"), "{before}");
         assert_eq!(installed(&before), installed("{}\n"));
         assert_eq!(uninstall(&before).unwrap(), "{}\n");
+    }
+
+    #[test]
+    fn options_that_a_person_gave_to_a_hook_stay() {
+        for program in [PROGRAM, "'/old place/pausewatch'"] {
+            let fresh = install("{}\n", program).unwrap().text;
+            let before = fresh.replace(" hook claude\"", " hook claude --max-limit 1h\"");
+            assert_ne!(before, fresh);
+            let expected = installed("{}\n").replace(" hook claude\"", " hook claude --max-limit 1h\"");
+            assert_eq!(installed(&before), expected);
+            assert_eq!(uninstall(&before).unwrap(), "{}\n");
+        }
     }
 
     #[test]
