@@ -1,7 +1,8 @@
 //! Replicas as processes, whose leader is killed, stopped and drained while clients call.
 use crate::caller::{Caller, health};
 use crate::etcd::Etcd;
-use crate::support::{PATIENCE, Process, Random};
+use crate::support::{PATIENCE, Process};
+use fastrand::Rng;
 use pausewatch::proto::v1;
 use rustix::process::Signal;
 use std::process::Command;
@@ -149,11 +150,11 @@ async fn no_acknowledged_change_is_lost_or_doubled_over_a_loop_of_takeovers() {
     let watched = Arc::<AtomicBool>::default();
     let watcher = |i: usize| tokio::spawn(watcher(addresses.clone(), i, watched.clone(), answered_of[i].clone()));
     let watchers: Vec<_> = (0..CLIENTS).map(watcher).collect();
-    let mut random = Random::new(0x5eed_0023);
+    let mut random = Rng::with_seed(0x5eed_0023);
     let mut outages = Vec::new();
     for round in 0..9 {
         let blow = [Blow::Kill, Blow::Freeze, Blow::Drain][round % 3];
-        answered(&answers, 20 + random.below(60) as u64, &clients).await;
+        answered(&answers, 20 + random.u64(..60), &clients).await;
         let leading = leader(&replicas).await;
         let began = Instant::now();
         match blow {
