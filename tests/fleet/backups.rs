@@ -189,7 +189,7 @@ const CALLERS: usize = 6;
 /// Elicitations that a thread may have.
 const MOST: u32 = 990;
 
-async fn call(mut caller: Caller, number: usize, book: Arc<Book>, over: Arc<AtomicBool>) {
+async fn call(caller: Caller, number: usize, book: Arc<Book>, over: Arc<AtomicBool>) {
     for turn in 0..2 * MOST {
         if over.load(SeqCst) {
             break;

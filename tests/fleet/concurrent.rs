@@ -70,7 +70,7 @@ impl Concurrent {
     pub(crate) async fn explain(mut self, addresses: &[String]) -> Result<Explained, String> {
         self.answered().await;
         // The leadership may still move.
-        let (mut caller, threads) = (caller::Caller::new(addresses), self.shared.threads);
+        let (caller, threads) = (caller::Caller::new(addresses), self.shared.threads);
         let revisions = [caller.get(threads[0]).await.revision, caller.get(threads[1]).await.revision];
         self.last.send_replace(Some(revisions));
         let watchers = &mut self.watchers;

@@ -55,7 +55,7 @@ pub(crate) async fn leader(replicas: &[Process]) -> usize {
 /// Opens and closes one elicitation after the other until `stop`. Its thread is its own, so that every change that was made twice,
 /// or lost, shows in the next count or revision. A read sees every answer before it (invariant 4).
 async fn client(
-    mut caller: Caller,
+    caller: Caller,
     number: usize,
     stop: Arc<AtomicBool>,
     answers: Arc<AtomicU64>,
@@ -188,7 +188,7 @@ async fn no_acknowledged_change_is_lost_or_doubled_over_a_loop_of_takeovers() {
         }
     }
     stop.store(true, SeqCst);
-    let mut caller = Caller::new(&addresses);
+    let caller = Caller::new(&addresses);
     for client in clients {
         let (thread, revision) = client.await.expect("no panic");
         let state = caller.get(&thread).await;
@@ -248,7 +248,7 @@ async fn watches_and_paused_time_go_on_at_the_next_leader() {
         let mut replicas = vec![replica(etcd, &prefix, "127.0.0.1:0")];
         leader(&replicas).await;
         replicas.push(replica(etcd, &prefix, "127.0.0.1:0"));
-        let mut caller = Caller::new(&replicas.iter().map(|replica| replica.address.clone()).collect::<Vec<_>>());
+        let caller = Caller::new(&replicas.iter().map(|replica| replica.address.clone()).collect::<Vec<_>>());
         caller.increment("a", "1").await;
         let mut api = replicas[0].api().await;
         let mut watch = api.watch(&["a"]).await;
