@@ -122,18 +122,24 @@ impl HttpConnection {
 
 impl HttpRequest {
     /// The body of the response.
-    pub(crate) fn until_sent<B>(self, body: B) -> CountedBody<B> {
-        CountedBody { body, _request: self }
+    pub(crate) fn until_sent<B>(self, body: B) -> UntilSent<B, HttpRequest> {
+        UntilSent::new(body, self)
     }
 }
 
-/// A body whose request counts until it is sent.
-pub(crate) struct CountedBody<B> {
+/// A body with a guard, which lives until the body is sent: its request counts until then.
+pub(crate) struct UntilSent<B, G> {
     body: B,
-    _request: HttpRequest,
+    _guard: G,
 }
 
-impl<B: Body + Unpin> Body for CountedBody<B> {
+impl<B, G> UntilSent<B, G> {
+    pub(crate) fn new(body: B, guard: G) -> Self {
+        UntilSent { body, _guard: guard }
+    }
+}
+
+impl<B: Body + Unpin, G: Unpin> Body for UntilSent<B, G> {
     type Data = B::Data;
     type Error = B::Error;
 
