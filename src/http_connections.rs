@@ -122,26 +122,24 @@ impl HttpConnection {
 
 impl HttpRequest {
     /// The body of the response.
-    pub(crate) fn until_sent<B>(self, body: B) -> CountedBody<B> {
-        CountedBody { body, _request: self }
+    pub(crate) fn until_sent<B>(self, body: B) -> UntilSent<B, HttpRequest> {
+        UntilSent::new(body, self)
     }
 }
 
-/// A body whose request counts until it is sent.
-pub(crate) struct CountedBody<B, R = HttpRequest> {
+/// A body with a guard, which lives until the body is sent: its request counts until then.
+pub(crate) struct UntilSent<B, G> {
     body: B,
-    _request: R,
+    _guard: G,
 }
 
-impl<B, R> CountedBody<B, R> {
-    /// `request` is dropped when the body is sent.
-    #[cfg(feature = "exec-server")]
-    pub(crate) fn new(body: B, request: R) -> Self {
-        Self { body, _request: request }
+impl<B, G> UntilSent<B, G> {
+    pub(crate) fn new(body: B, guard: G) -> Self {
+        UntilSent { body, _guard: guard }
     }
 }
 
-impl<B: Body + Unpin, R: Unpin> Body for CountedBody<B, R> {
+impl<B: Body + Unpin, G: Unpin> Body for UntilSent<B, G> {
     type Data = B::Data;
     type Error = B::Error;
 

@@ -1,9 +1,3 @@
 //! What the targets share with the integration tests.
-#[path = "../../tests/it/support/disk.rs"]
-pub(crate) mod disk;
-#[path = "../../tests/it/support/model.rs"]
-pub(crate) mod model;
-#[path = "../../tests/it/support/random.rs"]
-mod random;
-
-pub(crate) use random::Random;
+#[path = "../../tests/it/support/disk.rs"]mod disk;
+#[path = "../../tests/it/support/model.rs"]mod model;

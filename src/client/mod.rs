@@ -40,7 +40,7 @@ mod route;
 mod serial_executor;
 mod settings;
 pub mod stopwatch;
-#[cfg(all(test, feature = "cli"))]
+#[cfg(test)]
 mod vectors;
 mod watch;
 

@@ -6,8 +6,9 @@ use crate::program::{Ended, Process as Started, ended, program};
 use crate::proxy::Proxy;
 use crate::start::refusal;
 use crate::support::model::{Model, writes};
-use crate::support::{Api, Process, Random, timed};
+use crate::support::{Api, Process, timed};
 use crate::takeovers::{leader, replica};
+use fastrand::Rng;
 use pausewatch::proto::v1;
 use pausewatch::test_support::clock::{Clock, System};
 use pausewatch::test_support::store::{Embedded, Store};
@@ -188,7 +189,7 @@ const CALLERS: usize = 6;
 /// Elicitations that a thread may have.
 const MOST: u32 = 990;
 
-async fn call(mut caller: Caller, number: usize, book: Arc<Book>, over: Arc<AtomicBool>) {
+async fn call(caller: Caller, number: usize, book: Arc<Book>, over: Arc<AtomicBool>) {
     for turn in 0..2 * MOST {
         if over.load(SeqCst) {
             break;
@@ -250,7 +251,7 @@ async fn a_backup_under_load_is_the_fleet_at_one_moment() {
 /// Far more than one log entry, and what is in it.
 fn large(place: &Place) -> (PathBuf, Model) {
     let (clock, directory, backup) = (System::new(), place.path("large"), place.path("large.backup"));
-    let (mut random, mut model) = (Random::new(0x5eed_0024), Model::with_ballast(40_000));
+    let (mut random, mut model) = (Rng::with_seed(0x5eed_0024), Model::with_ballast(40_000));
     let mut store = Embedded::open(&directory, clock.boot_id()).expect("a new store");
     store.load(clock.now()).expect("it is empty");
     for _ in 0..1_000 {

@@ -1,103 +1,57 @@
-//! A client that knows all replicas, as the libraries will: it tries the next one when one does not serve.
+//! The client library at all replicas of a fleet, and what the health service of one says.
 use crate::support::PATIENCE;
-use pausewatch::proto::v1;
-use std::error::Error as _;
+use pausewatch::client::{
+    Client, Config, DecrementElicitationRequest, GetPauseStateRequest, IncrementElicitationRequest, PauseState,
+};
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
-use tonic::transport::{Channel, Endpoint};
-use tonic::{Code, Response, Status};
+use tonic::Response;
+use tonic::transport::Endpoint;
 use tonic_health::pb::health_client::HealthClient;
 use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
-use v1::elicitation_service_client::ElicitationServiceClient;
 
-type Service = ElicitationServiceClient<Channel>;
-
-/// A replica that does not answer within this is left for the next one.
+/// A health service that does not answer within this does not serve.
 const ATTEMPT: Duration = Duration::from_millis(1_500);
 
 /// Calls whichever replica serves.
-#[derive(Clone)]
-pub(crate) struct Caller {
-    replicas: Vec<Service>,
-    current: usize,
-}
+pub(crate) struct Caller(Client);
 
 impl Caller {
-    /// Begins with the replica of this number.
-    pub(crate) fn from(addresses: &[String], current: usize) -> Self {
-        Caller { current, ..Caller::new(addresses) }
-    }
-
     pub(crate) fn new(addresses: &[String]) -> Self {
-        let service = |address: &String| {
-            let endpoint = Endpoint::from_shared(format!("http://{address}")).expect("an address");
-            Service::new(endpoint.connect_timeout(ATTEMPT).connect_lazy())
-        };
-        Caller { replicas: addresses.iter().map(service).collect(), current: 0 }
+        let address = addresses.join(",").parse().expect("addresses");
+        let config = Config { address, deadline: PATIENCE, ..Config::default() };
+        Caller(Client::with_config(&config).expect("plain text needs no certificates"))
     }
 
-    /// Calls until a replica answers; only those who do not serve are passed over.
-    async fn call<T, F>(&mut self, call: impl Fn(Service) -> F) -> Result<T, Status>
-    where
-        F: Future<Output = Result<T, Status>>,
-    {
-        let give_up = Instant::now() + PATIENCE;
-        loop {
-            let replica = self.replicas[self.current % self.replicas.len()].clone();
-            match timeout(ATTEMPT, call(replica)).await {
-                Ok(Ok(answer)) => return Ok(answer),
-                // What has a source was made on this side, of a connection that ended; tonic names the layer by its code.
-                Ok(Err(status)) if status.code() != Code::Unavailable && status.source().is_none() => {
-                    return Err(status);
-                }
-                Ok(Err(status)) => assert!(Instant::now() < give_up, "no replica serves: {status:?}"),
-                Err(_) => assert!(Instant::now() < give_up, "no replica answers"),
-            }
-            self.current += 1;
-            sleep(Duration::from_millis(10)).await;
-        }
+    /// Begins with the replica of this number.
+    pub(crate) fn from(addresses: &[String], number: usize) -> Self {
+        let mut addresses = addresses.to_vec();
+        let first = number % addresses.len();
+        addresses.rotate_left(first);
+        Caller::new(&addresses)
     }
 
     /// Count and revision after it.
-    pub(crate) async fn increment(&mut self, thread: &str, request_id: &str) -> (u32, u64) {
-        let request = v1::IncrementElicitationRequest {
-            thread_id: thread.to_owned(),
-            request_id: request_id.to_owned(),
-            ..v1::IncrementElicitationRequest::default()
-        };
-        let call = |mut replica: Service| {
-            let request = request.clone();
-            async move { replica.increment_elicitation(request).await }
-        };
-        let answer = self.call(call).await;
-        let answer = answer.unwrap_or_else(|status| panic!("{request_id}: {status:?}")).into_inner();
+    pub(crate) async fn increment(&self, thread: &str, request_id: &str) -> (u32, u64) {
+        let (thread_id, request_id) = (thread.to_owned(), request_id.to_owned());
+        let request = IncrementElicitationRequest { thread_id, request_id, ..Default::default() };
+        let answer = self.0.increment_elicitation(request).await;
+        let answer = answer.unwrap_or_else(|error| panic!("increment of {thread}: {error:?}"));
         (answer.count, answer.revision)
     }
 
     /// Count and revision after it.
-    pub(crate) async fn decrement(&mut self, thread: &str, request_id: &str) -> (u32, u64) {
-        let request = v1::DecrementElicitationRequest {
-            thread_id: thread.to_owned(),
-            request_id: request_id.to_owned(),
-            ..v1::DecrementElicitationRequest::default()
-        };
-        let call = |mut replica: Service| {
-            let request = request.clone();
-            async move { replica.decrement_elicitation(request).await }
-        };
-        let answer = self.call(call).await;
-        let answer = answer.unwrap_or_else(|status| panic!("{request_id}: {status:?}")).into_inner();
+    pub(crate) async fn decrement(&self, thread: &str, request_id: &str) -> (u32, u64) {
+        let (thread_id, request_id) = (thread.to_owned(), request_id.to_owned());
+        let request = DecrementElicitationRequest { thread_id, request_id, elicitation_id: None };
+        let answer = self.0.decrement_elicitation(request).await;
+        let answer = answer.unwrap_or_else(|error| panic!("decrement of {thread}: {error:?}"));
         (answer.count, answer.revision)
     }
 
-    pub(crate) async fn get(&mut self, thread: &str) -> v1::PauseState {
-        let request = v1::GetPauseStateRequest { thread_id: thread.to_owned() };
-        let call = |mut replica: Service| {
-            let request = request.clone();
-            async move { replica.get_pause_state(request).await }
-        };
-        let answer = self.call(call).await;
-        answer.expect("a read").into_inner().pause_state.expect("a state")
+    pub(crate) async fn get(&self, thread: &str) -> PauseState {
+        let answer = self.0.get_pause_state(GetPauseStateRequest { thread_id: thread.to_owned() }).await;
+        answer.expect("a read").pause_state.expect("a state")
     }
 }
 

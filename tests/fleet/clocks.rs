@@ -87,7 +87,7 @@ async fn a_takeover_by_another_machine_moves_no_paused_time() {
 async fn a_follower_tells_paused_time_as_the_leader_does() {
     let Some(etcd) = Etcd::shared() else { return };
     let leading = Running::of(replica(etcd, "told", 1).await);
-    let mut caller = Caller::new(std::slice::from_ref(&leading.address));
+    let caller = Caller::new(std::slice::from_ref(&leading.address));
     caller.increment("a", "0").await;
     let following = Running::of(replica(etcd, "told", 2).await);
     serves(&following.address).await;

@@ -4,7 +4,8 @@ use crate::caller;
 use crate::clients::{Caller, Shared, Watch, watch};
 use crate::history::{Recorder, What};
 use crate::linear::check_all;
-use crate::support::{PATIENCE, Random};
+use crate::support::PATIENCE;
+use fastrand::Rng;
 use std::sync::{Arc, Mutex};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -41,9 +42,9 @@ impl Concurrent {
     }
 
     /// Has several clients call so often, each.
-    pub(crate) fn call(&mut self, calls: usize, random: &mut Random) {
+    pub(crate) fn call(&mut self, calls: usize, random: &mut Rng) {
         for _ in 0..CALLERS {
-            self.callers.spawn(Caller::new(self.shared.clone(), Random::new(random.next())).make(calls));
+            self.callers.spawn(Caller::new(self.shared.clone(), random.fork()).make(calls));
         }
     }
 
@@ -69,7 +70,7 @@ impl Concurrent {
     pub(crate) async fn explain(mut self, addresses: &[String]) -> Result<Explained, String> {
         self.answered().await;
         // The leadership may still move.
-        let (mut caller, threads) = (caller::Caller::new(addresses), self.shared.threads);
+        let (caller, threads) = (caller::Caller::new(addresses), self.shared.threads);
         let revisions = [caller.get(threads[0]).await.revision, caller.get(threads[1]).await.revision];
         self.last.send_replace(Some(revisions));
         let watchers = &mut self.watchers;

@@ -1,7 +1,7 @@
 //! What every store promises (S1 to S3 in `src/coordinator/store/mod.rs`), of the store of a fleet.
 use crate::etcd::Etcd;
-use crate::support::Random;
 use crate::support::model::{Model, writes};
+use fastrand::Rng;
 use pausewatch::test_support::clock::System;
 use pausewatch::test_support::core::Timestamp;
 use pausewatch::test_support::etcd::{Endpoints, Fleet, FleetConfig, Term};
@@ -34,14 +34,14 @@ fn the_store_of_a_fleet_gives_back_what_was_committed_and_nothing_else() {
     let Some(etcd) = Etcd::shared() else { return };
     let runtime = Runtime::new().expect("a runtime");
     let config = config(etcd, "contract");
-    let (mut random, mut model) = (Random::new(0x5eed_0021), Model::with_ballast(20_000));
+    let (mut random, mut model) = (Rng::with_seed(0x5eed_0021), Model::with_ballast(20_000));
     let mut epoch = None;
     for round in 0..6 {
         let Term { mut store, mut ended, .. } = lead(&runtime, &config);
         assert!(store.keeps());
         let loaded = store.load(later()).expect("it is sound");
         assert_eq!(*epoch.get_or_insert(loaded.epoch), loaded.epoch, "one history");
-        assert!(model.is(loaded, later()), "S2: round {round}");
+        assert!(model.is(&loaded, later()), "S2: round {round}");
         store.commit(&[]).expect("nothing is something to commit too");
         for step in 0..60 {
             let batch = model.random_batch(&mut random, NOW.after(Duration::from_millis(100 * round + step)));
@@ -91,7 +91,7 @@ fn a_store_whose_etcd_is_gone_is_deposed() {
     store.load(NOW).expect("it is sound");
     drop(etcd);
     let mut model = Model::default();
-    let mut random = Random::new(0x5eed_0022);
+    let mut random = Rng::with_seed(0x5eed_0022);
     let batch = loop {
         let batch = model.random_batch(&mut random, NOW);
         if !batch.is_empty() {

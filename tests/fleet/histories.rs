@@ -8,8 +8,9 @@ use crate::etcd::Etcd;
 use crate::followers::serves;
 use crate::proxy::{Mode, Proxy};
 use crate::site::Site;
-use crate::support::{PATIENCE, Random};
+use crate::support::PATIENCE;
 use crate::takeovers::LEADER;
+use fastrand::Rng;
 use rustix::process::Signal;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
@@ -69,7 +70,7 @@ async fn histories_through_kills_stops_and_partitions_are_linearizable() {
     }
     let clients = Proxy::start(sites.iter().map(|site| site.clients.address.clone()).collect()).await;
     let mut history = Concurrent::begin(&clients.address, THREADS);
-    let mut random = Random::new(0x5eed_0024);
+    let mut random = Rng::with_seed(0x5eed_0024);
     for blow in BLOWS {
         let leading = leads(&sites, None).await;
         println!("{blow:?} at {leading}");

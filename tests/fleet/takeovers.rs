@@ -1,7 +1,8 @@
 //! Replicas as processes, whose leader is killed, stopped and drained while clients call.
 use crate::caller::{Caller, health};
 use crate::etcd::Etcd;
-use crate::support::{PATIENCE, Process, Random};
+use crate::support::{PATIENCE, Process};
+use fastrand::Rng;
 use pausewatch::proto::v1;
 use rustix::process::Signal;
 use std::process::Command;
@@ -54,7 +55,7 @@ pub(crate) async fn leader(replicas: &[Process]) -> usize {
 /// Opens and closes one elicitation after the other until `stop`. Its thread is its own, so that every change that was made twice,
 /// or lost, shows in the next count or revision. A read sees every answer before it (invariant 4).
 async fn client(
-    mut caller: Caller,
+    caller: Caller,
     number: usize,
     stop: Arc<AtomicBool>,
     answers: Arc<AtomicU64>,
@@ -149,11 +150,11 @@ async fn no_acknowledged_change_is_lost_or_doubled_over_a_loop_of_takeovers() {
     let watched = Arc::<AtomicBool>::default();
     let watcher = |i: usize| tokio::spawn(watcher(addresses.clone(), i, watched.clone(), answered_of[i].clone()));
     let watchers: Vec<_> = (0..CLIENTS).map(watcher).collect();
-    let mut random = Random::new(0x5eed_0023);
+    let mut random = Rng::with_seed(0x5eed_0023);
     let mut outages = Vec::new();
     for round in 0..9 {
         let blow = [Blow::Kill, Blow::Freeze, Blow::Drain][round % 3];
-        answered(&answers, 20 + random.below(60) as u64, &clients).await;
+        answered(&answers, 20 + random.u64(..60), &clients).await;
         let leading = leader(&replicas).await;
         let began = Instant::now();
         match blow {
@@ -187,7 +188,7 @@ async fn no_acknowledged_change_is_lost_or_doubled_over_a_loop_of_takeovers() {
         }
     }
     stop.store(true, SeqCst);
-    let mut caller = Caller::new(&addresses);
+    let caller = Caller::new(&addresses);
     for client in clients {
         let (thread, revision) = client.await.expect("no panic");
         let state = caller.get(&thread).await;
@@ -247,7 +248,7 @@ async fn watches_and_paused_time_go_on_at_the_next_leader() {
         let mut replicas = vec![replica(etcd, &prefix, "127.0.0.1:0")];
         leader(&replicas).await;
         replicas.push(replica(etcd, &prefix, "127.0.0.1:0"));
-        let mut caller = Caller::new(&replicas.iter().map(|replica| replica.address.clone()).collect::<Vec<_>>());
+        let caller = Caller::new(&replicas.iter().map(|replica| replica.address.clone()).collect::<Vec<_>>());
         caller.increment("a", "1").await;
         let mut api = replicas[0].api().await;
         let mut watch = api.watch(&["a"]).await;

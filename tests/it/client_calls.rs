@@ -1,10 +1,9 @@
-//! The calls of the client: deadlines, retries, reasons, addresses.
+//! The calls of the client: request ids, deadlines, outages. Which errors are retried, and when: `clients/vectors/retries.json`.
 use crate::fake::{Fake, settle};
 use pausewatch::client::*;
 use std::time::Duration;
 use tokio::time::Instant;
-use tonic::{Code, Status};
-use tonic_types::{ErrorDetails, StatusExt};
+use tonic::Code;
 
 fn increment(thread_id: &str) -> IncrementElicitationRequest {
     IncrementElicitationRequest { thread_id: thread_id.to_owned(), ..Default::default() }
@@ -43,36 +42,6 @@ async fn two_calls_without_a_request_id_count_twice() {
     client.increment_elicitation(increment("t")).await.unwrap();
     client.increment_elicitation(increment("t")).await.unwrap();
     assert_eq!(fake.count("t"), 2);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_refusal_is_not_retried() {
-    let fake = Fake::start();
-    fake.script().refuse = vec![Status::resource_exhausted("full")];
-    let error = fake.client().increment_elicitation(increment("t")).await.unwrap_err();
-    assert_eq!((error.code(), error.to_string().as_str()), (Code::ResourceExhausted, "full"));
-    assert_eq!(fake.calls("increment").len(), 1);
-}
-
-#[tokio::test(start_paused = true)]
-async fn only_a_call_over_the_rate_limit_is_retried_after_the_delay_of_the_server() {
-    let met = |limit: &str| {
-        let metadata = [("limit".to_owned(), limit.to_owned())];
-        let mut details = ErrorDetails::with_error_info("LIMIT_EXCEEDED", "pausewatch", metadata);
-        details.set_retry_info(Some(Duration::from_millis(700)));
-        Status::with_error_details(Code::ResourceExhausted, "too much", details)
-    };
-    let fake = Fake::start();
-    fake.script().refuse = vec![met("calls-per-second-per-caller")];
-    let start = Instant::now();
-    fake.client().increment_elicitation(increment("t")).await.unwrap();
-    assert!(start.elapsed() >= Duration::from_millis(700), "{:?}", start.elapsed());
-    assert_eq!((fake.calls("increment").len(), fake.count("t")), (2, 1));
-
-    fake.script().refuse = vec![met("open-elicitations")];
-    let error = fake.client().increment_elicitation(increment("t")).await.unwrap_err();
-    assert!(matches!(&error, Error::LimitExceeded { limit, .. } if limit == "open-elicitations"), "{error:?}");
-    assert_eq!(fake.calls("increment").len(), 3);
 }
 
 #[tokio::test(start_paused = true)]
@@ -134,38 +103,4 @@ async fn a_refused_watch_returns_the_reason() {
         WatchPauseStateRequest { thread_ids: vec!["t".to_owned()], include_elicitations: false, ..Default::default() };
     let error = fake.client().watch_pause_state(request).await.map(drop).unwrap_err();
     assert_eq!(error.code(), Code::PermissionDenied);
-}
-
-#[cfg(unix)]
-#[tokio::test]
-async fn a_client_connects_to_a_unix_socket() {
-    use pausewatch::proto::v1::elicitation_service_server::ElicitationServiceServer;
-    use tokio_stream::wrappers::UnixListenerStream;
-
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("p.sock");
-    let listener = tokio::net::UnixListener::bind(&path).unwrap();
-    let service = ElicitationServiceServer::new(Fake::start());
-    let incoming = UnixListenerStream::new(listener);
-    tokio::spawn(tonic::transport::Server::builder().add_service(service).serve_with_incoming(incoming));
-
-    let address: Address = format!("unix:{}", path.display()).parse().unwrap();
-    let state = Client::new(&address).unwrap().get_pause_state(get("t")).await.unwrap().pause_state.unwrap();
-    assert_eq!(state.thread_id, "t");
-
-    let nobody: Address = format!("unix:{}", directory.path().join("none.sock").display()).parse().unwrap();
-    let client = Client::with_config(&Config { address: nobody, retries: 0, ..Config::default() }).unwrap();
-    let error = client.get_pause_state(get("t")).await.unwrap_err();
-    assert!(matches!(error, Error::Unavailable(_)), "{error:?}");
-}
-
-#[tokio::test]
-async fn a_tcp_port_without_a_listener_is_unavailable() {
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address: Address = listener.local_addr().unwrap().to_string().parse().unwrap();
-    drop(listener);
-    let client = Client::with_config(&Config { address, retries: 0, ..Config::default() }).unwrap();
-    let error = client.get_pause_state(get("t")).await.unwrap_err();
-    assert!(matches!(error, Error::Unavailable(_)), "{error:?}");
-    println!("{error}");
 }

@@ -109,31 +109,6 @@ async fn the_lease_shows_how_the_elicitation_was_closed() {
     assert_eq!(unknown.release().await.unwrap(), Release::Unknown);
 }
 
-#[tokio::test(start_paused = true)]
-async fn failed_renewals_are_retried_and_a_surviving_lease_is_held_again() {
-    let fake = Fake::start();
-    let hold = fake.client().hold("t").ttl(TTL).open().await.unwrap();
-    fake.cut();
-    sleep(Duration::from_secs(25)).await;
-    assert_eq!(hold.lease(), Lease::Held, "not over yet");
-    fake.mend();
-    sleep(Duration::from_secs(4)).await;
-    assert_eq!(fake.calls("renew").len(), 1, "at 10 s and after, until one came through");
-    sleep(Duration::from_secs(3)).await;
-    assert_eq!((hold.lease(), fake.count("t")), (Lease::Held, 1));
-
-    // A server that was away gives every lease one ttl again: what was overdue may still be open.
-    fake.cut();
-    let id = hold.elicitation().elicitation_id.clone();
-    sleep(Duration::from_secs(29)).await;
-    fake.world(|world| world.renew("t", &id, None)).unwrap();
-    sleep(Duration::from_secs(5)).await;
-    assert_eq!(hold.lease(), Lease::Overdue);
-    fake.mend();
-    sleep(Duration::from_secs(5)).await;
-    assert_eq!((hold.lease(), fake.count("t")), (Lease::Held, 1));
-}
-
 /// Removed, nobody is told before the pause is over.
 #[tokio::test(start_paused = true)]
 async fn a_lease_that_cannot_be_renewed_is_at_risk_before_it_ends() {

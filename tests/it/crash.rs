@@ -1,7 +1,8 @@
 //! kill -9 of the server at random moments under 64 callers who retry: what they were told is what there is.
 //!
 //! `PAUSEWATCH_CRASH_ROUNDS` (50) makes it longer, `PAUSEWATCH_CRASH_SEED` repeats the moves of the callers.
-use crate::support::{PATIENCE, Process, Random, timed};
+use crate::support::{PATIENCE, Process, timed};
+use fastrand::Rng;
 use pausewatch::client::{Client, Config, DecrementElicitationRequest, Error, IncrementElicitationRequest};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -36,7 +37,7 @@ struct Book {
 struct Caller {
     number: u64,
     client: Client,
-    random: Random,
+    random: Rng,
     race: Arc<Race>,
     calls: u64,
 }
@@ -94,15 +95,15 @@ impl Caller {
         let own = format!("own {}", self.number);
         let mut books: BTreeMap<String, Book> = BTreeMap::new();
         while !self.race.over.load(SeqCst) {
-            let shared = self.random.below(3) == 0;
-            let thread = if shared { format!("shared {}", self.random.below(SHARED)) } else { own.clone() };
+            let shared = self.random.usize(..3) == 0;
+            let thread = if shared { format!("shared {}", self.random.usize(..SHARED)) } else { own.clone() };
             let mut book = books.remove(&thread).unwrap_or_default();
-            let grows = book.open.is_empty() || book.open.len() < MOST && self.random.below(2) == 0;
+            let grows = book.open.is_empty() || book.open.len() < MOST && self.random.bool();
             let before = book.open.len();
-            let count = match (grows, shared || self.random.below(2) == 0) {
+            let count = match (grows, shared || self.random.bool()) {
                 (true, _) => self.increment(&thread, &mut book).await,
                 (false, true) => {
-                    let named = self.random.below(before);
+                    let named = self.random.usize(..before);
                     self.decrement(&thread, &mut book, Some(named)).await
                 }
                 // All its elicitations asked for no ttl: the oldest is the first of the book.
@@ -131,7 +132,7 @@ async fn kill_9_loses_no_acknowledged_change_and_counts_none_twice() {
     let now = std::time::UNIX_EPOCH.elapsed().unwrap().as_nanos() as u64;
     let seed = number("PAUSEWATCH_CRASH_SEED").unwrap_or(now);
     println!("PAUSEWATCH_CRASH_SEED={seed} PAUSEWATCH_CRASH_ROUNDS={rounds}");
-    let mut random = Random::new(seed);
+    let mut random = Rng::with_seed(seed);
     let directory = tempfile::tempdir().unwrap();
     let mut server = serve(directory.path()).await;
     let race = Arc::<Race>::default();
@@ -140,12 +141,12 @@ async fn kill_9_loses_no_acknowledged_change_and_counts_none_twice() {
         let address = server.address.parse().unwrap();
         // The retries are ours, so that each failure is looked at.
         let client = Client::with_config(&Config { address, deadline: PATIENCE, retries: 0, ..Config::default() });
-        let (client, random, race) = (client.unwrap(), Random::new(random.next()), race.clone());
+        let (client, random, race) = (client.unwrap(), random.fork(), race.clone());
         callers.spawn(Caller { number, client, random, race, calls: 0 }.run());
     }
     for round in 0..rounds {
         // Under way again, and then at any moment of what a call goes through.
-        let until = race.answered.load(SeqCst) + random.below(400) as u64;
+        let until = race.answered.load(SeqCst) + random.u64(..400);
         let under_way = async {
             while race.answered.load(SeqCst) < until {
                 tokio::time::sleep(Duration::from_micros(100)).await;
@@ -153,7 +154,7 @@ async fn kill_9_loses_no_acknowledged_change_and_counts_none_twice() {
             }
         };
         timed("the callers", under_way).await;
-        let moment = Instant::now() + Duration::from_micros(random.below(3_000) as u64);
+        let moment = Instant::now() + Duration::from_micros(random.u64(..3_000));
         while Instant::now() < moment {
             std::hint::spin_loop();
         }

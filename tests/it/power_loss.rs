@@ -3,16 +3,19 @@
 //! What is random comes from a seed, which a failure prints. `PAUSEWATCH_POWER_LOSS_SEED=N` runs that seed alone,
 //! `PAUSEWATCH_POWER_LOSS_ROUNDS=N` as many others as there is time for. The store has a thread of its own, so that a
 //! seed fixes what is asked of the store and where the disk fails, not how the two threads take turns.
-mod disk;
-mod model;
-
 use crate::support::PATIENCE;
-use disk::{Fault, SimDisk, Tear};
+use crate::support::disk::{Fault, SimDisk, Tear};
+use crate::support::model::{Change, Model, writes};
 use fastrand::Rng;
-use model::{Batch, Model, NOW};
+use pausewatch::test_support::core::Timestamp;
 use pausewatch::test_support::store::{CommitError, Contents, Embedded, OpenError, Store};
 use std::sync::Arc;
 use std::time::Instant;
+
+/// When the store is loaded.
+const NOW: Timestamp = Timestamp { boot: 1 << 50, wall: 1 << 60 };
+/// When it is written to.
+const BEFORE: Timestamp = Timestamp { boot: 1 << 40, wall: 1 << 50 };
 
 fn env(name: &str) -> Option<u64> {
     std::env::var(name).ok().and_then(|value| value.parse().ok())
@@ -44,39 +47,67 @@ fn open(disk: &SimDisk) -> Result<(Embedded, Contents), OpenError> {
     Ok((store, contents))
 }
 
-fn commit(store: &mut Embedded, batch: &Batch) -> Result<(), CommitError> {
-    store.begin();
-    store.commit(&batch.steps.iter().map(model::Step::as_write).collect::<Vec<_>>())
-}
-
-/// What was acknowledged, and the batch that was not when the power went.
-#[derive(Default)]
+/// What was acknowledged, and that with the batch that was not when the power went.
 struct Expected {
     acknowledged: Model,
     in_flight: Option<Model>,
 }
 
+impl Default for Expected {
+    fn default() -> Self {
+        // Batches of many sectors, so that the journal goes round.
+        Expected { acknowledged: Model::with_ballast(20_000), in_flight: None }
+    }
+}
+
 impl Expected {
     /// The store holds all that was acknowledged, and the batch in flight whole or not at all.
     fn settle(&mut self, found: &Contents) {
-        if let Err(why) = self.acknowledged.compare(found) {
+        if let Err(why) = self.acknowledged.compare(found, NOW) {
             let in_flight = self.in_flight.take().unwrap_or_else(|| panic!("not what was acknowledged: {why}"));
-            let with_it = in_flight.compare(found);
+            let with_it = in_flight.compare(found, NOW);
             assert!(with_it.is_ok(), "neither what was acknowledged: {why}\nnor that and the last batch: {with_it:?}");
             self.acknowledged = in_flight;
         }
         self.in_flight = None;
     }
 
-    /// Commits `batch`. `false`: the disk has failed.
-    fn commit(&mut self, store: &mut Embedded, batch: Batch) -> bool {
-        match commit(store, &batch) {
-            Ok(()) => self.acknowledged = batch.after,
-            Err(CommitError::Fatal(_)) => self.in_flight = Some(batch.after),
-            Err(CommitError::Refused(why)) => panic!("refused, on a disk with space: {why}"),
-            Err(CommitError::Deposed(why)) => panic!("nobody else has it: {why}"),
+    fn try_commit(&mut self, store: &mut Embedded, batch: &[Change]) -> Result<(), CommitError> {
+        store.begin();
+        let done = store.commit(&writes(batch));
+        let mut after = self.acknowledged.clone();
+        after.apply(&writes(batch));
+        match done {
+            Ok(()) => self.acknowledged = after,
+            Err(CommitError::Fatal(_)) => self.in_flight = Some(after),
+            Err(_) => {}
         }
-        self.in_flight.is_none()
+        done
+    }
+
+    /// Commits `batch`. `false`: the disk has failed.
+    fn commit(&mut self, store: &mut Embedded, batch: &[Change]) -> bool {
+        match self.try_commit(store, batch) {
+            Ok(()) => true,
+            Err(CommitError::Fatal(_)) => false,
+            Err(error) => panic!("on a disk with space that nobody else has: {error}"),
+        }
+    }
+
+    fn commit_some(&mut self, store: &mut Embedded, rng: &mut Rng) -> bool {
+        let batch = self.acknowledged.random_batch(rng, BEFORE);
+        self.commit(store, &batch)
+    }
+
+    fn commit_increments(&mut self, store: &mut Embedded, bytes: usize) -> bool {
+        let batch = self.acknowledged.increments(bytes, BEFORE);
+        self.commit(store, &batch)
+    }
+
+    /// A small batch: it may stand in one sector with all its copies.
+    fn commit_a_decrement(&mut self, store: &mut Embedded) -> bool {
+        let batch = self.acknowledged.close_one(BEFORE).expect("something is open");
+        self.commit(store, &batch)
     }
 
     /// Opens the store and changes it until the power goes.
@@ -86,7 +117,7 @@ impl Expected {
             Err(error) => return assert!(disk.is_off(), "not opened after a power cut: {error}"),
         };
         self.settle(&found);
-        while self.commit(&mut store, self.acknowledged.some_changes(rng)) {}
+        while self.commit_some(&mut store, rng) {}
         assert!(disk.is_off(), "a commit has failed, with the power on");
     }
 }
@@ -94,7 +125,7 @@ impl Expected {
 #[test]
 fn g5_power_loss_keeps_what_was_acknowledged_and_no_half_batch() {
     with_seeds(12, |rng| {
-        let mut disk = SimDisk::new();
+        let mut disk = SimDisk::default();
         let mut expected = Expected::default();
         for _ in 0..10 {
             disk.say_low(rng.u8(..3) > 0);
@@ -112,12 +143,12 @@ fn g5_power_loss_keeps_what_was_acknowledged_and_no_half_batch() {
 
 #[test]
 fn g5_power_loss_at_each_step_of_making_the_store_leaves_one_that_opens() {
-    let whole = SimDisk::new();
+    let whole = SimDisk::default();
     drop(open(&whole).unwrap());
     with_seeds(3, |rng| {
         for at in 1..=whole.operations() {
             // Twice: what was made before the first cut, and half of it lost, is made again.
-            let disk = SimDisk::new();
+            let disk = SimDisk::default();
             disk.plan(at, Fault::Cut);
             assert!(open(&disk).is_err() || disk.is_off() || at == whole.operations());
             let disk = disk.cut(rng, Tear::Bytes);
@@ -127,7 +158,7 @@ fn g5_power_loss_at_each_step_of_making_the_store_leaves_one_that_opens() {
             let (mut store, found) = open(&disk).unwrap_or_else(|error| panic!("cut at {at}: {error}"));
             let mut expected = Expected::default();
             expected.settle(&found);
-            assert!(expected.commit(&mut store, expected.acknowledged.some_changes(rng)));
+            assert!(expected.commit_some(&mut store, rng));
             drop(store);
             expected.settle(&open(&disk).unwrap().1);
         }
@@ -136,16 +167,14 @@ fn g5_power_loss_at_each_step_of_making_the_store_leaves_one_that_opens() {
 
 /// A store with some history, and what it holds: after a clean end, or after a power cut.
 fn with_history(rng: &mut Rng, clean_end: bool) -> (SimDisk, Expected) {
-    let disk = SimDisk::new();
+    let disk = SimDisk::default();
     disk.say_low(true);
     let mut expected = Expected::default();
     let (mut store, _) = open(&disk).unwrap();
     for _ in 0..rng.usize(60..120) {
-        assert!(expected.commit(&mut store, expected.acknowledged.some_changes(rng)));
+        assert!(expected.commit_some(&mut store, rng));
     }
-    // The last batch is small: it may stand in one sector with all its copies.
-    let small = expected.acknowledged.decrements(1).unwrap();
-    assert!(expected.commit(&mut store, small));
+    assert!(expected.commit_increments(&mut store, 1_000) && expected.commit_a_decrement(&mut store));
     let disk = match clean_end {
         true => {
             drop(store);
@@ -153,9 +182,8 @@ fn with_history(rng: &mut Rng, clean_end: bool) -> (SimDisk, Expected) {
         }
         false => {
             if rng.bool() {
-                let torn = expected.acknowledged.some_changes(rng);
                 disk.plan(1, Fault::Cut);
-                assert!(!expected.commit(&mut store, torn));
+                assert!(!expected.commit_increments(&mut store, 3_000));
             }
             disk.cut(rng, Tear::Sectors)
         }
@@ -196,8 +224,8 @@ fn g5_damage_is_repaired_or_refused_and_never_accepted() {
             let what = format!("{name} of {length} bytes, damage {how} at {at}");
             match open(&disk) {
                 Ok((_, found)) => {
-                    let as_acknowledged = expected.acknowledged.compare(&found);
-                    let with_the_last = expected.in_flight.as_ref().map(|model| model.compare(&found));
+                    let as_acknowledged = expected.acknowledged.compare(&found, NOW);
+                    let with_the_last = expected.in_flight.as_ref().map(|model| model.compare(&found, NOW));
                     assert!(as_acknowledged.is_ok() || with_the_last == Some(Ok(())), "{what}: {as_acknowledged:?}");
                 }
                 Err(OpenError::Corrupt(text)) => assert!(text.contains("DIRECTORY"), "{what}: {text}"),
@@ -210,19 +238,18 @@ fn g5_damage_is_repaired_or_refused_and_never_accepted() {
 #[test]
 fn g5_a_zeroed_sector_in_the_last_entry_loses_nothing() {
     with_seeds(3, |rng| {
-        let disk = SimDisk::new();
+        let disk = SimDisk::default();
         let (mut store, _) = open(&disk).unwrap();
         let mut expected = Expected::default();
-        assert!(expected.commit(&mut store, expected.acknowledged.increments(3_000)));
-        let small = expected.acknowledged.decrements(1).unwrap();
-        assert!(expected.commit(&mut store, small));
+        assert!(expected.commit_increments(&mut store, 3_000));
+        assert!(expected.commit_a_decrement(&mut store));
         let crashed = disk.cut(rng, Tear::Sectors);
         for (name, _) in crashed.files().into_iter().filter(|(name, _)| name.starts_with("journal")) {
             for sector in 0..crashed.written(&name).div_ceil(512) {
                 let disk = crashed.copy();
                 disk.damage(&name, |bytes| bytes[512 * sector..512 * (sector + 1)].fill(0));
                 let (_, found) = open(&disk).unwrap_or_else(|error| panic!("{name}, sector {sector}: {error}"));
-                let whole = expected.acknowledged.compare(&found);
+                let whole = expected.acknowledged.compare(&found, NOW);
                 assert!(whole.is_ok(), "{name}, sector {sector}: {whole:?}");
             }
         }
@@ -231,19 +258,17 @@ fn g5_a_zeroed_sector_in_the_last_entry_loses_nothing() {
 
 /// Small batches on a full disk, as many as fill the journal several times over. Returns when all were taken.
 fn decrement_for_long(store: &mut Embedded, expected: &mut Expected, at: u64) {
-    for i in 0..400 {
-        let Some(batch) = expected.acknowledged.decrements(3) else { return };
-        match commit(store, &batch) {
-            Ok(()) => expected.acknowledged = batch.after,
-            Err(error) => panic!("full from operation {at}, decrement {i}: {error}"),
-        }
+    for i in 0..1_200 {
+        let Some(batch) = expected.acknowledged.close_one(BEFORE) else { return };
+        let done = expected.try_commit(store, &batch);
+        assert!(done.is_ok(), "full from operation {at}, decrement {i}: {done:?}");
     }
 }
 
 #[test]
 fn g5_a_full_disk_takes_batches_whole_or_refuses_them_and_takes_decrements() {
     with_seeds(5, |rng| {
-        let disk = SimDisk::new();
+        let disk = SimDisk::default();
         let (mut store, _) = open(&disk).unwrap();
         let mut expected = Expected::default();
         let at = rng.u64(1..300);
@@ -252,12 +277,9 @@ fn g5_a_full_disk_takes_batches_whole_or_refuses_them_and_takes_decrements() {
         // Increments until the store has noticed, some of them larger than a file of the journal.
         while !store.is_full() {
             let size = if rng.u8(..8) == 0 { 700_000 } else { 30_000 };
-            let batch = expected.acknowledged.increments(size);
-            match commit(&mut store, &batch) {
-                Ok(()) => expected.acknowledged = batch.after,
-                Err(CommitError::Refused(_)) => {}
-                Err(error) => panic!("full from operation {at}: {error}"),
-            }
+            let batch = expected.acknowledged.increments(size, BEFORE);
+            let done = expected.try_commit(&mut store, &batch);
+            assert!(matches!(done, Ok(()) | Err(CommitError::Refused(_))), "full from operation {at}: {done:?}");
             assert!(Instant::now() < deadline, "full from operation {at}, and never noticed");
         }
         decrement_for_long(&mut store, &mut expected, at);
@@ -269,7 +291,7 @@ fn g5_a_full_disk_takes_batches_whole_or_refuses_them_and_takes_decrements() {
             std::thread::yield_now();
         }
         for _ in 0..20 {
-            assert!(expected.commit(&mut store, expected.acknowledged.increments(300_000)));
+            assert!(expected.commit_increments(&mut store, 300_000));
         }
         drop(store);
         expected.settle(&open(&disk).unwrap().1);
@@ -278,16 +300,16 @@ fn g5_a_full_disk_takes_batches_whole_or_refuses_them_and_takes_decrements() {
 
 #[test]
 fn g5_a_store_that_was_refused_everything_recovers_when_there_is_space() {
-    let disk = SimDisk::new();
+    let disk = SimDisk::default();
     let (mut store, _) = open(&disk).unwrap();
     let mut expected = Expected::default();
     // Without a reserve, the database takes up nothing more, and the journal fills up.
     disk.plan(1, Fault::Full);
     let deadline = Instant::now() + PATIENCE;
     loop {
-        let batch = expected.acknowledged.increments(60_000);
-        match commit(&mut store, &batch) {
-            Ok(()) => expected.acknowledged = batch.after,
+        let batch = expected.acknowledged.increments(60_000, BEFORE);
+        match expected.try_commit(&mut store, &batch) {
+            Ok(()) => {}
             Err(CommitError::Refused(_)) => break,
             Err(error) => panic!("{error}"),
         }
@@ -299,7 +321,7 @@ fn g5_a_store_that_was_refused_everything_recovers_when_there_is_space() {
         assert!(Instant::now() < deadline, "there is space again, and the store is still full");
         std::thread::yield_now();
     }
-    assert!(expected.commit(&mut store, expected.acknowledged.increments(60_000)));
+    assert!(expected.commit_increments(&mut store, 60_000));
     drop(store);
     expected.settle(&open(&disk).unwrap().1);
 }
@@ -309,12 +331,11 @@ fn until_it_fails(disk: &SimDisk, expected: &mut Expected, rng: &mut Rng, fault:
     let (mut store, _) = open(disk).unwrap();
     disk.plan(rng.u64(1..600), fault);
     loop {
-        let batch = expected.acknowledged.some_changes(rng);
-        match commit(&mut store, &batch) {
-            Ok(()) => expected.acknowledged = batch.after,
+        let batch = expected.acknowledged.random_batch(rng, BEFORE);
+        match expected.try_commit(&mut store, &batch) {
+            Ok(()) => {}
             Err(CommitError::Fatal(why)) => {
-                expected.in_flight = Some(batch.after);
-                let again = commit(&mut store, &expected.acknowledged.some_changes(rng));
+                let again = store.commit(&writes(&expected.acknowledged.increments(1_000, BEFORE)));
                 assert!(matches!(again, Err(CommitError::Fatal(_))), "{fault:?}: {why}, and then {again:?}");
                 return why;
             }
@@ -327,7 +348,7 @@ fn until_it_fails(disk: &SimDisk, expected: &mut Expected, rng: &mut Rng, fault:
 fn g5_an_io_error_is_fatal_and_a_failed_fsync_is_never_tried_again() {
     with_seeds(10, |rng| {
         let fault = if rng.bool() { Fault::WriteError } else { Fault::SyncError };
-        let disk = SimDisk::new();
+        let disk = SimDisk::default();
         disk.say_low(true);
         let mut expected = Expected::default();
         let why = until_it_fails(&disk, &mut expected, rng, fault);
@@ -347,13 +368,13 @@ fn g5_an_io_error_at_each_operation_of_a_run_loses_nothing() {
         let mut failures = 0;
         for at in 1..=32 {
             let mut rng = Rng::with_seed(at);
-            let disk = SimDisk::new();
+            let disk = SimDisk::default();
             disk.say_low(true);
             let (mut store, _) = open(&disk).unwrap();
             disk.plan(at, fault);
             let mut expected = Expected::default();
             let mut step = 0;
-            while step < 40 && expected.commit(&mut store, expected.acknowledged.increments(200_000)) {
+            while step < 40 && expected.commit_increments(&mut store, 200_000) {
                 step += 1;
             }
             failures += usize::from(expected.in_flight.is_some());
@@ -386,7 +407,7 @@ fn g5_an_io_error_at_each_operation_of_opening_is_distinguished_from_damage() {
                 }
                 let next = disk.cut(rng, Tear::Sectors);
                 let (_, found) = open(&next).unwrap_or_else(|error| panic!("after {fault:?} at {at}: {error}"));
-                let right = |model: &Model| model.compare(&found).is_ok();
+                let right = |model: &Model| model.compare(&found, NOW).is_ok();
                 assert!(
                     right(&expected.acknowledged) || expected.in_flight.as_ref().is_some_and(right),
                     "{fault:?} at {at}"
@@ -394,4 +415,19 @@ fn g5_an_io_error_at_each_operation_of_opening_is_distinguished_from_damage() {
             }
         }
     });
+}
+
+/// S4: a store that has failed closes without another look at its disk.
+#[test]
+fn g5_a_store_whose_fsync_has_failed_leaves_its_disk_alone() {
+    for after in [1, 2, 3, 8, 60] {
+        let (disk, mut expected, mut rng) = (SimDisk::default(), Expected::default(), Rng::with_seed(after));
+        expected.acknowledged.ballast = 0;
+        let (mut store, _) = open(&disk).unwrap();
+        disk.plan(after, Fault::SyncError);
+        while expected.commit_some(&mut store, &mut rng) {}
+        let operations = disk.operations();
+        drop(store);
+        assert_eq!(disk.operations(), operations, "after {after} operations");
+    }
 }

@@ -3,7 +3,8 @@
 use crate::history::{Outcome, Recorder, What};
 use crate::linear::{decrement, increment};
 use crate::service::{Id, Refusal, SECOND};
-use crate::support::{Api, PATIENCE, Random};
+use crate::support::{Api, PATIENCE};
+use fastrand::Rng;
 use pausewatch::proto::v1;
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -93,7 +94,7 @@ fn refusal(status: &Status) -> Option<Outcome> {
 /// A client that makes random calls.
 pub(crate) struct Caller {
     shared: Arc<Shared>,
-    random: Random,
+    random: Rng,
     api: Option<Api>,
 }
 
@@ -108,7 +109,7 @@ enum Request {
 }
 
 impl Caller {
-    pub(crate) fn new(shared: Arc<Shared>, random: Random) -> Self {
+    pub(crate) fn new(shared: Arc<Shared>, random: Rng) -> Self {
         Caller { shared, random, api: None }
     }
 
@@ -119,13 +120,13 @@ impl Caller {
     }
 
     async fn make_one(&mut self) {
-        let thread = self.shared.threads[self.random.below(2)];
-        let named = self.random.below(2) == 0;
-        let once = self.random.below(4) > 0;
+        let thread = self.shared.threads[self.random.usize(..2)];
+        let named = self.random.bool();
+        let once = self.random.usize(..4) > 0;
         let request_id = |number: Id| if once { format!("request {number}") } else { String::new() };
-        match self.random.below(10) {
+        match self.random.usize(..10) {
             0..4 => {
-                let ttl = (self.random.below(2) == 0).then_some(TTL);
+                let ttl = self.random.bool().then_some(TTL);
                 let call = increment(ttl.map(|ttl| ttl.as_secs() * SECOND));
                 let number = self.shared.record.begin(thread, What::Change(call));
                 let request = v1::IncrementElicitationRequest {
@@ -140,7 +141,7 @@ impl Caller {
             4..8 => {
                 let given = self.shared.given().iter().filter(|(of, ..)| *of == thread).cloned().collect::<Vec<_>>();
                 // The latest are the most likely to be open still.
-                let index = given.len().saturating_sub(1 + self.random.below(4));
+                let index = given.len().saturating_sub(1 + self.random.usize(..4));
                 let chosen = given.get(index).filter(|_| named).cloned();
                 let (id, which) = chosen.map(|(_, id, number)| (id, number)).unzip();
                 let number = self.shared.record.begin(thread, What::Change(decrement(which)));
@@ -153,7 +154,7 @@ impl Caller {
             }
             _ => {
                 let number = self.shared.record.begin(thread, What::Get);
-                let request = match self.random.below(2) {
+                let request = match self.random.usize(..2) {
                     0 => Request::Get(v1::GetPauseStateRequest { thread_id: thread.into() }),
                     _ => {
                         let confirm = vec![thread.into()];

@@ -4,7 +4,8 @@ use crate::clients::{Caller, Shared, THREADS, Watch, watch};
 use crate::history::{Operation, Recorder, What};
 use crate::linear::check_all;
 use crate::proxy::Proxy;
-use crate::support::{Api, PATIENCE, Process, Random, api};
+use crate::support::{Api, PATIENCE, Process, api};
+use fastrand::Rng;
 use std::path::Path;
 use std::process::Command;
 use std::sync::{Arc, Mutex};
@@ -54,10 +55,10 @@ struct Played {
 }
 
 async fn play(seed: u64, kept: &Kept<'_>) -> Played {
-    let mut random = Random::new(seed);
+    let mut random = Rng::with_seed(seed);
     let mut server = kept.serve();
     let floors = revisions(&mut api(&server.address).await).await;
-    let proxy = Proxy::start(address(&server), Random::new(random.next())).await.expect("a port");
+    let proxy = Proxy::start(address(&server), random.fork()).await.expect("a port");
     let (record, given) = (Recorder::default(), Mutex::default());
     let shared = Arc::new(Shared { address: proxy.address, threads: THREADS, record, given });
     let (last, wait) = tokio::sync::watch::channel(None);
@@ -69,11 +70,11 @@ async fn play(seed: u64, kept: &Kept<'_>) -> Played {
     }
     let mut callers = JoinSet::new();
     for _ in 0..CALLERS {
-        callers.spawn(Caller::new(shared.clone(), Random::new(random.next())).make(CALLS));
+        callers.spawn(Caller::new(shared.clone(), random.fork()).make(CALLS));
     }
     if let Kept::In(_) = kept {
         // Somewhere in the middle of the calls.
-        shared.record.begun(CALLERS * CALLS / 4 + random.below(CALLERS * CALLS / 2)).await;
+        shared.record.begun(CALLERS * CALLS / 4 + random.usize(..CALLERS * CALLS / 2)).await;
         server.kill();
         server = kept.serve();
         proxy.turn_to(address(&server));

@@ -1,6 +1,6 @@
 //! What lies between a client and the server on a bad day: connections break, before a call has come through, after it, or
 //! when its answer was on the way.
-use crate::support::Random;
+use fastrand::Rng;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -27,7 +27,7 @@ enum Break {
 }
 
 impl Proxy {
-    pub(crate) async fn start(to: SocketAddr, mut random: Random) -> io::Result<Self> {
+    pub(crate) async fn start(to: SocketAddr, mut random: Rng) -> io::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let (address, to) = (listener.local_addr()?, Arc::new(Mutex::new(to)));
         let (broken, mut links) = (Arc::<Mutex<[usize; 3]>>::default(), JoinSet::new());
@@ -35,8 +35,8 @@ impl Proxy {
         links.spawn(async move {
             let mut links = JoinSet::new();
             while let Ok((client, _)) = listener.accept().await {
-                let how = [Break::BeforeTheCall, Break::AfterTheCall, Break::BeforeTheAnswer][random.below(3)];
-                let (pieces, to, counts) = (3 + random.below(PIECES), *lock(&server), counts.clone());
+                let how = [Break::BeforeTheCall, Break::AfterTheCall, Break::BeforeTheAnswer][random.usize(..3)];
+                let (pieces, to, counts) = (3 + random.usize(..PIECES), *lock(&server), counts.clone());
                 links.spawn(async move {
                     if let Ok(true) = carry(client, to, pieces, how).await {
                         lock(&counts)[how as usize] += 1;

@@ -6,7 +6,7 @@ use pausewatch::test_support::core::scope::Scope;
 use pausewatch::test_support::core::types::{ElicitationId, ThreadId};
 use pausewatch::test_support::core::{Command, DecideInputs, PauseEnd, Record, decide};
 use pausewatch::test_support::hub::{EndedPause, Hub, OpenElicitation, PauseFilter, View};
-use pausewatch::test_support::store::{Embedded, Memory};
+use pausewatch::test_support::store::{Embedded, Memory, Store};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -138,21 +138,44 @@ impl System for Rules {
     }
 }
 
-/// The engine, and the hub as its readers see it.
-struct Written {
+/// The engine, and the hub as its readers see it: over the store that keeps nothing, or over the embedded one, in a directory of its
+/// own.
+pub(crate) struct Engined<const KEEPS: bool> {
     clock: Arc<Hands>,
     lengths: Lengths,
     engine: Engine,
     hub: Arc<Hub>,
+    directory: TempDir,
 }
 
-impl Written {
-    fn over(store: Box<dyn pausewatch::test_support::store::Store>, clock: Arc<Hands>, lengths: Lengths) -> Self {
+pub(crate) type Forgetful = Engined<false>;
+pub(crate) type Durable = Engined<true>;
+
+impl<const KEEPS: bool> Engined<KEEPS> {
+    fn within(directory: TempDir, clock: Arc<Hands>, lengths: Lengths) -> Self {
+        let store: Box<dyn Store> = match KEEPS {
+            true => Box::new(Embedded::open(directory.path(), clock.boot_id()).expect("the store is sound")),
+            false => Box::new(Memory),
+        };
         let hub = Arc::<Hub>::default();
         let Lengths { anonymous_ttl, max_pause } = lengths;
         let settings = Settings { anonymous_ttl, max_pause, ..Settings::default() };
         let engine = Engine::with(store, clock.clone(), settings, &hub).expect("the store is sound");
-        Written { clock, lengths, engine, hub }
+        Engined { clock, lengths, engine, hub, directory }
+    }
+}
+
+impl<const KEEPS: bool> System for Engined<KEEPS> {
+    /// Without a store, its revisions begin at the wall clock, in microseconds.
+    const FLOOR: u64 = if KEEPS { 0 } else { (Hands::BEGINNING.wall / 1_000) as u64 };
+    const KEEPS: bool = KEEPS;
+
+    fn start(clock: Arc<Hands>, lengths: Lengths) -> Self {
+        Self::within(tempfile::tempdir().expect("a directory"), clock, lengths)
+    }
+
+    fn clock(&self) -> &Hands {
+        &self.clock
     }
 
     fn process(&mut self, calls: &[Call]) -> Vec<Outcome> {
@@ -162,87 +185,24 @@ impl Written {
         outcomes
     }
 
-    fn pauses(&self, thread: &ThreadId) -> Vec<Arc<EndedPause>> {
+    fn next_due(&self) -> i64 {
+        self.engine.next_due()
+    }
+
+    fn view(&self, thread: &ThreadId) -> View {
+        self.hub.get(thread)
+    }
+
+    fn pauses(&self, thread: &ThreadId) -> Option<Vec<Arc<EndedPause>>> {
         let filter = PauseFilter { scope: &Scope::ALL, thread: Some(thread), ended: i64::MIN..i64::MAX };
-        self.hub.pauses(u64::MAX, usize::MAX, &filter).pauses
-    }
-}
-
-/// The engine over the store that keeps nothing.
-pub(crate) struct Forgetful(Written);
-
-impl System for Forgetful {
-    /// Its revisions begin at the wall clock, in microseconds.
-    const FLOOR: u64 = (Hands::BEGINNING.wall / 1_000) as u64;
-
-    fn start(clock: Arc<Hands>, lengths: Lengths) -> Self {
-        Forgetful(Written::over(Box::new(Memory), clock, lengths))
-    }
-
-    fn clock(&self) -> &Hands {
-        &self.0.clock
-    }
-
-    fn process(&mut self, calls: &[Call]) -> Vec<Outcome> {
-        self.0.process(calls)
-    }
-
-    fn next_due(&self) -> i64 {
-        self.0.engine.next_due()
-    }
-
-    fn view(&self, thread: &ThreadId) -> View {
-        self.0.hub.get(thread)
-    }
-
-    fn pauses(&self, thread: &ThreadId) -> Option<Vec<Arc<EndedPause>>> {
-        Some(self.0.pauses(thread))
-    }
-
-    fn restart(self, _meanwhile: impl FnOnce(&Hands)) -> Self {
-        self
-    }
-}
-
-/// The engine over the embedded store, in a directory of its own.
-pub(crate) struct Durable(Written, TempDir);
-
-impl Durable {
-    fn within(directory: TempDir, clock: Arc<Hands>, lengths: Lengths) -> Self {
-        let store = Embedded::open(directory.path(), clock.boot_id()).expect("the store is sound");
-        Durable(Written::over(Box::new(store), clock, lengths), directory)
-    }
-}
-
-impl System for Durable {
-    const KEEPS: bool = true;
-
-    fn start(clock: Arc<Hands>, lengths: Lengths) -> Self {
-        Self::within(tempfile::tempdir().expect("a directory"), clock, lengths)
-    }
-
-    fn clock(&self) -> &Hands {
-        &self.0.clock
-    }
-
-    fn process(&mut self, calls: &[Call]) -> Vec<Outcome> {
-        self.0.process(calls)
-    }
-
-    fn next_due(&self) -> i64 {
-        self.0.engine.next_due()
-    }
-
-    fn view(&self, thread: &ThreadId) -> View {
-        self.0.hub.get(thread)
-    }
-
-    fn pauses(&self, thread: &ThreadId) -> Option<Vec<Arc<EndedPause>>> {
-        Some(self.0.pauses(thread))
+        Some(self.hub.pauses(u64::MAX, usize::MAX, &filter).pauses)
     }
 
     fn restart(self, meanwhile: impl FnOnce(&Hands)) -> Self {
-        let Durable(Written { clock, lengths, engine, hub: _ }, directory) = self;
+        if !KEEPS {
+            return self;
+        }
+        let Engined { clock, lengths, engine, hub: _, directory } = self;
         drop(engine);
         meanwhile(&clock);
         Self::within(directory, clock, lengths)

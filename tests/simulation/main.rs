@@ -17,6 +17,8 @@
 //!
 //! `cargo test --test simulation` runs 200 seeds, or as many as fit into 3 minutes. `PAUSEWATCH_SIM_SECONDS=3600` runs
 //! for as long, from a random first seed; `PAUSEWATCH_SIM_SEED=7` runs seed 7 alone and prints what happened.
+#[allow(dead_code, clippy::unwrap_used)] // The tests of the store use more of it.
+#[path = "../it/support/disk.rs"]
 mod disk;
 mod exec;
 mod faults;

@@ -1,5 +1,5 @@
 //! The host of the coordinator: the real one, on a store that tells the oracle of each commit.
-use crate::disk::FakeDisk;
+use crate::disk::SimDisk;
 use crate::machine::Machine;
 use crate::net;
 use crate::oracle::Oracle;
@@ -20,7 +20,7 @@ pub(crate) struct Server {
     pub(crate) machine: Machine,
     pub(crate) oracle: Oracle,
     max_pause: Option<Duration>,
-    disk: Rc<RefCell<FakeDisk>>,
+    disk: Rc<RefCell<SimDisk>>,
     /// Of the process that runs now.
     killed: Rc<RefCell<Arc<AtomicBool>>>,
     refuses: Arc<AtomicBool>,

@@ -1,6 +1,6 @@
 //! Callers who write down what they were told: no acknowledged change is lost, none is counted twice (G4, G5).
-use crate::random::Random;
 use crate::world::World;
+use fastrand::Rng;
 use pausewatch::client::{Client, DecrementElicitationRequest, IncrementElicitationRequest};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering::Relaxed;
@@ -41,10 +41,10 @@ pub(crate) fn thread_ids() -> impl Iterator<Item = String> {
     (0..SHARED).map(shared).chain((0..CALLERS).map(own))
 }
 
-pub(crate) fn start(world: &Arc<World>, random: &mut Random) -> Callers {
+pub(crate) fn start(world: &Arc<World>, random: &mut Rng) -> Callers {
     let books: Vec<Books> = (0..CALLERS).map(|_| Books::default()).collect();
     let tasks = books.iter().enumerate().map(|(number, books)| {
-        let random = Random::new(random.next());
+        let random = random.fork();
         let caller = Caller {
             number,
             client: world.client(number),
@@ -61,7 +61,7 @@ pub(crate) fn start(world: &Arc<World>, random: &mut Random) -> Callers {
 struct Caller {
     number: usize,
     client: Client,
-    random: Random,
+    random: Rng,
     world: Arc<World>,
     books: Books,
     calls: u64,
@@ -71,15 +71,15 @@ impl Caller {
     async fn run(mut self) {
         let world = self.world.clone();
         while let Some(_working) = world.work().await {
-            let is_shared = self.random.below(3) == 0;
+            let is_shared = self.random.usize(..3) == 0;
             let thread_id = match is_shared {
-                true => shared(self.random.below(SHARED)),
+                true => shared(self.random.usize(..SHARED)),
                 false => own(self.number),
             };
             let mut book = self.books.lock().expect("no panic").get(&thread_id).cloned().unwrap_or_default();
             self.calls += 1;
             let request_id = format!("caller {} call {}", self.number, self.calls);
-            let grows = book.open.is_empty() || book.open.len() < MOST && self.random.below(2) == 0;
+            let grows = book.open.is_empty() || book.open.len() < MOST && self.random.bool();
             let count = match grows {
                 true => self.increment(&thread_id, request_id, &mut book).await,
                 false => self.decrement(&thread_id, request_id, is_shared, &mut book).await,
@@ -88,7 +88,7 @@ impl Caller {
                 world.fail(format!("{thread_id}: the count was {count}, and the book says {book:?}"));
             }
             self.books.lock().expect("no panic").insert(thread_id, book);
-            tokio::time::sleep(Duration::from_millis(self.random.below(20) as u64)).await;
+            tokio::time::sleep(Duration::from_millis(self.random.u64(..20))).await;
         }
     }
 
@@ -108,8 +108,8 @@ impl Caller {
 
     async fn decrement(&mut self, thread_id: &str, request_id: String, named: bool, book: &mut Book) -> Option<u32> {
         // Of its own, where all asked for no ttl, an unnamed decrement closes the oldest.
-        let named = named || self.random.below(2) == 0;
-        let closed = book.open.remove(if named { self.random.below(book.open.len()) } else { 0 });
+        let named = named || self.random.bool();
+        let closed = book.open.remove(if named { self.random.usize(..book.open.len()) } else { 0 });
         let (thread_id, elicitation_id) = (thread_id.to_owned(), named.then_some(closed));
         let request = DecrementElicitationRequest { thread_id, elicitation_id, request_id };
         let client = &self.client;

@@ -1,7 +1,7 @@
 //! Commands whose thread is held just before their time runs out: none is killed while it is held (G1), each is charged
 //! what it should be (G3), and each expires afterwards (G2).
-use crate::random::Random;
 use crate::world::{World, worst};
+use fastrand::Rng;
 use pausewatch::client::{Client, Release};
 use pausewatch::stopwatch::{Stopwatch, StopwatchController};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ const KNOWN: Duration = Duration::from_secs(45);
 /// Longer than any fault lasts: so a hold is never lost to one.
 const TTL: Duration = Duration::from_secs(20);
 
-pub(crate) fn start(world: &Arc<World>, random: &mut Random) -> Vec<JoinHandle<()>> {
+pub(crate) fn start(world: &Arc<World>, random: &mut Rng) -> Vec<JoinHandle<()>> {
     let mut tasks = Vec::new();
     for server in 0..EXEC_SERVERS {
         let controller = StopwatchController::new(world.client(server));
@@ -27,7 +27,7 @@ pub(crate) fn start(world: &Arc<World>, random: &mut Random) -> Vec<JoinHandle<(
             // The tool that asks is another process than the exec server, with a connection of its own.
             let (client, controller) = (world.client(number), controller.clone());
             let name = format!("commands of {server}-{number}");
-            let slot = Slot { name, client, controller, world: world.clone(), random: Random::new(random.next()) };
+            let slot = Slot { name, client, controller, world: world.clone(), random: random.fork() };
             tasks.push(tokio::spawn(slot.run()));
         }
     }
@@ -39,7 +39,7 @@ struct Slot {
     client: Client,
     controller: StopwatchController,
     world: Arc<World>,
-    random: Random,
+    random: Rng,
 }
 
 impl Slot {
@@ -58,8 +58,8 @@ impl Slot {
 
     async fn command(&mut self, thread_id: &str) -> Result<(), String> {
         let counts = &self.world.counts;
-        let limit = Duration::from_millis(100 + self.random.below(1_000) as u64);
-        let lead = Duration::from_millis(1 + self.random.below(60) as u64).min(limit);
+        let limit = Duration::from_millis(100 + self.random.u64(..1_000));
+        let lead = Duration::from_millis(1 + self.random.u64(..60)).min(limit);
         let (stopwatch, unlimited) = (Stopwatch::new(limit), Stopwatch::unlimited());
         let start = Instant::now();
         let register = |stopwatch| self.controller.register(thread_id, stopwatch).map_err(|error| error.to_string());
@@ -80,7 +80,7 @@ impl Slot {
             Err(error) => return Err(format!("{error:?}")),
         };
         let in_time = Instant::now() < start + limit;
-        sleep(Duration::from_millis(200 + self.random.below(1_500) as u64)).await;
+        sleep(Duration::from_millis(200 + self.random.u64(..1_500))).await;
         // Before the release is sent, since the answer to it may be lost.
         let was_killed = expired.is_finished();
         let release = self.world.answered(|| hold.release()).await;

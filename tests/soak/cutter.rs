@@ -1,5 +1,5 @@
 //! A proxy that cuts all its connections now and then, or holds back for a while what they carry.
-use crate::random::Random;
+use fastrand::Rng;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -14,18 +14,18 @@ struct Weather {
 }
 
 /// Starts it; returns its address.
-pub(crate) async fn start(server: String, mut random: Random) -> String {
+pub(crate) async fn start(server: String, mut random: Rng) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("it is bound").to_string();
     let (change, weather) = watch::channel(Weather::default());
     tokio::spawn(async move {
         loop {
-            sleep(Duration::from_millis(200 + random.below(4_000) as u64)).await;
-            if random.below(2) == 0 {
+            sleep(Duration::from_millis(200 + random.u64(..4_000))).await;
+            if random.bool() {
                 change.send_modify(|weather| weather.cuts += 1);
             } else {
                 change.send_modify(|weather| weather.held = true);
-                sleep(Duration::from_millis(random.below(1_500) as u64)).await;
+                sleep(Duration::from_millis(random.u64(..1_500))).await;
                 change.send_modify(|weather| weather.held = false);
             }
         }

@@ -1,6 +1,6 @@
 //! Tools that ask and die: their leases end the pause, not earlier than they were promised, not much later (G2).
-use crate::random::Random;
 use crate::world::{World, worst};
+use fastrand::Rng;
 use pausewatch::client::{Client, IncrementElicitationRequest};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -12,20 +12,20 @@ const DESERTERS: usize = 8;
 /// How late an end may be seen: 100 ms of the server, and an fsync of a disk that has much to do.
 const LATE: Duration = Duration::from_secs(5);
 
-pub(crate) fn start(world: &Arc<World>, random: &mut Random) -> Vec<JoinHandle<()>> {
+pub(crate) fn start(world: &Arc<World>, random: &mut Rng) -> Vec<JoinHandle<()>> {
     let deserter = |number| {
-        let (world, client, random) = (world.clone(), world.client(number), Random::new(random.next()));
+        let (world, client, random) = (world.clone(), world.client(number), random.fork());
         tokio::spawn(run(number, world, client, random))
     };
     (0..DESERTERS).map(deserter).collect()
 }
 
-async fn run(number: usize, world: Arc<World>, client: Client, mut random: Random) {
+async fn run(number: usize, world: Arc<World>, client: Client, mut random: Rng) {
     let mut asked = 0;
     while let Some(_working) = world.work().await {
         asked += 1;
         let thread_id = format!("left open by {number}, {asked}");
-        let ttl = Duration::from_millis(1_000 + random.below(2_000) as u64);
+        let ttl = Duration::from_millis(1_000 + random.u64(..2_000));
         match left_open(&world, &client, &thread_id, ttl).await {
             Ok(()) => world.counts.deserted.fetch_add(1, Relaxed),
             Err(what) => {

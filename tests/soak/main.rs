@@ -17,13 +17,11 @@ mod books;
 mod commands;
 mod cutter;
 mod deserters;
-#[path = "../it/support/random.rs"]
-mod random;
 mod server;
 mod watchers;
 mod world;
 
-use random::Random;
+use fastrand::Rng;
 use server::Server;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -51,11 +49,11 @@ async fn soak() -> ExitCode {
     let now = std::time::UNIX_EPOCH.elapsed().expect("after 1970").as_nanos() as u64;
     let seed = number("PAUSEWATCH_SOAK_SEED").unwrap_or(now);
     println!("soak: {} s, PAUSEWATCH_SOAK_SEED={seed}", length.as_secs());
-    let mut random = Random::new(seed);
+    let mut random = Rng::with_seed(seed);
 
     let directory = tempfile::tempdir().expect("a directory can be made");
     let mut server = Server::start(directory.path().join("data")).await;
-    let front = cutter::start(server.address().to_owned(), Random::new(random.next())).await;
+    let front = cutter::start(server.address().to_owned(), random.fork()).await;
     let world = Arc::new(World::new(server.address(), &front));
 
     let callers = books::start(&world, &mut random);
@@ -67,7 +65,7 @@ async fn soak() -> ExitCode {
     while Instant::now() < end && !world.has_failed() {
         let round = Instant::now() + ROUND;
         while Instant::now() < round.min(end) {
-            let pause = Duration::from_millis(300 + random.below(2_500) as u64);
+            let pause = Duration::from_millis(300 + random.u64(..2_500));
             tokio::time::sleep(pause.min(round.saturating_duration_since(Instant::now()))).await;
             server.fault(&world, &mut random).await;
         }

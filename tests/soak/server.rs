@@ -1,6 +1,6 @@
 //! The server as a process, and what is done to it.
-use crate::random::Random;
 use crate::world::World;
+use fastrand::Rng;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -40,14 +40,13 @@ impl Server {
     }
 
     /// One fault, and the end of it.
-    pub(crate) async fn fault(&mut self, world: &World, random: &mut Random) {
-        match random.below(10) {
+    pub(crate) async fn fault(&mut self, world: &World, random: &mut Rng) {
+        match random.usize(..10) {
             0..6 => {
                 self.kills += 1;
                 self.child.kill().await.expect("the server runs");
                 // Now and then for longer than clients are patient.
-                sleep(Duration::from_millis(if random.below(20) == 0 { 7_000 } else { random.below(500) as u64 }))
-                    .await;
+                sleep(Duration::from_millis(if random.usize(..20) == 0 { 7_000 } else { random.u64(..500) })).await;
                 self.again(world).await;
             }
             6..8 => {
@@ -58,7 +57,7 @@ impl Server {
             _ => {
                 self.stops += 1;
                 self.signal(Signal::STOP);
-                sleep(Duration::from_millis(random.below(2_000) as u64)).await;
+                sleep(Duration::from_millis(random.u64(..2_000))).await;
                 self.signal(Signal::CONT);
                 world.is_up();
             }

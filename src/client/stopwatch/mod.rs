@@ -64,7 +64,6 @@ mod stopwatch;
 mod thread;
 mod threads;
 #[cfg(test)]
-#[cfg(feature = "cli")]
 mod vectors;
 
 pub use builder::StopwatchBuilder;

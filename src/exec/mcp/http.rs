@@ -9,7 +9,7 @@ use super::{
     deletions::{Deletions, SESSION_HEADER},
     http_sessions::HttpSessions,
 };
-use crate::http_connections::{CountedBody, HttpConnection, HttpConnections};
+use crate::http_connections::{HttpConnection, HttpConnections, UntilSent};
 use bytes::Bytes;
 use http::{HeaderMap, Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, Full, combinators::BoxBody};
@@ -162,7 +162,7 @@ impl Service {
             }
             _ => {}
         }
-        response.map(|body| CountedBody::new(body, counted).boxed())
+        response.map(|body| UntilSent::new(body, counted).boxed())
     }
 
     /// After its deletion.

@@ -5,6 +5,7 @@
 //! 2. It holds little memory: one request at a time, a head of [`MAX_HEAD`], and as much of an answer as its client reads.
 use super::linger::Lingering;
 use super::rewind::Rewound;
+use crate::http_connections::UntilSent;
 use crate::server::admission::{AdmittedStream, ConnectionContext};
 use crate::server::services::Services;
 use bytes::Bytes;
@@ -77,13 +78,13 @@ fn answer(
     connection: &Arc<ConnectionContext>,
     services: &Services,
     in_flight: Arc<()>,
-) -> impl Future<Output = Result<Response<InFlight>, Infallible>> + use<> {
+) -> impl Future<Output = Result<Response<UntilSent<Body, Arc<()>>>, Infallible>> + use<> {
     let is_read = Arc::new(AtomicBool::new(request.body().is_end_stream()));
     let mut request = request.map(|body| Body::new(Noted { body, is_read: is_read.clone() }));
     request.extensions_mut().insert(connection.clone());
     let answer = services.call(request);
     async move {
-        let mut response = answer.await?.map(|body| InFlight { body, _request: in_flight });
+        let mut response = answer.await?.map(|body| UntilSent::new(body, in_flight));
         if !is_read.load(Relaxed) {
             // The rest of the request is in the way of the next one: the client is not to send one.
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
@@ -108,29 +109,6 @@ impl http_body::Body for Noted {
             self.is_read.store(true, Relaxed);
         }
         Poll::Ready(frame)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
-}
-
-/// The body of an answer, which counts as a request in flight until it is sent.
-struct InFlight {
-    body: Body,
-    _request: Arc<()>,
-}
-
-impl http_body::Body for InFlight {
-    type Data = Bytes;
-    type Error = tonic::Status;
-
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, tonic::Status>>> {
-        Pin::new(&mut self.body).poll_frame(cx)
     }
 
     fn is_end_stream(&self) -> bool {

@@ -10,7 +10,7 @@ use tokio::time::sleep;
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// Opens and closes one elicitation after the other, and reads, until `stop`.
-pub(super) async fn change(mut caller: Caller, number: usize, stop: Arc<AtomicBool>, books: Arc<Books>) {
+pub(super) async fn change(caller: Caller, number: usize, stop: Arc<AtomicBool>, books: Arc<Books>) {
     let thread = format!("thread {number}");
     let (mut revision, mut call) = (0, 0);
     while !stop.load(SeqCst) {

@@ -1,7 +1,7 @@
 //! Commands whose thread is held before their time runs out: none is killed while it is held (G1), each is charged what it should be
 //! (G3), and each expires afterwards (G2).
 use super::books::{Books, COMMANDS, HELD, KILLED, WRONG};
-use crate::support::Random;
+use fastrand::Rng;
 use pausewatch::client::{Client, GetPauseStateRequest, Release};
 use pausewatch::stopwatch::{Stopwatch, StopwatchController};
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub(super) struct Commands {
     pub(super) client: Client,
     /// Of the exec server: another process, with a connection of its own.
     pub(super) controller: StopwatchController,
-    pub(super) random: Random,
+    pub(super) random: Rng,
     pub(super) books: Arc<Books>,
 }
 
@@ -43,8 +43,8 @@ impl Commands {
 
     async fn command(&mut self, thread: &str) -> Result<(), (&'static str, String)> {
         let wrong = |how: String| (WRONG, how);
-        let limit = Duration::from_millis(500 + self.random.below(2_500) as u64);
-        let lead = Duration::from_millis(20 + self.random.below(2_000) as u64).min(limit);
+        let limit = Duration::from_millis(500 + self.random.u64(..2_500));
+        let lead = Duration::from_millis(20 + self.random.u64(..2_000)).min(limit);
         // They start between these two moments.
         let start = Instant::now();
         let (stopwatch, unlimited) = (Stopwatch::new(limit), Stopwatch::unlimited());
@@ -67,7 +67,7 @@ impl Commands {
             Err(error) => return Err(wrong(format!("{error:?}"))),
         };
         let in_time = Instant::now() < start + limit;
-        sleep(Duration::from_millis(100 + self.random.below(5_000) as u64)).await;
+        sleep(Duration::from_millis(100 + self.random.u64(..5_000))).await;
         // Before the release is sent, since the answer to it may be lost.
         if in_time && expired.is_finished() {
             return Err((KILLED, format!("though it was held {lead:?} before its time of {limit:?} ran out")));

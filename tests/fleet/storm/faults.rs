@@ -3,8 +3,8 @@ use super::cluster::{Cluster, MEMBERS};
 use crate::caller::health;
 use crate::proxy::Mode;
 use crate::site::Site;
-use crate::support::Random;
 use crate::takeovers::LEADER;
+use fastrand::Rng;
 use rustix::process::Signal;
 use std::time::Duration;
 
@@ -46,11 +46,11 @@ const PARTITIONS: [Mode; 4] = [Mode::Stalled, Mode::HoldsCalls, Mode::HoldsAnswe
 pub(super) struct Deck(Vec<(Kind, bool)>);
 
 impl Deck {
-    pub(super) fn draw(&mut self, random: &mut Random) -> (Kind, bool) {
+    pub(super) fn draw(&mut self, random: &mut Rng) -> (Kind, bool) {
         if self.0.is_empty() {
             self.0.extend(KINDS.iter().flat_map(|kind| [(*kind, true), (*kind, false)]));
         }
-        self.0.swap_remove(random.below(self.0.len()))
+        self.0.swap_remove(random.usize(..self.0.len()))
     }
 }
 
@@ -68,9 +68,9 @@ pub(super) enum Fault {
 }
 
 /// How long a fault lasts.
-pub(super) fn lasts(random: &mut Random) -> Duration {
-    let (from, to) = [(20, 900), (900, 2_500), (2_500, 4_500)][random.below(3)];
-    Duration::from_millis((from + random.below(to - from)) as u64)
+pub(super) fn lasts(random: &mut Rng) -> Duration {
+    let (from, to) = [(20, 900), (900, 2_500), (2_500, 4_500)][random.usize(..3)];
+    Duration::from_millis((from + random.usize(..to - from)) as u64)
 }
 
 /// The replica that says that it leads, among those that are not named.
@@ -84,11 +84,11 @@ async fn leading(sites: &[Site], but: &[usize]) -> Option<usize> {
 }
 
 /// One of `count`: the one that leads, or another.
-fn choose(count: usize, leader: Option<usize>, at_leader: bool, random: &mut Random) -> (usize, bool) {
+fn choose(count: usize, leader: Option<usize>, at_leader: bool, random: &mut Rng) -> (usize, bool) {
     match leader {
         Some(leader) if at_leader => (leader, true),
-        Some(leader) => ((leader + 1 + random.below(count - 1)) % count, false),
-        None => (random.below(count), false),
+        Some(leader) => ((leader + 1 + random.usize(..count - 1)) % count, false),
+        None => (random.usize(..count), false),
     }
 }
 
@@ -98,9 +98,9 @@ pub(super) async fn begin(
     sites: &mut [Site],
     cluster: &mut Cluster,
     under_way: &[&Fault],
-    random: &mut Random,
+    random: &mut Rng,
 ) -> Option<(Fault, String)> {
-    let mode = PARTITIONS[random.below(4)];
+    let mode = PARTITIONS[random.usize(..4)];
     let (of_replica, of_member) = (|fault: &&Fault| fault.replica(), |fault: &&Fault| fault.member());
     let hit: Vec<_> = under_way.iter().filter_map(of_replica).collect();
     let hit_members: Vec<_> = under_way.iter().filter_map(of_member).collect();
@@ -137,7 +137,7 @@ pub(super) async fn begin(
             (Fault::Drain(who), "SIGTERM of".to_owned())
         }
         Kind::EtcdWay => {
-            let (one, all) = (random.below(MEMBERS), random.below(2) == 0);
+            let (one, all) = (random.usize(..MEMBERS), random.bool());
             let members: Vec<_> = (0..MEMBERS).filter(|member| all || *member == one).collect();
             members.iter().for_each(|member| sites[who].etcd[*member].set(mode));
             let what = if all { "all of etcd" } else { "a member of etcd" };

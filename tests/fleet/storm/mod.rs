@@ -18,10 +18,11 @@ use crate::followers::serves;
 use crate::histories::leads;
 use crate::proxy::Proxy;
 use crate::site::Site;
-use crate::support::{PATIENCE, Random};
+use crate::support::PATIENCE;
 use books::{Books, HISTORIES, OPERATIONS, UNKNOWN, WRONG};
 use cluster::Cluster;
 use commands::Commands;
+use fastrand::Rng;
 use faults::{DECK, Deck, Fault};
 use pausewatch::client::Client;
 use pausewatch::stopwatch::StopwatchController;
@@ -68,14 +69,14 @@ impl UnderWay {
 async fn blow(
     faults: usize,
     (sites, cluster): (&mut [Site], &mut Cluster),
-    (deck, random): (&mut Deck, &mut Random),
+    (deck, random): (&mut Deck, &mut Rng),
     books: &Books,
     history: &mut Concurrent,
 ) {
     let mut under_way = UnderWay::default();
     let mut begun = 0;
     while begun < faults && !books.has_failed() {
-        let pause = Instant::now() + Duration::from_millis(100 + random.below(1_200) as u64);
+        let pause = Instant::now() + Duration::from_millis(100 + random.u64(..1_200));
         while Instant::now() < pause || under_way.0.len() >= MOST_AT_ONCE {
             sleep(Duration::from_millis(10)).await;
             under_way.end(false, sites, cluster, books).await;
@@ -115,7 +116,7 @@ async fn nothing_is_lost_doubled_or_killed_in_a_storm_of_mixed_faults() {
     let faults = usize::try_from(number("PAUSEWATCH_STORM_FAULTS", DECK as u64)).expect("a number of faults");
     let seed = number("PAUSEWATCH_STORM_SEED", 0x5eed_0025);
     println!("{faults} faults, PAUSEWATCH_STORM_SEED={seed}");
-    let (mut random, mut deck, books) = (Random::new(seed), Deck::default(), Arc::<Books>::default());
+    let (mut random, mut deck, books) = (Rng::with_seed(seed), Deck::default(), Arc::<Books>::default());
     let urls: Vec<_> = cluster.members.iter().map(|member| format!("http://{}", member.address)).collect();
     let mut sites = Vec::new();
     for _ in 0..REPLICAS {
@@ -135,7 +136,7 @@ async fn nothing_is_lost_doubled_or_killed_in_a_storm_of_mixed_faults() {
     }
     for number in 0..COMMANDS {
         let (client, controller) = (client(), StopwatchController::new(client()));
-        let random = Random::new(random.next());
+        let random = random.fork();
         let commands = Commands { name: format!("command {number}"), client, controller, random, books: books.clone() };
         tasks.spawn(commands.run(stop.clone()));
     }

@@ -1,12 +1,10 @@
 //! Snapshots of a store while it commits as fast as it can: each is what the store was after one of its commits.
-use crate::support::disk::FakeDisk;
+use crate::support::disk::SimDisk;
 use pausewatch::test_support::core::types::{ElicitationId, ThreadId};
 use pausewatch::test_support::core::{Elicitation, Header, Open, Pause, Timestamp};
-use pausewatch::test_support::store::{Disk, Embedded, Snapshot, Store, Write, restore};
-use redb::StorageBackend;
-use std::io;
+use pausewatch::test_support::store::{Embedded, Snapshot, Store, Write, restore};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
-use std::sync::{Arc, Mutex};
 
 const NOW: Timestamp = Timestamp { boot: 5_000_000_000, wall: 1_800_000_000_000_000_000 };
 const BOOT: u64 = 7;
@@ -46,71 +44,21 @@ fn newest(snapshot: &Snapshot) -> u64 {
     newest
 }
 
-type Meddle = Box<dyn FnOnce() + Send>;
-
-/// A disk on which something happens before the journal is looked at.
-#[derive(Clone, Default)]
-struct Meddled {
-    disk: FakeDisk,
-    meddle: Arc<Mutex<Option<Meddle>>>,
-}
-
-impl std::fmt::Debug for Meddled {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.disk.fmt(f)
-    }
-}
-
-impl Disk for Meddled {
-    fn has_database(&self) -> io::Result<bool> {
-        self.disk.has_database()
-    }
-    fn database(&self) -> io::Result<Box<dyn StorageBackend>> {
-        self.disk.database()
-    }
-    fn draft(&self) -> io::Result<Box<dyn StorageBackend>> {
-        self.disk.draft()
-    }
-    fn adopt_draft(&self) -> io::Result<()> {
-        self.disk.adopt_draft()
-    }
-    fn segment(&self, number: u64) -> io::Result<Box<dyn StorageBackend>> {
-        self.disk.segment(number)
-    }
-    fn make_segment(&self, number: u64, zeros: u64) -> io::Result<()> {
-        self.disk.make_segment(number, zeros)
-    }
-    fn has_segment(&self, number: u64) -> io::Result<bool> {
-        let meddle = self.meddle.lock().unwrap().take();
-        meddle.into_iter().for_each(|meddle| meddle());
-        self.disk.has_segment(number)
-    }
-    fn is_low(&self) -> bool {
-        self.disk.is_low()
-    }
-    fn release_reserve(&self) -> bool {
-        self.disk.release_reserve()
-    }
-    fn restore_reserve(&self) -> io::Result<()> {
-        self.disk.restore_reserve()
-    }
-}
-
 /// N1: what was in the journal alone is in the copy also when all of it is carried over and written over meanwhile.
 #[test]
 fn a_journal_that_goes_round_while_it_is_copied_takes_nothing_from_the_copy() {
-    let disk = Meddled::default();
+    let disk = SimDisk::default();
     let mut store = Embedded::on(Arc::new(disk.clone()), "the disk of the test", BOOT).unwrap();
     store.load(NOW).unwrap();
     for n in 1..=OPEN {
         commit(&mut store, n);
     }
     let snapshots = store.snapshots();
-    *disk.meddle.lock().unwrap() = Some(Box::new(move || {
+    disk.meddle(move || {
         (OPEN + 1..=OPEN + MORE).for_each(|n| commit(&mut store, n));
         // It outlives the snapshot: a store that is closed has none.
         std::mem::forget(store);
-    }));
+    });
     let newest = newest(&snapshots.take().unwrap());
     assert!((OPEN..=OPEN + MORE).contains(&newest), "{newest}");
 }
@@ -118,7 +66,7 @@ fn a_journal_that_goes_round_while_it_is_copied_takes_nothing_from_the_copy() {
 /// Who is slow to read a copy holds up no commit, and gets the moment that was asked for.
 #[test]
 fn an_unread_copy_delays_nothing() {
-    let mut store = Embedded::on(Arc::new(FakeDisk::default()), "the disk of the test", BOOT).unwrap();
+    let mut store = Embedded::on(Arc::new(SimDisk::default()), "the disk of the test", BOOT).unwrap();
     store.load(NOW).unwrap();
     (1..=OPEN).for_each(|n| commit(&mut store, n));
     let snapshot = store.snapshots().take().unwrap();
@@ -133,7 +81,7 @@ fn an_unread_copy_delays_nothing() {
 /// N1 to N3 of `store/embedded/snapshot.rs`.
 #[test]
 fn a_snapshot_is_the_store_after_one_commit_and_not_before_the_last_that_was_acknowledged() {
-    let mut store = Embedded::on(Arc::new(FakeDisk::default()), "the disk of the test", BOOT).unwrap();
+    let mut store = Embedded::on(Arc::new(SimDisk::default()), "the disk of the test", BOOT).unwrap();
     store.load(NOW).unwrap();
     for n in 1..=OPEN {
         commit(&mut store, n);

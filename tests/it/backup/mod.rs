@@ -4,7 +4,8 @@ mod epoch;
 mod fixture;
 
 use crate::program::{Ended, ended, program};
-use crate::support::{Api, Process, Random, timed};
+use crate::support::{Api, Process, timed};
+use fastrand::Rng;
 use rustix::process::Signal;
 use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
@@ -100,7 +101,7 @@ async fn call(mut api: Api, caller: usize, book: Arc<Book>, over: Arc<AtomicBool
 /// nothing without what came before.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_backup_under_load_is_the_store_at_one_moment() {
-    let mut random = Random::new(std::process::id().into());
+    let mut random = Rng::with_seed(std::process::id().into());
     for round in 0..4 {
         let place = Place::new();
         let server = serve(&place.path("data")).await;
@@ -109,7 +110,7 @@ async fn a_backup_under_load_is_the_store_at_one_moment() {
         for (caller, book) in books.iter().enumerate() {
             callers.spawn(call(server.api().await, caller, book.clone(), over.clone()));
         }
-        let until = 20 + random.below(300) as u32;
+        let until = 20 + random.u32(..300);
         let under_way = async {
             while books[0].told.load(SeqCst) < until {
                 tokio::task::yield_now().await;

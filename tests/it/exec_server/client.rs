@@ -5,6 +5,8 @@ use crate::program::program;
 use crate::support::PATIENCE;
 use serde_json::{Value, json};
 use std::{
+    env,
+    ffi::OsString,
     io::{BufRead, BufReader, Write},
     process::{Child, ChildStdin, Command, ExitStatus, Stdio},
     sync::mpsc,
@@ -28,8 +30,15 @@ pub(crate) fn exec_server<const N: usize>(args: [&str; N]) -> Command {
     let mut command = program();
     command.arg("exec-server").args(args).env("XDG_RUNTIME_DIR", env!("CARGO_TARGET_TMPDIR"));
     // That of `cargo test`: commands may be able to write there.
-    command.current_dir("/").env_remove("LD_LIBRARY_PATH");
+    command.current_dir("/").env_remove("LD_LIBRARY_PATH").env("PATH", path_of_the_system());
     command
+}
+
+/// PATH without the directories of a clone below the directory for temporary files, in which commands can write.
+pub(crate) fn path_of_the_system() -> OsString {
+    let path = env::var_os("PATH").expect("cargo test has it");
+    let temporary = env::temp_dir();
+    env::join_paths(env::split_paths(&path).filter(|directory| !directory.starts_with(&temporary))).expect("no colons")
 }
 
 impl Client {

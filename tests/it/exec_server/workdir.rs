@@ -1,5 +1,5 @@
 //! The working directory of a command: where it leads to counts, and outside of the server's directories a person is asked.
-use super::client::{Client, exec_server};
+use super::client::{Client, exec_server, path_of_the_system};
 use super::prompts::unwritable_directory;
 use crate::program::ended;
 use crate::support::skipped;
@@ -162,7 +162,7 @@ fn an_allowed_line_stays_in_the_sandbox_if_commands_can_write_its_program_and_it
         let arguments = json!({"command": "uname --version", "workdir": project.project.join("sub")});
         Client::start(server).call("shell", arguments)
     };
-    let (bin, system) = (bin.to_str().unwrap(), std::env::var("PATH").unwrap());
+    let (bin, system) = (bin.to_str().unwrap(), path_of_the_system().into_string().unwrap());
     let answer = run([&system, bin]);
     assert!(answer.get("sandbox").is_none() && !made.exists(), "the system's `bash` and `uname`: {answer}");
     let answer = run([bin, &system]);

@@ -1,19 +1,20 @@
 //! Frames that make no sense, come without end, or are taken back at once.
 use super::{MIB, assert_bounded, serve};
+use crate::support::beside;
 use crate::support::http2::{
     CONTINUATION, END_HEADERS, HEADERS, INITIAL_WINDOW_SIZE, LONGEST, PING, PREFACE, RST_STREAM, Raw, call, frame,
     header, settings, streams,
 };
-use crate::support::{Random, beside};
+use fastrand::Rng;
 use std::time::Duration;
 
 #[tokio::test]
 async fn garbage_is_hung_up_on() {
     let server = serve();
     let attack = async {
-        let mut random = Random::new(0x5eed_0030);
+        let mut random = Rng::with_seed(0x5eed_0030);
         for i in 0..400 {
-            let mut garbage: Vec<u8> = (0..4_096).map(|_| random.next() as u8).collect();
+            let mut garbage: Vec<u8> = (0..4_096).map(|_| random.u8(..)).collect();
             match i % 4 {
                 0 => garbage.splice(0..0, *b"GET / HTTP/1.1\r\nhost: h\r\n\r\n").for_each(drop),
                 1 => garbage.splice(0..0, PREFACE.iter().copied()).for_each(drop),

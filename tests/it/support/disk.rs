@@ -1,189 +1,93 @@
-//! A disk in memory that does what disks do on bad days: loses and tears what was not synced, fills up, fails an fsync.
-use super::Random;
+//! A disk in memory whose power can be cut, and that can be full or broken.
+//!
+//! - D1: what was written and not synced is lost, kept or torn at a power cut, each piece by itself, in any combination;
+//!   so is a change of length. A file that was being made is there by chance.
+//! - D2: operations (writes, changes of length, syncs) are counted over all files and threads, so that a run can be cut
+//!   at each of them.
+//! - D3: after a sync that failed, the disk takes what was pending for written and has dropped it, as kernels do.
+use fastrand::Rng;
 use pausewatch::test_support::store::{Disk, RESERVE_BYTES};
 use redb::StorageBackend;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
-const BLOCK: u64 = 4_096;
-const RESERVE: u64 = RESERVE_BYTES / BLOCK;
-/// What a disk writes whole or not at all.
-const SECTOR: usize = 512;
-/// How long [`FakeDisk::hang`] lasts at most.
-const LONGEST_HANG: Duration = Duration::from_secs(60);
 /// The name of the database among the files.
 pub(crate) const DATABASE: &str = "database";
+/// How long [`SimDisk::hang`] lasts at most.
+const LONGEST_HANG: Duration = Duration::from_secs(60);
+const SECTOR: usize = 512;
+const BLOCK: u64 = 4_096;
+const EIO: i32 = 5;
+const ENOSPC: i32 = 28;
+
+/// What happens at an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// The power goes.
+    Cut,
+    /// From now on there is no space but what is there.
+    Full,
+    /// A write or a change of length fails with EIO; the first at or after the operation.
+    WriteError,
+    /// A sync fails with EIO; the first at or after the operation.
+    SyncError,
+    /// A read fails with EIO; the operations are reads then.
+    ReadError,
+}
+
+/// How fine a write tears.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Tear {
+    /// A sector of 512 bytes is old or new.
+    Sectors,
+    /// A sector may be old up to some byte and new from there, or the reverse.
+    Bytes,
+}
 
 /// The disk. Clones are the same one.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct FakeDisk(Arc<Mutex<Inner>>, Arc<Condvar>);
+#[derive(Clone, Default)]
+pub(crate) struct SimDisk(Arc<Mutex<World>>, Arc<Condvar>);
 
-#[derive(Debug)]
-struct Inner {
-    files: BTreeMap<String, Vec<u8>>,
-    /// Blocks that files have; a hole has none.
-    blocks: BTreeSet<(String, u64)>,
-    free: u64,
-    has_reserve: bool,
-    log: Vec<Op>,
-    syncs_left: u64,
-    /// fsyncs that were asked for after one had failed.
+#[derive(Default)]
+struct World {
+    files: BTreeMap<String, Content>,
+    reserve: bool,
+    operations: u64,
+    reads: u64,
+    fault: Option<(u64, Fault)>,
+    off: bool,
+    /// Blocks that there are at most.
+    capacity: Option<u64>,
+    low: bool,
+    /// The journal's and the database's syncs that came after one that had failed.
     syncs_after_failure: u64,
-    /// fsyncs of the database do not come back.
+    /// Syncs of the database do not come back.
     hangs: bool,
+    /// What happens before the journal is looked at.
+    meddle: Option<Box<dyn FnOnce() + Send>>,
 }
 
-#[derive(Clone, Debug)]
-enum Op {
-    Create(String),
-    Write(String, u64, Vec<u8>),
-    SetLen(String, u64),
-    Sync(String),
-    /// Made whole and durable, with these contents.
-    Make(String, Vec<u8>),
+#[derive(Clone, Default)]
+struct Content {
+    name_is_durable: bool,
+    current: Vec<u8>,
+    synced: Vec<u8>,
+    pending: Vec<Pending>,
+    blocks: BTreeSet<u64>,
+    sync_failed: bool,
 }
 
-impl Default for Inner {
-    fn default() -> Self {
-        Inner {
-            files: BTreeMap::new(),
-            blocks: BTreeSet::new(),
-            free: u64::MAX / 2,
-            has_reserve: false,
-            log: Vec::new(),
-            syncs_left: u64::MAX,
-            syncs_after_failure: 0,
-            hangs: false,
-        }
-    }
+#[derive(Clone)]
+enum Pending {
+    Write(usize, Vec<u8>),
+    Length(usize),
 }
 
-impl Inner {
-    fn make(&mut self, name: String, contents: Vec<u8>) {
-        self.log.push(Op::Make(name.clone(), contents.clone()));
-        self.files.insert(name, contents);
-    }
-}
-
-#[derive(Debug)]
-struct File {
-    disk: FakeDisk,
-    name: String,
-}
-
-impl FakeDisk {
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.0.lock().expect("no panic while locked")
-    }
-
-    /// A disk with these files.
-    fn with(files: BTreeMap<String, Vec<u8>>) -> Self {
-        let disk = FakeDisk::default();
-        disk.lock().files = files;
-        disk
-    }
-
-    /// What there is now, on a disk of its own: as after kill -9.
-    pub(crate) fn copy(&self) -> Self {
-        Self::with(self.lock().files.clone())
-    }
-
-    pub(crate) fn names(&self) -> Vec<String> {
-        self.lock().files.keys().cloned().collect()
-    }
-
-    /// Changes a file behind the back of the store.
-    pub(crate) fn damage(&self, name: &str, damage: impl FnOnce(&mut Vec<u8>)) {
-        damage(self.lock().files.get_mut(name).expect("there is such a file"));
-    }
-
-    pub(crate) fn length(&self, name: &str) -> usize {
-        self.lock().files[name].len()
-    }
-
-    /// Where a file has anything but zeros.
-    pub(crate) fn used(&self, name: &str) -> usize {
-        self.lock().files[name].iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1)
-    }
-
-    /// From now on there is room for so many blocks.
-    pub(crate) fn leave_free(&self, blocks: u64) {
-        self.lock().free = blocks;
-    }
-
-    /// The fsync after `more` ones fails, and so do all that follow.
-    pub(crate) fn fail_syncs_after(&self, more: u64) {
-        self.lock().syncs_left = more;
-    }
-
-    /// fsyncs of the database hang from now on, those of the journal do not; or they come back again.
-    pub(crate) fn hang(&self, hangs: bool) {
-        self.lock().hangs = hangs;
-        self.1.notify_all();
-    }
-
-    /// Whether a hang lasts. It ends by itself, so that a test of it fails instead of hanging too.
-    pub(crate) fn hangs(&self) -> bool {
-        self.lock().hangs
-    }
-
-    pub(crate) fn syncs_after_failure(&self) -> u64 {
-        self.lock().syncs_after_failure
-    }
-
-    /// How much has happened: a place in the history, for [`FakeDisk::after_power_loss`].
-    pub(crate) fn history(&self) -> usize {
-        self.lock().log.len()
-    }
-
-    /// What a power loss at `moment` of the history leaves: all that was synced, and any part of the rest.
-    pub(crate) fn after_power_loss(&self, moment: usize, random: &mut Random) -> Self {
-        let inner = self.lock();
-        let log = &inner.log[..moment];
-        let mut files = BTreeMap::new();
-        // The names of a directory are synced with it, which is when a file was made.
-        let synced_names = log.iter().rposition(|op| matches!(op, Op::Make(..))).unwrap_or(0);
-        for (at, op) in log.iter().enumerate() {
-            match op {
-                Op::Create(name) if at < synced_names || random.below(2) == 0 => {
-                    files.insert(name.clone(), Vec::new());
-                }
-                Op::Make(name, contents) => _ = files.insert(name.clone(), contents.clone()),
-                _ => {}
-            }
-        }
-        for (name, bytes) in &mut files {
-            let synced = log.iter().rposition(|op| matches!(op, Op::Sync(of) if of == name)).unwrap_or(0);
-            for (at, op) in log.iter().enumerate() {
-                match op {
-                    Op::Write(of, offset, data) if of == name => {
-                        let start = *offset as usize;
-                        for (i, sector) in data.chunks(SECTOR).enumerate() {
-                            if at < synced || random.below(2) == 0 {
-                                put(bytes, start + i * SECTOR, sector);
-                            }
-                        }
-                    }
-                    Op::SetLen(of, length) if of == name && (at < synced || random.below(2) == 0) => {
-                        bytes.resize(*length as usize, 0);
-                    }
-                    _ => {}
-                }
-            }
-        }
-        Self::with(files)
-    }
-
-    fn open(&self, name: String) -> Box<dyn StorageBackend> {
-        let mut inner = self.lock();
-        if !inner.files.contains_key(&name) {
-            inner.files.insert(name.clone(), Vec::new());
-            inner.log.push(Op::Create(name.clone()));
-        }
-        Box::new(File { disk: self.clone(), name })
-    }
+fn power_is_off() -> io::Error {
+    io::Error::other("the power is off")
 }
 
 fn put(bytes: &mut Vec<u8>, offset: usize, data: &[u8]) {
@@ -193,114 +97,378 @@ fn put(bytes: &mut Vec<u8>, offset: usize, data: &[u8]) {
     bytes[offset..offset + data.len()].copy_from_slice(data);
 }
 
-impl Disk for FakeDisk {
+impl Pending {
+    fn apply(&self, bytes: &mut Vec<u8>) {
+        match self {
+            Pending::Write(offset, data) => put(bytes, *offset, data),
+            Pending::Length(length) => bytes.resize(*length, 0),
+        }
+    }
+
+    /// Does of it what reached the platter.
+    fn apply_torn(&self, bytes: &mut Vec<u8>, rng: &mut Rng, tear: Tear) {
+        let Pending::Write(offset, data) = self else { return self.apply(bytes) };
+        let mut at = 0;
+        while at < data.len() {
+            let end = data.len().min(at + SECTOR - (offset + at) % SECTOR);
+            let (from, to) = match (rng.u8(..4), tear) {
+                (0, _) => (at, at),
+                (1, Tear::Bytes) => (at, rng.usize(at..end)),
+                (2, Tear::Bytes) => (rng.usize(at..end), end),
+                _ => (at, end),
+            };
+            if from < to {
+                put(bytes, offset + from, &data[from..to]);
+            }
+            at = end;
+        }
+    }
+}
+
+impl World {
+    fn used(&self) -> u64 {
+        let reserve = if self.reserve { RESERVE_BYTES / BLOCK } else { 0 };
+        reserve + self.files.values().map(|file| file.blocks.len() as u64).sum::<u64>()
+    }
+
+    /// Counts an operation, and says what happens at it.
+    fn operation(&mut self, is_sync: bool) -> io::Result<Option<Fault>> {
+        if self.off {
+            return Err(power_is_off());
+        }
+        self.operations += 1;
+        let Some((_, fault)) = self.fault.filter(|(at, _)| self.operations >= *at) else { return Ok(None) };
+        match fault {
+            Fault::WriteError if is_sync => return Ok(None),
+            Fault::SyncError if !is_sync => return Ok(None),
+            Fault::ReadError => return Ok(None),
+            Fault::Full => self.capacity = Some(self.used()),
+            Fault::Cut => self.off = true,
+            _ => {}
+        }
+        self.fault = None;
+        Ok(Some(fault))
+    }
+}
+
+impl World {
+    /// Makes a file under its name. Whether a cut comes before or after that is chance: the name is not durable yet.
+    fn make(&mut self, name: &str, bytes: Vec<u8>, fault: Option<Fault>) -> io::Result<()> {
+        let is_cut = fault == Some(Fault::Cut);
+        self.files.insert(name.into(), Content { name_is_durable: !is_cut, ..Content::durable(bytes) });
+        if is_cut { Err(power_is_off()) } else { Ok(()) }
+    }
+}
+
+impl SimDisk {
+    fn of(world: World) -> Self {
+        SimDisk(Arc::new(Mutex::new(world)), Arc::default())
+    }
+
+    fn world(&self) -> MutexGuard<'_, World> {
+        self.0.lock().unwrap()
+    }
+
+    /// Something happens at the operation that comes `after` so many others.
+    pub(crate) fn plan(&self, after: u64, fault: Fault) {
+        let mut world = self.world();
+        let from = if fault == Fault::ReadError { world.reads } else { world.operations };
+        world.fault = Some((from + after, fault));
+    }
+
+    pub(crate) fn operations(&self) -> u64 {
+        self.world().operations
+    }
+
+    pub(crate) fn is_off(&self) -> bool {
+        self.world().off
+    }
+
+    /// Whether what was planned has happened.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.world().fault.is_none()
+    }
+
+    /// There is as much space as anyone can want.
+    pub(crate) fn make_space(&self) {
+        self.world().capacity = None;
+    }
+
+    /// Says that there is little space, so that the journal stays with the files it has.
+    pub(crate) fn say_low(&self, low: bool) {
+        self.world().low = low;
+    }
+
+    pub(crate) fn syncs_after_failure(&self) -> u64 {
+        self.world().syncs_after_failure
+    }
+
+    /// Syncs of the database hang from now on, those of the journal do not; or they come back again.
+    pub(crate) fn hang(&self, hangs: bool) {
+        self.world().hangs = hangs;
+        self.1.notify_all();
+    }
+
+    /// Whether a hang lasts. It ends by itself, so that a test of it fails instead of hanging too.
+    pub(crate) fn hangs(&self) -> bool {
+        self.world().hangs
+    }
+
+    /// Does this before the journal is looked at the next time.
+    pub(crate) fn meddle(&self, meddle: impl FnOnce() + Send + 'static) {
+        self.world().meddle = Some(Box::new(meddle));
+    }
+
+    /// The disk as it is after a power cut, now.
+    pub(crate) fn cut(&self, rng: &mut Rng, tear: Tear) -> SimDisk {
+        let mut old = self.world();
+        old.off = true;
+        let mut world = World { low: old.low, reserve: old.reserve && rng.bool(), ..World::default() };
+        // All, nothing, each operation by itself, or each sector by itself.
+        let how = rng.u8(..6);
+        for (name, file) in &old.files {
+            if !file.name_is_durable && rng.bool() {
+                continue;
+            }
+            let mut bytes = file.synced.clone();
+            for pending in &file.pending {
+                match how {
+                    0 => pending.apply(&mut bytes),
+                    1 => {}
+                    2 | 3 if rng.bool() => pending.apply(&mut bytes),
+                    2 | 3 => {}
+                    _ if rng.u8(..4) > 0 => pending.apply_torn(&mut bytes, rng, tear),
+                    _ => {}
+                }
+            }
+            world.files.insert(name.clone(), Content::durable(bytes));
+        }
+        SimDisk::of(world)
+    }
+
+    /// A copy of the disk as it is, with all that was written.
+    pub(crate) fn copy(&self) -> SimDisk {
+        let old = self.world();
+        let files = old.files.iter().map(|(name, file)| (name.clone(), Content::durable(file.current.clone())));
+        SimDisk::of(World { files: files.collect(), reserve: old.reserve, ..World::default() })
+    }
+
+    /// The files and their lengths.
+    pub(crate) fn files(&self) -> Vec<(String, usize)> {
+        self.world().files.iter().map(|(name, file)| (name.clone(), file.current.len())).collect()
+    }
+
+    /// How far the file `name` has anything but zeros.
+    pub(crate) fn written(&self, name: &str) -> usize {
+        let bytes = &self.world().files[name].current;
+        bytes.len() - bytes.iter().rev().take_while(|byte| **byte == 0).count()
+    }
+
+    /// Changes what is stored, behind everyone's back.
+    pub(crate) fn damage(&self, name: &str, change: impl FnOnce(&mut Vec<u8>)) {
+        let mut world = self.world();
+        let file = world.files.get_mut(name).unwrap();
+        change(&mut file.current);
+        file.synced = file.current.clone();
+    }
+
+    fn open(&self, name: String) -> io::Result<Box<dyn StorageBackend>> {
+        let world = self.world();
+        if world.off || !world.files.contains_key(&name) {
+            return Err(if world.off { power_is_off() } else { io::ErrorKind::NotFound.into() });
+        }
+        Ok(Box::new(SimFile { disk: self.clone(), name }))
+    }
+}
+
+impl Content {
+    fn durable(bytes: Vec<u8>) -> Self {
+        let blocks = (0..(bytes.len() as u64).div_ceil(BLOCK)).collect();
+        Content { name_is_durable: true, current: bytes.clone(), synced: bytes, blocks, ..Content::default() }
+    }
+}
+
+impl fmt::Debug for SimDisk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SimDisk")
+    }
+}
+
+impl Disk for SimDisk {
     fn has_database(&self) -> io::Result<bool> {
-        Ok(self.lock().files.contains_key(DATABASE))
+        Ok(self.world().files.contains_key(DATABASE))
     }
 
     fn draft(&self) -> io::Result<Box<dyn StorageBackend>> {
-        self.lock().files.remove("draft");
-        Ok(self.open("draft".into()))
+        self.world().files.insert("draft".into(), Content::default());
+        self.open("draft".into())
     }
 
     fn adopt_draft(&self) -> io::Result<()> {
-        let mut inner = self.lock();
-        let contents = inner.files.remove("draft").ok_or(io::ErrorKind::NotFound)?;
-        inner.make(DATABASE.into(), contents);
-        Ok(())
+        let mut world = self.world();
+        let fault = world.operation(true)?;
+        if fault == Some(Fault::SyncError) {
+            return Err(io::Error::from_raw_os_error(EIO));
+        }
+        let bytes = world.files.remove("draft").unwrap().current;
+        world.make(DATABASE, bytes, fault)
     }
 
     fn database(&self) -> io::Result<Box<dyn StorageBackend>> {
-        Ok(self.open(DATABASE.into()))
+        self.open(DATABASE.into())
     }
 
     fn segment(&self, number: u64) -> io::Result<Box<dyn StorageBackend>> {
-        Ok(self.open(format!("journal-{number}")))
-    }
-
-    fn make_segment(&self, number: u64, zeros: u64) -> io::Result<()> {
-        let (name, mut inner) = (format!("journal-{number}"), self.lock());
-        let wanted = zeros.div_ceil(BLOCK);
-        inner.free = inner.free.checked_sub(wanted).ok_or(io::ErrorKind::StorageFull)?;
-        inner.blocks.extend((0..wanted).map(|block| (name.clone(), block)));
-        inner.make(name, vec![0; zeros as usize]);
-        Ok(())
+        self.open(format!("journal-{number}"))
     }
 
     fn has_segment(&self, number: u64) -> io::Result<bool> {
-        Ok(self.lock().files.contains_key(&format!("journal-{number}")))
+        let meddle = self.world().meddle.take();
+        meddle.into_iter().for_each(|meddle| meddle());
+        Ok(self.world().files.contains_key(&format!("journal-{number}")))
+    }
+
+    fn make_segment(&self, number: u64, zeros: u64) -> io::Result<()> {
+        let mut world = self.world();
+        let blocks = zeros / BLOCK;
+        let fault = world.operation(true)?;
+        if world.capacity.is_some_and(|capacity| world.used() + blocks > capacity) {
+            return Err(io::Error::from_raw_os_error(ENOSPC));
+        }
+        if fault == Some(Fault::SyncError) {
+            return Err(io::Error::from_raw_os_error(EIO));
+        }
+        world.make(&format!("journal-{number}"), vec![0; usize::try_from(zeros).unwrap()], fault)
     }
 
     fn is_low(&self) -> bool {
-        self.lock().free < RESERVE
+        let world = self.world();
+        world.low || world.capacity.is_some_and(|capacity| (capacity.saturating_sub(world.used())) * BLOCK < 1 << 20)
     }
 
     fn release_reserve(&self) -> bool {
-        let mut inner = self.lock();
-        inner.free += if inner.has_reserve { RESERVE } else { 0 };
-        std::mem::take(&mut inner.has_reserve)
+        std::mem::take(&mut self.world().reserve)
     }
 
     fn restore_reserve(&self) -> io::Result<()> {
-        let mut inner = self.lock();
-        if !inner.has_reserve {
-            inner.free = inner.free.checked_sub(RESERVE).ok_or(io::ErrorKind::StorageFull)?;
-            inner.has_reserve = true;
+        let mut world = self.world();
+        let needed = world.used() + RESERVE_BYTES / BLOCK;
+        if !world.reserve && world.capacity.is_some_and(|capacity| needed > capacity) {
+            return Err(io::Error::from_raw_os_error(ENOSPC));
         }
+        world.reserve = true;
         Ok(())
     }
 }
 
-impl StorageBackend for File {
+struct SimFile {
+    disk: SimDisk,
+    name: String,
+}
+
+impl SimFile {
+    /// Writes or changes the length, as far as there is space.
+    fn change(&self, change: Pending) -> io::Result<()> {
+        let mut world = self.disk.world();
+        let fault = world.operation(false)?;
+        let (used, capacity) = (world.used(), world.capacity.unwrap_or(u64::MAX));
+        let file = world.files.get_mut(&self.name).unwrap();
+        let mut done = Ok(());
+        let change = match change {
+            Pending::Write(offset, mut data) => {
+                let mut left = capacity.saturating_sub(used);
+                let end = offset + data.len();
+                for block in offset as u64 / BLOCK..(end as u64).div_ceil(BLOCK) {
+                    if file.blocks.contains(&block) {
+                        continue;
+                    }
+                    if left == 0 {
+                        data.truncate(usize::try_from(block * BLOCK).unwrap().saturating_sub(offset));
+                        done = Err(io::Error::from_raw_os_error(ENOSPC));
+                        break;
+                    }
+                    left -= 1;
+                    file.blocks.insert(block);
+                }
+                Pending::Write(offset, data)
+            }
+            Pending::Length(length) => {
+                file.blocks.retain(|block| *block < (length as u64).div_ceil(BLOCK));
+                Pending::Length(length)
+            }
+        };
+        if fault != Some(Fault::WriteError) {
+            change.apply(&mut file.current);
+            file.pending.push(change);
+        }
+        match fault {
+            Some(Fault::Cut) => Err(power_is_off()),
+            Some(Fault::WriteError) => Err(io::Error::from_raw_os_error(EIO)),
+            _ => done,
+        }
+    }
+}
+
+impl fmt::Debug for SimFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)
+    }
+}
+
+impl StorageBackend for SimFile {
     fn len(&self) -> io::Result<u64> {
-        Ok(self.disk.lock().files[&self.name].len() as u64)
+        Ok(self.disk.world().files[&self.name].current.len() as u64)
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        let inner = self.disk.lock();
-        let from = inner.files[&self.name].get(offset as usize..).and_then(|rest| rest.get(..out.len()));
-        out.copy_from_slice(from.ok_or(io::ErrorKind::UnexpectedEof)?);
+        let mut world = self.disk.world();
+        if world.off {
+            return Err(power_is_off());
+        }
+        world.reads += 1;
+        if world.fault.is_some_and(|(at, fault)| fault == Fault::ReadError && world.reads >= at) {
+            world.fault = None;
+            return Err(io::Error::from_raw_os_error(EIO));
+        }
+        let from = usize::try_from(offset).unwrap();
+        let bytes = world.files[&self.name].current.get(from..from + out.len());
+        out.copy_from_slice(bytes.ok_or(io::ErrorKind::UnexpectedEof)?);
         Ok(())
     }
 
-    fn set_len(&self, len: u64) -> io::Result<()> {
-        let mut inner = self.disk.lock();
-        let before = inner.blocks.len();
-        inner.blocks.retain(|(name, block)| *name != self.name || block * BLOCK < len);
-        inner.free += (before - inner.blocks.len()) as u64;
-        inner.log.push(Op::SetLen(self.name.clone(), len));
-        inner.files.get_mut(&self.name).expect("it was opened").resize(len as usize, 0);
-        Ok(())
+    fn set_len(&self, length: u64) -> io::Result<()> {
+        self.change(Pending::Length(usize::try_from(length).unwrap()))
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        let mut inner = self.disk.lock();
-        if self.name == DATABASE && inner.hangs {
-            let waited = self.disk.1.wait_timeout_while(inner, LONGEST_HANG, |inner| inner.hangs);
-            inner = waited.expect("no panic while locked").0;
-            inner.hangs = false;
+        let mut world = self.disk.world();
+        if self.name == DATABASE && world.hangs {
+            let waited = self.disk.1.wait_timeout_while(world, LONGEST_HANG, |world| world.hangs);
+            world = waited.unwrap().0;
+            world.hangs = false;
         }
-        match inner.syncs_left.checked_sub(1) {
-            Some(left) => inner.syncs_left = left,
-            None => {
-                inner.syncs_after_failure += 1;
-                return Err(io::Error::other("injected: the disk is broken"));
+        let fault = world.operation(true)?;
+        let file = world.files.get_mut(&self.name).unwrap();
+        if file.sync_failed {
+            world.syncs_after_failure += 1;
+            return Ok(());
+        }
+        match fault {
+            Some(Fault::Cut) => Err(power_is_off()),
+            Some(Fault::SyncError) => {
+                file.sync_failed = true;
+                file.pending.clear();
+                Err(io::Error::from_raw_os_error(EIO))
+            }
+            _ => {
+                let pending = std::mem::take(&mut file.pending);
+                pending.iter().for_each(|change| change.apply(&mut file.synced));
+                Ok(())
             }
         }
-        inner.log.push(Op::Sync(self.name.clone()));
-        Ok(())
     }
 
-    /// A write that needs blocks which are not there fails, and writes nothing.
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        let mut inner = self.disk.lock();
-        let touched = offset / BLOCK..(offset + data.len() as u64).div_ceil(BLOCK);
-        let wanted: Vec<_> =
-            touched.map(|block| (self.name.clone(), block)).filter(|block| !inner.blocks.contains(block)).collect();
-        inner.free = inner.free.checked_sub(wanted.len() as u64).ok_or(io::ErrorKind::StorageFull)?;
-        inner.blocks.extend(wanted);
-        inner.log.push(Op::Write(self.name.clone(), offset, data.to_vec()));
-        put(inner.files.get_mut(&self.name).expect("it was opened"), offset as usize, data);
-        Ok(())
+        self.change(Pending::Write(usize::try_from(offset).unwrap(), data.to_vec()))
     }
 }

@@ -1,5 +1,5 @@
 //! What a store must hold, kept in the plainest way; random batches; and a store for the tests of the engine.
-use super::Random;
+use fastrand::Rng;
 use pausewatch::test_support::core::types::{ElicitationId, ThreadId};
 use pausewatch::test_support::core::{
     Closing, Elicitation, Header, Open, Pause, Record, RememberedAnswer, RememberedClosing, RememberedRequest, Rpc,
@@ -115,18 +115,34 @@ impl Model {
     }
 
     /// Whether `loaded` at `now` is exactly this.
-    pub(crate) fn is(&self, mut loaded: Contents, now: Timestamp) -> bool {
+    pub(crate) fn is(&self, loaded: &Contents, now: Timestamp) -> bool {
+        self.compare(loaded, now).is_ok()
+    }
+
+    /// Says how `loaded` at `now` differs from this.
+    pub(crate) fn compare(&self, loaded: &Contents, now: Timestamp) -> Result<(), String> {
         let expected = self.contents(now);
-        loaded.records.sort_by(|a, b| a.thread.cmp(&b.thread));
-        loaded.records == expected.records && loaded.floor == expected.floor && loaded.next_row >= expected.next_row
+        let mut found: Vec<_> = loaded.records.iter().collect();
+        found.sort_by(|a, b| a.thread.cmp(&b.thread));
+        let different = expected.records.iter().zip(&found).find(|(expected, found)| expected != *found);
+        let is_right = different.is_none() && found.len() == expected.records.len();
+        if is_right && loaded.floor == expected.floor && loaded.next_row >= expected.next_row {
+            return Ok(());
+        }
+        let numbers = |contents: &Contents| (contents.records.len(), contents.floor, contents.next_row);
+        Err(format!(
+            "threads, floor, next row: expected {:?}, found {:?}; {different:?}",
+            numbers(&expected),
+            numbers(loaded)
+        ))
     }
 
     /// A few changes that an engine could make at `now`, of threads of which there are eight.
-    pub(crate) fn random_batch(&mut self, random: &mut Random, now: Timestamp) -> Vec<Change> {
+    pub(crate) fn random_batch(&mut self, random: &mut Rng, now: Timestamp) -> Vec<Change> {
         let before = self.clone();
         let mut batch = Vec::new();
-        for _ in 0..1 + random.below(4) {
-            let thread = thread_id(&format!("thread {}", random.below(8)));
+        for _ in 0..1 + random.usize(..4) {
+            let thread = thread_id(&format!("thread {}", random.usize(..8)));
             let mut change = self.random_change(random, thread, now);
             self.apply(&writes(&change));
             batch.append(&mut change);
@@ -134,6 +150,23 @@ impl Model {
         let next_row = self.next_row;
         *self = before;
         self.next_row = next_row;
+        batch
+    }
+
+    /// About `bytes` of new elicitations of a new thread.
+    pub(crate) fn increments(&mut self, bytes: usize, now: Timestamp) -> Vec<Change> {
+        let thread = thread_id(&format!("busy {}", self.next_row));
+        let mut header = Header { revision: self.floor, pause: Pause::default(), changed: now };
+        let mut batch = Vec::new();
+        for count in 1..=bytes / 1_000 {
+            let row = self.next_row;
+            self.next_row += 2;
+            let reason = "why? ".repeat(200).into();
+            let id = ElicitationId(u128::from(row));
+            let elicitation = Arc::new(Elicitation { id, reason, holder: "a holder".into(), created: now });
+            let open = Open { elicitation, lease: None, anonymous: true, row };
+            batch.extend(opening(&thread, &mut header, count, open, now));
+        }
         batch
     }
 
@@ -160,7 +193,7 @@ impl Model {
         ]
     }
 
-    fn random_change(&mut self, random: &mut Random, thread: ThreadId, now: Timestamp) -> Vec<Change> {
+    fn random_change(&mut self, random: &mut Rng, thread: ThreadId, now: Timestamp) -> Vec<Change> {
         let row = self.next_row;
         self.next_row += 2;
         let open: Vec<u64> =
@@ -168,26 +201,19 @@ impl Model {
         let kept: Vec<u64> = self.memory.iter().filter(|(_, (of, _))| *of == thread).map(|(row, _)| *row).collect();
         let known = self.threads.get(&thread);
         let before = known.copied().unwrap_or(Header { revision: self.floor, pause: Pause::default(), changed: now });
-        let revision = before.revision + 1;
-        let id = ElicitationId(u128::from(random.next()) << 64 | u128::from(row));
-        match random.below(5) {
+        let id = ElicitationId(u128::from(random.u64(..)) << 64 | u128::from(row));
+        match random.usize(..5) {
             0 | 1 => {
-                let reason = "because ".repeat(random.below(40 + self.ballast / 8)).into();
+                let reason = "because ".repeat(random.usize(..40 + self.ballast / 8)).into();
                 let elicitation = Elicitation { id, reason, holder: "a holder".into(), created: now };
-                let lease = (random.below(2) == 0).then(|| Duration::from_secs(1 + random.below(60) as u64));
+                let lease = random.bool().then(|| Duration::from_secs(1 + random.u64(..60)));
                 let lease = lease.map(|length| (length, now.after(length)));
                 let open_one = Open { elicitation: Arc::new(elicitation), lease, anonymous: lease.is_none(), row };
-                let opened = Some((id, open_one.ends()));
-                let answer = RememberedAnswer { count: open.len() as u32 + 1, revision, opened };
-                vec![
-                    Change::PutElicitation(thread.clone(), open_one),
-                    Change::PutRequest(thread.clone(), request(Rpc::Increment, answer, now, row + 1)),
-                    Change::PutThread(thread, Header { revision, pause: before.pause.turned(true, now), changed: now }),
-                ]
+                opening(&thread, &mut { before }, open.len() + 1, open_one, now).into()
             }
             2 | 3 if !open.is_empty() => {
-                let closed = open[random.below(open.len())];
-                let how = [Closing::Released, Closing::Expired, Closing::Capped][random.below(3)];
+                let closed = open[random.usize(..open.len())];
+                let how = [Closing::Released, Closing::Expired, Closing::Capped][random.usize(..3)];
                 self.close(thread, closed, how, row, now)
             }
             _ if open.is_empty() && known.is_some() => {
@@ -199,6 +225,19 @@ impl Model {
             _ => kept.first().map(|&row| Change::DeleteMemory(row)).into_iter().collect(),
         }
     }
+}
+
+/// What opens the `count`th elicitation of a thread with this header.
+fn opening(thread: &ThreadId, header: &mut Header, count: usize, open: Open, now: Timestamp) -> [Change; 3] {
+    let (revision, row) = (header.revision + 1, open.row + 1);
+    *header = Header { revision, pause: header.pause.turned(true, now), changed: now };
+    let opened = Some((open.elicitation.id, open.ends()));
+    let answer = RememberedAnswer { count: count as u32, revision, opened };
+    [
+        Change::PutElicitation(thread.clone(), open),
+        Change::PutRequest(thread.clone(), request(Rpc::Increment, answer, now, row)),
+        Change::PutThread(thread.clone(), *header),
+    ]
 }
 
 fn request(rpc: Rpc, answer: RememberedAnswer, at: Timestamp, row: u64) -> RememberedRequest {

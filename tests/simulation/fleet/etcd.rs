@@ -3,15 +3,13 @@
 //! What a client is not told may have been done, may be done later, or never: a call is a message to a member, which applies it whenever
 //! it arrives, whether anybody still waits for the answer or not. A member may stand still, or be cut off from the others; the cluster may
 //! have no leader for a while. Watches break, lag and begin at revisions that are forgotten.
+use super::fake_history::History;
 use super::net::{Net, Node, random_of};
 use super::oracle::Oracle;
 use fastrand::Rng;
-use pausewatch::test_support::etcd::wire::{
-    Expected, KeyValue, Operation, Outcome, RangeRequest, RangeResponse, RequestOp, ResponseHeader, ResponseOp,
-    TxnRequest, TxnResponse,
-};
+use pausewatch::test_support::etcd::wire::{KeyValue, RangeRequest, RangeResponse, TxnRequest, TxnResponse};
 use pausewatch::test_support::etcd::{Kv, KvError, Room, Tail};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::future::pending;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -26,19 +24,9 @@ const PAGE: Duration = Duration::from_secs(10);
 /// A watch whose connection is dead is given up by pings.
 const PINGED: Duration = Duration::from_secs(4);
 
-/// The values of a key, by the revision that wrote them; `None`: deleted.
-type Versions = Vec<(i64, Option<Vec<u8>>)>;
-/// The keys of one revision, with their values.
-type Written = Vec<(Vec<u8>, Vec<u8>)>;
-
 struct State {
     compares: bool,
-    revision: i64,
-    compacted: i64,
-    keys: BTreeMap<Vec<u8>, Versions>,
-    /// Those that are not just one present value: all that a compaction has to look at.
-    changed: BTreeSet<Vec<u8>>,
-    written: BTreeMap<i64, Written>,
+    history: History,
     /// How often the watches of each member broke.
     breaks: [u64; MEMBERS],
     /// Until when a member serves nobody.
@@ -66,11 +54,7 @@ impl Cluster {
     pub(super) fn new(mut random: Rng, net: Arc<Net>, oracle: Oracle, compares: bool) -> Self {
         let state = State {
             compares,
-            revision: 1,
-            compacted: 0,
-            keys: BTreeMap::new(),
-            changed: BTreeSet::new(),
-            written: BTreeMap::new(),
+            history: History { revision: 1, ..History::default() },
             breaks: [0; MEMBERS],
             stalled: [None; MEMBERS],
             down: None,
@@ -116,8 +100,8 @@ impl Cluster {
     /// Forgets all but the present.
     pub(super) fn forget(&self) {
         let mut state = self.lock();
-        let revision = state.revision;
-        state.compact(revision);
+        let revision = state.history.revision;
+        state.history.compact(revision);
         drop(state);
         self.news.notify_waiters();
     }
@@ -147,109 +131,15 @@ impl Cluster {
 }
 
 impl State {
-    fn value(&self, key: &[u8]) -> Option<(i64, &Vec<u8>)> {
-        let (revision, value) = self.keys.get(key)?.last()?;
-        Some((*revision, value.as_ref()?))
-    }
-
-    fn holds(&self, key: &[u8], expected: Option<&Expected>) -> bool {
-        let found = self.value(key);
-        match expected {
-            Some(Expected::ModRevision(revision)) => found.map_or(0, |(at, _)| at) == *revision,
-            Some(Expected::Value(value)) => found.is_some_and(|(_, found)| found == value),
-            None => false,
-        }
-    }
-
-    fn read(&self, range: &RangeRequest) -> RangeResponse {
-        let at = if range.revision > 0 { range.revision } else { self.revision };
-        let of = |(key, versions): (&Vec<u8>, &Versions)| {
-            let (revision, value) = versions.iter().rev().find(|(revision, _)| *revision <= at)?;
-            Some(KeyValue { key: key.clone(), mod_revision: *revision, value: value.clone()? })
-        };
-        let limit = if range.limit > 0 { range.limit as usize } else { usize::MAX };
-        let mut kvs: Vec<_> = match range.range_end.is_empty() {
-            true => self.keys.get_key_value(&range.key).and_then(of).into_iter().collect(),
-            false => {
-                let within = self.keys.range(range.key.clone()..range.range_end.clone());
-                within.filter_map(of).take(limit.saturating_add(1)).collect()
-            }
-        };
-        let more = kvs.len() > limit;
-        kvs.truncate(limit);
-        RangeResponse {
-            header: Some(ResponseHeader { revision: self.revision, ..ResponseHeader::default() }),
-            kvs,
-            more,
-        }
-    }
-
     fn make(&mut self, txn: &TxnRequest, oracle: &Oracle) -> TxnResponse {
-        let holds = txn.compare.iter().all(|compare| self.holds(&compare.key, compare.expected.as_ref()));
-        let succeeded = holds || !self.compares;
-        let operations = if succeeded { &txn.success } else { &txn.failure };
-        assert!(operations.len() <= 128, "etcd refuses so many operations");
-        let writes = operations.iter().any(|op| !matches!(op.operation, Some(Operation::Range(_))));
-        self.revision += i64::from(writes);
-        let mut put = BTreeSet::new();
-        let responses = operations.iter().map(|op| ResponseOp { outcome: self.operate(op, &mut put) }).collect();
-        if let Some(written) = self.written.get(&self.revision).filter(|_| writes) {
+        let before = self.history.revision;
+        let made = self.history.make(txn, self.compares);
+        if let Some(written) = self.history.written.get(&self.history.revision)
+            && self.history.revision > before
+        {
             oracle.written(written);
         }
-        TxnResponse {
-            header: Some(ResponseHeader { revision: self.revision, ..ResponseHeader::default() }),
-            succeeded,
-            responses,
-        }
-    }
-
-    fn operate(&mut self, op: &RequestOp, put: &mut BTreeSet<Vec<u8>>) -> Option<Outcome> {
-        match op.operation.as_ref().expect("an operation") {
-            Operation::Range(range) => return Some(Outcome::Range(self.read(range))),
-            Operation::Put(written) => {
-                assert!(put.insert(written.key.clone()), "etcd refuses a key twice");
-                let versions = self.keys.entry(written.key.clone()).or_default();
-                versions.push((self.revision, Some(written.value.clone())));
-                if versions.len() > 1 {
-                    self.changed.insert(written.key.clone());
-                }
-                let pair = (written.key.clone(), written.value.clone());
-                self.written.entry(self.revision).or_default().push(pair);
-            }
-            Operation::Delete(delete) => {
-                let revision = self.revision;
-                let end = if delete.range_end.is_empty() {
-                    [&delete.key[..], &[0]].concat()
-                } else {
-                    delete.range_end.clone()
-                };
-                for (key, versions) in self.keys.range_mut(delete.key.clone()..end) {
-                    if versions.last().is_some_and(|(_, value)| value.is_some()) {
-                        versions.push((revision, None));
-                        self.changed.insert(key.clone());
-                    }
-                }
-            }
-        }
-        None
-    }
-
-    fn compact(&mut self, revision: i64) {
-        self.compacted = self.compacted.max(revision);
-        self.written = self.written.split_off(&revision);
-        let State { keys, changed, .. } = self;
-        changed.retain(|key| {
-            let versions = keys.get_mut(key).expect("it has changed");
-            let last = versions.iter().rposition(|(at, _)| *at <= revision).unwrap_or(0);
-            versions.drain(..last);
-            match &versions[..] {
-                [(_, None)] => {
-                    keys.remove(key);
-                    false
-                }
-                versions => versions.len() > 1,
-            }
-        });
+        made
     }
 }
 
@@ -287,7 +177,7 @@ impl SimKv {
             let chance = cluster.random(replica, current % MEMBERS).u16(..);
             let (done, has_written) = {
                 let mut state = cluster.lock();
-                let before = state.revision;
+                let before = state.history.revision;
                 // Now and then an election comes between: the member says that it does not know, whether it was done or not.
                 let done = match chance {
                     0..100 => Err(KvError::Unknown("etcdserver: leader changed".into())),
@@ -297,7 +187,7 @@ impl SimKv {
                     }
                     _ => work(&mut state, &cluster.oracle),
                 };
-                (done, state.revision > before)
+                (done, state.history.revision > before)
             };
             if has_written {
                 cluster.news.notify_waiters();
@@ -326,8 +216,8 @@ impl Kv for SimKv {
     async fn range(&self, request: RangeRequest) -> Result<RangeResponse, KvError> {
         let within = if request.range_end.is_empty() { ATTEMPT } else { PAGE };
         let read = move |state: &mut State, _: &Oracle| match request.revision {
-            revision if revision > 0 && revision < state.compacted => Err(KvError::Compacted),
-            _ => Ok(state.read(&request)),
+            revision if revision > 0 && revision < state.history.compacted => Err(KvError::Compacted),
+            _ => Ok(state.history.read(&request)),
         };
         self.call(within, read).await
     }
@@ -346,7 +236,7 @@ impl Kv for SimKv {
 
     async fn compact(&self, revision: i64) -> Result<(), KvError> {
         let forgotten = move |state: &mut State, _: &Oracle| {
-            state.compact(revision);
+            state.history.compact(revision);
             Ok(())
         };
         self.call(ATTEMPT, forgotten).await
@@ -385,20 +275,8 @@ impl Tail for SimTail {
                 if state.breaks[self.member] != self.breaks {
                     return Err(KvError::Unknown("the watch broke".into()));
                 }
-                if state.compacted > self.next {
-                    return Err(KvError::Compacted);
-                }
-                let mut written = Vec::new();
-                for (revision, pairs) in state.written.range(self.next..) {
-                    let wanted =
-                        pairs.iter().filter(|(key, _)| (&self.range.key..&self.range.range_end).contains(&key));
-                    written.extend(wanted.map(|(key, value)| KeyValue {
-                        key: key.clone(),
-                        mod_revision: *revision,
-                        value: value.clone(),
-                    }));
-                }
-                (written, state.revision)
+                let written = state.history.written_from(&self.range, self.next).ok_or(KvError::Compacted)?;
+                (written, state.history.revision)
             };
             if !written.is_empty() {
                 let (member, me) = (Node::Etcd(self.member), Node::Replica(self.at.replica));

@@ -9,6 +9,8 @@
 //! seed 7 alone and prints what happened.
 mod clients;
 mod etcd;
+#[path = "../../../src/coordinator/store/etcd/fake_history.rs"]
+mod fake_history;
 mod faults;
 mod machine;
 mod many;
@@ -18,6 +20,7 @@ mod replica;
 mod run;
 mod world;
 
+use pausewatch::test_support::etcd::wire;
 use run::{LONG_EVERY, run};
 use std::iter;
 use world::Broken;

@@ -1,7 +1,6 @@
 //! A backup of a fleet: one revision however many pages it takes and whoever writes, with the log in it.
 use super::backup::FleetSnapshot;
-use super::fake::{FakeEtcd, Machine};
-use super::hooked::{About, Hooked};
+use super::fake::{About, FakeEtcd, Machine};
 use super::join::join;
 use super::kv::Kv;
 use super::patient::Patient;
@@ -95,7 +94,7 @@ async fn all_pages_of_a_backup_are_of_one_revision() {
             }
         }
     };
-    let snapshot = FleetSnapshot::of(&Hooked(etcd, meanwhile), &keys()).await.expect("it is sound");
+    let snapshot = FleetSnapshot::of(&etcd.before(meanwhile), &keys()).await.expect("it is sound");
     let (rows, summary) = rows(&snapshot);
     assert!(reads.load(SeqCst) >= 6, "the log has more than one page");
     assert_eq!(revision(&rows, "each time"), 302, "what was written before the copy began, and nothing after it");
@@ -175,7 +174,7 @@ async fn a_backup_that_is_overtaken_by_a_compaction_is_taken_again_a_few_times()
                 }
             }
         };
-        let taken = FleetSnapshot::of(&Hooked(etcd, compacting), &keys()).await;
+        let taken = FleetSnapshot::of(&etcd.before(compacting), &keys()).await;
         assert_eq!(made.load(SeqCst), compactions.min(3));
         match taken {
             Ok(snapshot) if succeeds => assert_eq!(rows(&snapshot).1.threads, 201),

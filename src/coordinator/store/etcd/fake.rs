@@ -1,12 +1,11 @@
 //! An etcd in memory whose answers can be lost, late or refused; and a clock that follows the paused time of tokio.
+use super::fake_history::History;
 use super::kv::{Kv, KvError, Room, Tail};
-use super::wire::{
-    Expected, KeyValue, Operation, Outcome, RangeRequest, RangeResponse, RequestOp, ResponseHeader, ResponseOp,
-    TxnRequest, TxnResponse,
-};
+use super::wire::{KeyValue, RangeRequest, RangeResponse, TxnRequest, TxnResponse};
 use crate::clock::Clock;
 use crate::core::Timestamp;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use tokio::sync::watch;
@@ -25,27 +24,56 @@ pub(super) enum Fault {
     Full,
 }
 
+/// A call that is about to be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum About {
+    /// At this revision; 0: the present one.
+    Read(i64),
+    Write,
+}
+
+type Hook = Arc<dyn Fn(About) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync>;
+
+/// The cluster. Clones are the same one.
 #[derive(Clone, Default)]
-pub(super) struct FakeEtcd(Arc<Mutex<State>>);
+pub(super) struct FakeEtcd {
+    state: Arc<Mutex<State>>,
+    hook: Option<Hook>,
+}
 
 #[derive(Default)]
 struct State {
-    revision: i64,
-    keys: BTreeMap<Vec<u8>, (i64, Vec<u8>)>,
-    /// Every write: its revision, key and value; `None`: a deletion.
-    past: Vec<(i64, Vec<u8>, Option<Vec<u8>>)>,
-    /// Earlier revisions are compacted.
-    compacted: i64,
+    history: History,
     /// Its present revision, for those who follow.
     now: watch::Sender<i64>,
     faults: VecDeque<Fault>,
     late: Vec<TxnRequest>,
     unreachable: bool,
+    largest_answer: Option<usize>,
 }
 
 impl FakeEtcd {
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().expect("no panic while locked")
+        self.state.lock().expect("no panic while locked")
+    }
+
+    /// The same etcd; before each call through this, `hook` happens: what others do meanwhile.
+    pub(super) fn before<W>(&self, hook: impl Fn(About) -> W + Send + Sync + 'static) -> Self
+    where
+        W: Future<Output = ()> + Send + 'static,
+    {
+        FakeEtcd { hook: Some(Arc::new(move |about| Box::pin(hook(about)))), ..self.clone() }
+    }
+
+    async fn is_about_to(&self, call: About) {
+        if let Some(hook) = &self.hook {
+            hook(call).await;
+        }
+    }
+
+    /// From now on, answers with more bytes of values do not come.
+    pub(super) fn lose_answers_above(&self, bytes: usize) {
+        self.lock().largest_answer = Some(bytes);
     }
 
     pub(super) fn faults(&self, faults: impl IntoIterator<Item = Fault>) {
@@ -67,7 +95,8 @@ impl FakeEtcd {
     /// Forgets what was, without being asked.
     pub(super) fn forget(&self) {
         let mut state = self.lock();
-        state.compacted = state.revision;
+        let revision = state.history.revision;
+        state.history.compact(revision);
     }
 
     /// Breaks all watches.
@@ -76,94 +105,19 @@ impl FakeEtcd {
     }
 
     pub(super) fn value(&self, key: &[u8]) -> Option<Vec<u8>> {
-        self.lock().keys.get(key).map(|(_, value)| value.clone())
+        self.lock().history.value(key).map(|(_, value)| value.clone())
     }
 
     pub(super) fn count(&self, range: &RangeRequest) -> usize {
-        self.lock().keys.range(range.key.clone()..range.range_end.clone()).count()
+        self.lock().history.read(range).kvs.len()
     }
 }
 
 impl State {
-    fn holds(&self, key: &[u8], expected: Option<&Expected>) -> bool {
-        let found = self.keys.get(key);
-        match expected {
-            Some(Expected::ModRevision(revision)) => found.map_or(0, |(at, _)| *at) == *revision,
-            Some(Expected::Value(value)) => found.is_some_and(|(_, found)| found == value),
-            None => false,
-        }
-    }
-
-    /// The keys as they were after `revision`.
-    fn at(&self, revision: i64) -> BTreeMap<Vec<u8>, (i64, Vec<u8>)> {
-        let mut keys = BTreeMap::new();
-        for (at, key, value) in self.past.iter().take_while(|(at, ..)| *at <= revision) {
-            match value {
-                Some(value) => _ = keys.insert(key.clone(), (*at, value.clone())),
-                None => _ = keys.remove(key),
-            }
-        }
-        keys
-    }
-
-    fn read(&self, range: &RangeRequest) -> RangeResponse {
-        let then;
-        let keys = match range.revision {
-            0 => &self.keys,
-            revision => {
-                then = self.at(revision);
-                &then
-            }
-        };
-        let found: Vec<_> = match range.range_end.is_empty() {
-            true => keys.get_key_value(&range.key).into_iter().collect(),
-            false => keys.range(range.key.clone()..range.range_end.clone()).collect(),
-        };
-        let limit = if range.limit > 0 { range.limit as usize } else { usize::MAX };
-        let kvs = found.iter().take(limit).map(|(key, (revision, value))| KeyValue {
-            key: (*key).clone(),
-            mod_revision: *revision,
-            value: value.clone(),
-        });
-        let header = Some(ResponseHeader { revision: self.revision, ..ResponseHeader::default() });
-        RangeResponse { header, kvs: kvs.collect(), more: found.len() > limit }
-    }
-
     fn make(&mut self, txn: &TxnRequest) -> TxnResponse {
-        let succeeded = txn.compare.iter().all(|compare| self.holds(&compare.key, compare.expected.as_ref()));
-        let operations = if succeeded { &txn.success } else { &txn.failure };
-        assert!(operations.len() <= 128, "too many operations");
-        let writes = operations.iter().any(|op| !matches!(op.operation, Some(Operation::Range(_))));
-        self.revision += i64::from(writes);
-        let responses = operations.iter().map(|op| ResponseOp { outcome: self.operate(op) }).collect();
-        self.now.send_replace(self.revision);
-        TxnResponse {
-            header: Some(ResponseHeader { revision: self.revision, ..ResponseHeader::default() }),
-            succeeded,
-            responses,
-        }
-    }
-
-    fn operate(&mut self, op: &RequestOp) -> Option<Outcome> {
-        match op.operation.as_ref().expect("an operation") {
-            Operation::Range(range) => return Some(Outcome::Range(self.read(range))),
-            Operation::Put(put) => {
-                self.keys.insert(put.key.clone(), (self.revision, put.value.clone()));
-                self.past.push((self.revision, put.key.clone(), Some(put.value.clone())));
-            }
-            Operation::Delete(delete) => {
-                let is_deleted = |key: &Vec<u8>| match delete.range_end.is_empty() {
-                    true => *key == delete.key,
-                    false => (&delete.key..&delete.range_end).contains(&key),
-                };
-                let deleted: Vec<_> = self.keys.keys().filter(|key| is_deleted(key)).cloned().collect();
-                for key in deleted {
-                    self.keys.remove(&key);
-                    self.past.push((self.revision, key, None));
-                }
-            }
-        }
-        None
+        let made = self.history.make(txn, true);
+        self.now.send_replace(self.history.revision);
+        made
     }
 }
 
@@ -181,18 +135,9 @@ impl Tail for FakeTail {
             self.now.borrow_and_update();
             {
                 let state = self.etcd.lock();
-                if state.compacted > self.next {
-                    return Err(KvError::Compacted);
-                }
-                let is_wanted = |(at, key, _): &&(i64, Vec<u8>, Option<Vec<u8>>)| {
-                    *at >= self.next && (&self.range.key..&self.range.range_end).contains(&key)
-                };
-                let written = state.past.iter().filter(is_wanted).filter_map(|(at, key, value)| {
-                    Some(KeyValue { key: key.clone(), mod_revision: *at, value: value.clone()? })
-                });
-                let written: Vec<_> = written.collect();
+                let written = state.history.written_from(&self.range, self.next).ok_or(KvError::Compacted)?;
                 if !state.unreachable && !written.is_empty() {
-                    self.next = state.revision + 1;
+                    self.next = state.history.revision + 1;
                     return Ok(written);
                 }
             }
@@ -213,15 +158,22 @@ impl Kv for FakeEtcd {
     }
 
     async fn range(&self, request: RangeRequest) -> Result<RangeResponse, KvError> {
+        self.is_about_to(About::Read(request.revision)).await;
         let state = self.lock();
-        match request.revision {
+        let page = match request.revision {
             _ if state.unreachable => Err(KvError::Unknown("unreachable".into())),
-            revision if revision > 0 && revision < state.compacted => Err(KvError::Compacted),
-            _ => Ok(state.read(&request)),
+            revision if revision > 0 && revision < state.history.compacted => Err(KvError::Compacted),
+            _ => Ok(state.history.read(&request)),
+        }?;
+        let bytes = page.kvs.iter().map(|key_value| key_value.value.len()).sum::<usize>();
+        match state.largest_answer.is_some_and(|largest| bytes > largest) {
+            true => Err(KvError::Unknown("the message is too large".into())),
+            false => Ok(page),
         }
     }
 
     async fn txn(&self, request: TxnRequest) -> Result<TxnResponse, KvError> {
+        self.is_about_to(About::Write).await;
         let unknown = || Err(KvError::Unknown("no answer".into()));
         let mut state = self.lock();
         if state.unreachable {
@@ -243,7 +195,7 @@ impl Kv for FakeEtcd {
     }
 
     async fn compact(&self, revision: i64) -> Result<(), KvError> {
-        self.lock().compacted = revision;
+        self.lock().history.compact(revision);
         Ok(())
     }
 

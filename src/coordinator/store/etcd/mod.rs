@@ -36,9 +36,9 @@ mod backup_tests;
 #[cfg(test)]
 mod fake;
 #[cfg(test)]
-mod follow_tests;
+mod fake_history;
 #[cfg(test)]
-mod hooked;
+mod follow_tests;
 #[cfg(test)]
 mod lease_tests;
 #[cfg(test)]

@@ -1,7 +1,6 @@
 //! A restore into etcd: whole or not served, whatever is lost, late or done by others meanwhile.
 use super::backup::FleetSnapshot;
-use super::fake::{FakeEtcd, Fault, Machine};
-use super::hooked::{About, Hooked};
+use super::fake::{About, FakeEtcd, Fault, Machine};
 use super::image::Image;
 use super::join::{join, new_fleet};
 use super::kv::Kv;
@@ -197,7 +196,7 @@ async fn a_restore_whose_attempts_are_lost_unanswered_or_late_is_made_once() {
             }
             std::future::ready(())
         };
-        let founded = restore(&Hooked(etcd.clone(), failing), &backup).await.expect("it is founded");
+        let founded = restore(&etcd.before(failing), &backup).await.expect("it is founded");
         assert!(!founded.removed, "{fault:?}");
         etcd.deliver();
         assert_eq!(etcd.value(&keys().restoring()), None);
@@ -214,7 +213,7 @@ async fn restore_counted(backup: &[u8]) -> usize {
         of.fetch_add(usize::from(about == About::Write), SeqCst);
         std::future::ready(())
     };
-    restore(&Hooked(FakeEtcd::default(), counting), backup).await.expect("it is founded");
+    restore(&FakeEtcd::default().before(counting), backup).await.expect("it is founded");
     writes.load(SeqCst)
 }
 
@@ -234,7 +233,7 @@ async fn a_restore_that_dies_is_not_served_and_the_next_one_begins_again() {
                 }
             }
         };
-        let kv = Hooked(etcd.clone(), dying);
+        let kv = etcd.before(dying);
         let killed = tokio::time::timeout(Duration::from_secs(1), restore(&kv, &backup)).await;
         assert!(killed.is_err(), "it does not end");
         let refused = join(&etcd, &keys()).await.expect_err("nothing to serve").to_string();
@@ -268,7 +267,7 @@ async fn of_two_restores_at_once_the_later_one_counts() {
                 }
             }
         };
-        let refused = restore(&Hooked(etcd.clone(), overtaken), &backup).await.expect_err("it was replaced");
+        let refused = restore(&etcd.before(overtaken), &backup).await.expect_err("it was replaced");
         assert!(refused.to_string().contains("another restore has begun"), "{refused}");
         assert_eq!(led(&etcd).await.records.len() as u64, THREADS, "after {after}");
     }
@@ -289,7 +288,7 @@ async fn a_replica_that_starts_meanwhile_founds_no_fleet_of_its_own() {
             }
         }
     };
-    let refused = join(&Hooked(etcd.clone(), overtaken), &keys()).await.expect_err("no fleet").to_string();
+    let refused = join(&etcd.before(overtaken), &keys()).await.expect_err("no fleet").to_string();
     assert!(refused.contains("a restore is under way"), "{refused}");
     assert_eq!(etcd.value(&keys().fleet()), None);
     // The restore has seen an empty prefix when the replica founds a fleet.
@@ -303,7 +302,7 @@ async fn a_replica_that_starts_meanwhile_founds_no_fleet_of_its_own() {
             }
         }
     };
-    let refused = restore(&Hooked(etcd.clone(), overtaken), &backup).await.expect_err("a fleet").to_string();
+    let refused = restore(&etcd.before(overtaken), &backup).await.expect_err("a fleet").to_string();
     assert!(refused.contains("there is a fleet already"), "{refused}");
     assert_eq!(led(&etcd).await.records.len(), 0);
 }
@@ -337,7 +336,7 @@ async fn a_restore_for_which_there_is_no_space_leaves_nothing() {
             }
             std::future::ready(())
         };
-        let refused = restore(&Hooked(etcd.clone(), filling), &backup).await.expect_err("no space").to_string();
+        let refused = restore(&etcd.before(filling), &backup).await.expect_err("no space").to_string();
         assert!(refused.contains("space exceeded") && refused.contains("Run it again"), "{refused}");
         assert_eq!(etcd.count(&keys().all()), 0, "full at {full_at}");
     }
@@ -355,7 +354,7 @@ async fn a_restore_for_which_there_is_no_space_leaves_nothing() {
             }
         }
     };
-    let refused = restore(&Hooked(etcd.clone(), deleted), &backup).await.expect_err("they are gone").to_string();
+    let refused = restore(&etcd.before(deleted), &backup).await.expect_err("they are gone").to_string();
     assert!(refused.contains("the keys of this one were deleted"), "{refused}");
     assert_eq!(etcd.count(&keys().all()), 0);
 }

@@ -1,8 +1,7 @@
 //! The chain, checkpoints, loading and following, on an etcd in memory that loses, delays and refuses.
 use super::chain::{Chain, Replica, Written};
-use super::fake::{FakeEtcd, Fault, Machine};
+use super::fake::{About, FakeEtcd, Fault, Machine};
 use super::follow::{Follower, Won};
-use super::hooked::{About, Hooked};
 use super::kv::Kv;
 use super::load::{self, LoadError};
 use super::progress::Progress;
@@ -440,7 +439,7 @@ async fn replicas_that_start_at_the_same_time_join_one_fleet() {
             }
         }
     };
-    let joined = join(&Hooked(etcd.clone(), meanwhile), &keys()).await.expect("the prefix is ours");
+    let joined = join(&etcd.before(meanwhile), &keys()).await.expect("the prefix is ours");
     assert_eq!(joined, join(&etcd, &keys()).await.expect("the prefix is ours"));
 }
 

@@ -6,9 +6,9 @@
 //! - One damage of a sector is always noticed or harmless. Several, or one of a whole block, may hit both copies of the
 //!   last entries of a journal that was not taken up, and are then like writes that were torn: the store may be as it
 //!   was some batches earlier. It is never a mixture.
-use crate::support::Random;
-use crate::support::disk::{DATABASE, FakeDisk};
+use crate::support::disk::{DATABASE, SimDisk};
 use crate::support::model::{Model, writes};
+use fastrand::Rng;
 use pausewatch::test_support::core::Timestamp;
 use pausewatch::test_support::store::{Embedded, OpenError, Store};
 use std::sync::{Arc, OnceLock};
@@ -23,19 +23,19 @@ const MOST: usize = 8;
 
 /// A store that was closed, one that was killed, and what they held after each batch.
 struct Originals {
-    closed: FakeDisk,
-    killed: FakeDisk,
+    closed: SimDisk,
+    killed: SimDisk,
     states: Vec<Model>,
 }
 
-fn open(disk: &FakeDisk) -> Result<Embedded, OpenError> {
+fn open(disk: &SimDisk) -> Result<Embedded, OpenError> {
     Embedded::on(Arc::new(disk.clone()), "a disk", BOOT)
 }
 
 fn originals() -> &'static Originals {
     static ORIGINALS: OnceLock<Originals> = OnceLock::new();
     ORIGINALS.get_or_init(|| {
-        let (disk, mut random) = (FakeDisk::default(), Random::new(0x5eed_0020));
+        let (disk, mut random) = (SimDisk::default(), Rng::with_seed(0x5eed_0020));
         let (mut model, mut states) = (Model::default(), vec![Model::default()]);
         let mut store = open(&disk).expect("a new disk");
         for step in 0..80 {
@@ -61,14 +61,14 @@ pub(super) fn check(input: &[u8]) {
     let disk = if was_closed { closed.copy() } else { killed.copy() };
     let (mut told, mut is_small) = (Vec::new(), true);
     for damage in damages.chunks_exact(6).take(MOST) {
-        let names = disk.names();
-        let name = &names[usize::from(damage[1]) % names.len()];
+        let files = disk.files();
+        let (name, length) = &files[usize::from(damage[1]) % files.len()];
         is_small &= told.is_empty() && usize::from(damage[0]) % HOW.len() < SMALL;
         let place = u16::from_be_bytes([damage[2], damage[3]]);
         let (how, change) = HOW[usize::from(damage[0]) % HOW.len()];
-        let (used, length) = (disk.used(name), disk.length(name));
+        let used = disk.written(name);
         // Mostly where there is something: before its end, and half of that near the start, where headers are.
-        let most = [used.min(BLOCK), used.min(2 * SECTOR), used, length][usize::from(place % 4)].max(1);
+        let most = [used.min(BLOCK), used.min(2 * SECTOR), used, *length][usize::from(place % 4)].max(1);
         let at = usize::from(place) * most / 65_536;
         disk.damage(name, |bytes| change(bytes, at, [damage[4], damage[5]]));
         told.push(format!("{how} at {at} of {name} ({used} bytes used)"));
@@ -77,12 +77,7 @@ pub(super) fn check(input: &[u8]) {
     let later = NOW.after(Duration::from_secs(3_600));
     match open(&disk).and_then(|mut store| store.load(later)) {
         Ok(contents) => {
-            let is = |model: &Model| {
-                model.is(
-                    pausewatch::test_support::store::Contents { records: contents.records.clone(), ..contents },
-                    later,
-                )
-            };
+            let is = |model: &Model| model.is(&contents, later);
             let acknowledged = states.last().expect("there is one");
             let earlier = !is_small && !was_closed && states.iter().any(is);
             assert!(is(acknowledged) || earlier, "what was loaded was never there: {what}");
@@ -148,7 +143,7 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
     let originals = originals();
     let mut seeds = vec![vec![0], vec![1]];
     for (which, disk) in [(0, &originals.closed), (1, &originals.killed)] {
-        for file in 0..disk.names().len() {
+        for file in 0..disk.files().len() {
             for how in 0..HOW.len() {
                 let part = |number: usize| u8::try_from(number).expect("there are few");
                 seeds.push(vec![which, part(how), part(file), part(40 * how % 256), part(how), 1, 9]);
@@ -157,6 +152,6 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
     }
     // A bit here and there in the first entries of the journal that was being written.
     seeds.extend((0..32).flat_map(|i| [1, 2].map(|file| vec![1, 0, file, 8 * i, 1, i, 0])));
-    assert!(originals.closed.names().iter().any(|name| name == DATABASE));
+    assert!(originals.closed.files().iter().any(|(name, _)| name == DATABASE));
     seeds
 }
