@@ -183,6 +183,39 @@ async fn a_call_that_is_repeated_after_a_restart_counts_once() {
     assert_eq!((state.count, state.revision), (1, closed.revision));
 }
 
+/// G5: what was acknowledged is there after kill -9, and so is what became of each elicitation.
+#[cfg(feature = "exec-server")]
+#[tokio::test]
+async fn acknowledged_changes_survive_kill_9() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let server = Process::serve(directory.path(), "127.0.0.1:0");
+    let mut api = server.api().await;
+    let mut expected = Vec::new();
+    for i in 0..30 {
+        let thread = format!("t{i:02}");
+        let id = api.increment(&thread, None).await.elicitation.expect("opened").elicitation_id;
+        api.increment(&thread, Some(60 * SECOND)).await;
+        if i % 2 == 0 {
+            api.try_decrement(&thread, "", Some(&id)).await.expect("closes");
+        }
+        expected.push((thread.clone(), id, api.get(&thread).await));
+    }
+    server.kill();
+    let server = Process::serve(directory.path(), "127.0.0.1:0");
+    let mut api = server.api().await;
+    for (i, (thread, id, before)) in expected.into_iter().enumerate() {
+        let after = api.get(&thread).await;
+        assert_eq!((after.count, after.revision), (before.count, before.revision), "{thread}");
+        let ids =
+            |state: &v1::PauseState| state.elicitations.iter().map(|e| e.elicitation_id.clone()).collect::<Vec<_>>();
+        assert_eq!(ids(&after), ids(&before));
+        if i % 2 == 0 {
+            let released = api.try_decrement(&thread, "", Some(&id)).await.expect_err("it was closed before");
+            assert_eq!(crate::support::detail(&released).0, "ELICITATION_RELEASED");
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_server_that_stops_and_starts_in_one_process_keeps_its_state() {
     let directory = tempfile::tempdir().expect("a directory");

@@ -121,6 +121,7 @@ mod sleep;
 mod stand_back;
 mod stopwatch;
 mod stopwatch_controller;
+mod stopwatch_server;
 mod store_contract;
 mod support;
 mod test_coordinator;
