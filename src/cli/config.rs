@@ -72,7 +72,9 @@ fn check(args: &Check, serve: &clap::Command) -> Result<String, Vec<String>> {
     problems.extend(found.iter().map(|problem| format!("serve: {problem}")));
     match file {
         _ if !problems.is_empty() => Err(problems),
-        _ if args.print => Ok(format!("{}\n[serve]\n{}", lines(&client_options(&client)), lines(&options))),
+        _ if args.print => {
+            Ok(format!("{}\n[serve]\n{}", lines(&client_options(&client), quoted), lines(&options, value)))
+        }
         Some(file) => Ok(format!("{}: no problems\n", file.path.display())),
         None => Ok("there is no config file: the environment and the defaults apply\n".into()),
     }
@@ -110,19 +112,25 @@ fn client_options(settings: &Settings) -> [OptionValue; 7] {
 }
 
 /// TOML that sets the options, with the origin of each value in a comment.
-fn lines(options: &[OptionValue]) -> String {
-    let value = |value: &OsString| {
-        let text = value.to_string_lossy();
-        match text == "true" || text == "false" || text.parse::<u32>().is_ok() {
-            true => text.into_owned(),
-            // A string in JSON is a string in TOML, too.
-            false => serde_json::Value::from(text).to_string(),
-        }
-    };
+fn lines(options: &[OptionValue], value: fn(&OsString) -> String) -> String {
     let line = |OptionValue { key, values, origin }: &OptionValue| match &values[..] {
         [] => String::new(),
         [one] => format!("{key} = {}  # {origin}\n", value(one)),
         _ => format!("{key} = [{}]  # {origin}\n", values.iter().map(value).collect::<Vec<_>>().join(", ")),
     };
     options.iter().map(line).collect()
+}
+
+/// A value of an option of `serve`.
+fn value(value: &OsString) -> String {
+    let text = value.to_string_lossy();
+    match text == "true" || text == "false" || text.parse::<u32>().is_ok() {
+        true => text.into_owned(),
+        false => quoted(value),
+    }
+}
+
+/// A string in JSON is a string in TOML, too.
+fn quoted(value: &OsString) -> String {
+    serde_json::Value::from(value.to_string_lossy()).to_string()
 }

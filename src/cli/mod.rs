@@ -163,8 +163,10 @@ fn run_command() -> ExitCode {
     }
     let usage_code = match name {
         Some("run" | "hold") => exit::OWN_FAILURE,
-        // Claude Code takes 2 for the answer that the tool must not be used; `install` is for people.
-        Some("hook") if arguments.get(3).is_none_or(|argument| argument != "install") => exit::FAILED,
+        // Claude Code takes 2 for the answer that the tool must not be used; `install` and `uninstall` are for people.
+        Some("hook") if !arguments.get(3).is_some_and(|argument| argument == "install" || argument == "uninstall") => {
+            exit::FAILED
+        }
         _ => exit::USAGE,
     };
     let program = Program::command();

@@ -64,7 +64,9 @@ where
             }
             Ok(Err(status)) => Error::from(status),
             Err(_) => match no_answer.filter(|_| until < give_up) {
-                Some(limit) => Error::Unavailable(Box::new(Status::unavailable(format!("no answer within {limit:?}")))),
+                Some(limit) => {
+                    Error::Unavailable(Box::new(Status::unavailable(format!("no answer within {:?}", whole_ms(limit)))))
+                }
                 None => return Err(Error::deadline_exceeded_after(last, policy.deadline)),
             },
         };
@@ -81,7 +83,7 @@ where
         }
         match pauses.next().map(|pause| pause + wait.unwrap_or_default()) {
             // Waiting until the deadline would replace the reason with DEADLINE_EXCEEDED.
-            Some(pause) if Instant::now() + pause < give_up => sleep(pause).await,
+            Some(pause) if deadline_after(Instant::now(), pause) < give_up => sleep(pause).await,
             _ => return Err(error),
         }
         last = Some(error);
@@ -93,10 +95,16 @@ pub(crate) fn deadline_after(start: Instant, duration: Duration) -> Instant {
     start.checked_add(duration).unwrap_or_else(|| start + Duration::from_secs(86_400 * 365 * 30))
 }
 
+/// As it is told to people.
+pub(super) fn whole_ms(duration: Duration) -> Duration {
+    Duration::new(duration.as_secs(), duration.subsec_millis() * 1_000_000)
+}
+
 #[cfg(all(test, feature = "cli"))]
 mod tests {
     use super::*;
     use crate::client::{Address, Config, vectors};
+    use prost::Message;
 
     #[tokio::test(start_paused = true)]
     async fn calls_are_repeated_as_in_all_libraries() {
@@ -128,6 +136,25 @@ mod tests {
                 assert!(actual >= bound(0) && actual <= bound(1) + 1, "{case}: {actual} ms, not {pause}");
             }
         }
+    }
+
+    /// As a proxy may name it: the server names at most some seconds.
+    #[tokio::test(start_paused = true)]
+    async fn a_retry_delay_beyond_every_clock_ends_the_call_with_its_reason() {
+        let limited = vectors::status("RESOURCE_EXHAUSTED", Some("LIMIT_EXCEEDED"), Some("calls-per-second"), None);
+        let mut details = tonic_types::pb::Status::decode(limited.details()).unwrap();
+        let delay = Some(prost_types::Duration { seconds: i64::MAX, nanos: 0 });
+        details.details.push(prost_types::Any {
+            type_url: "type.googleapis.com/google.rpc.RetryInfo".into(),
+            value: tonic_types::pb::RetryInfo { retry_delay: delay }.encode_to_vec(),
+        });
+        let status = Status::with_details(Code::ResourceExhausted, "in words", details.encode_to_vec().into());
+        assert!(
+            Error::from(status.clone()).rate_limit_delay().is_some_and(|delay| delay > Duration::from_secs(1 << 60))
+        );
+        let answer = |_, _: Request<()>| std::future::ready(Err::<Response<()>, _>(status.clone()));
+        let error = unary(POLICY, &several(1), (), answer).await.unwrap_err();
+        assert_eq!(error.code(), Code::ResourceExhausted, "{error}");
     }
 
     fn several(count: usize) -> Route {

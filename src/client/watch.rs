@@ -325,7 +325,7 @@ impl Watch {
         // Another stream on the same connection would be silent too.
         let position = self.client.route.position();
         self.own = Some(Position { stub: self.client.route.separate(&position), ..position });
-        let error = unavailable(format!("the watch was silent for {silence:?}"));
+        let error = unavailable(format!("the watch was silent for {:?}", retry::whole_ms(silence)));
         // A slow answer to a confirmation is no reason to move everything, unless the next stream has none either.
         let is_slow = stream.is_answered && silence < stream.interval.map_or(SILENCE_TIMEOUT, |every| every * 5 / 2);
         self.end_stream(error, !is_slow);

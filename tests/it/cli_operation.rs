@@ -203,14 +203,15 @@ fn files_and_listeners_of_serve_are_checked_without_starting_it() {
 
 #[test]
 fn printed_settings_have_their_origin_and_are_a_valid_config_file() {
-    let text = "token = 's3cret-s3cret'\n[serve]\nlisten = ['127.0.0.1:0', \"unix:a\\\"b\"]\ninsecure = true\n";
+    let text = "token = 's3cret-s3cret'\nthread_id = '17'\n[serve]\nlisten = ['127.0.0.1:0', \"unix:a\\\"b\"]\ninsecure = true\n";
     let printed = config(text, &["--print"]);
     assert_eq!(printed.code, Some(0), "{printed:?}");
     for part in [
         "address = \"127.0.0.1:7420\"  # default\n",
         "token = \"(hidden)\"  # config file\n",
-        "listen = [\"127.0.0.1:0\", \"unix:a\\\"b\"]  # c.toml, line 3\n",
-        "insecure = true  # c.toml, line 4\n",
+        "listen = [\"127.0.0.1:0\", \"unix:a\\\"b\"]  # c.toml, line 4\n",
+        "thread_id = \"17\"  # config file\n",
+        "insecure = true  # c.toml, line 5\n",
         "anonymous_ttl = \"24h\"  # default\n",
     ] {
         assert!(printed.out.contains(part), "{} does not contain {part:?}", printed.out);

@@ -52,6 +52,7 @@ fn install_and_uninstall_print_the_difference_and_are_exact() {
 fn install_creates_the_file_of_the_project() {
     let home = tempfile::tempdir().unwrap();
     assert_eq!(hook(home.path(), &["uninstall", "--project"]).code, Some(0));
+    assert_eq!(hook(home.path(), &["uninstall", "--projekt"]).code, Some(2));
     assert!(!home.path().join(".claude").exists());
     let installed = hook(home.path(), &["install", "--project"]);
     assert_eq!((installed.code, installed.err.as_str()), (Some(0), ""));
