@@ -58,7 +58,7 @@ async fn a_replica_reaches_etcd_with_renewed_certificates() {
     command.arg("--etcd-ca").arg(&files.ca).arg("--etcd-cert").arg(&files.cert).arg("--etcd-key").arg(&files.key);
     let mut replica = Process::start(command);
     replica.listen();
-    let mut caller = Caller::new(std::slice::from_ref(&replica.address));
+    let caller = Caller::new(std::slice::from_ref(&replica.address));
     assert_eq!(caller.increment("a", "1").await.0, 1);
 
     files.renew(&new);
