@@ -40,7 +40,7 @@ mod route;
 mod serial_executor;
 mod settings;
 pub mod stopwatch;
-#[cfg(test)]
+#[cfg(all(test, feature = "cli"))]
 mod vectors;
 mod watch;
 

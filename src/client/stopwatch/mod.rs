@@ -64,6 +64,7 @@ mod stopwatch;
 mod thread;
 mod threads;
 #[cfg(test)]
+#[cfg(feature = "cli")]
 mod vectors;
 
 pub use builder::StopwatchBuilder;
