@@ -210,7 +210,7 @@ fn printed_settings_have_their_origin_and_are_a_valid_config_file() {
         "address = \"127.0.0.1:7420\"  # default\n",
         "token = \"(hidden)\"  # config file\n",
         "listen = [\"127.0.0.1:0\", \"unix:a\\\"b\"]  # c.toml, line 4\n",
-        "thread_id = \"17\"  # config file\n",
+        "thread_id = \"17\"  # the config file\n",
         "insecure = true  # c.toml, line 5\n",
         "anonymous_ttl = \"24h\"  # default\n",
     ] {

@@ -104,10 +104,15 @@ fn a_command_that_ignores_term_is_killed() {
 #[test]
 fn remaining_processes_end_with_the_command_and_their_output_is_read() {
     let (mut client, mark) = (client(), mark());
-    let answer =
-        client.call("shell", shell(&format!("(sleep {mark}; echo never) & (sleep 0.05; echo late) & echo done")));
-    assert_eq!((&answer["exit_code"], &answer["output"]), (&json!(0), &json!("done\nlate\n")));
-    assert_eq!(process_with(&mark), None);
+    let line = format!("(sleep {mark}; echo never) & (sleep 0.05; echo late) & echo done");
+    // They have 0.2 s, in which a busy machine does not always run them.
+    let outputs = (0..20).map(|_| {
+        let answer = client.call("shell", shell(&line));
+        assert_eq!((&answer["exit_code"], process_with(&mark)), (&json!(0), None), "{answer}");
+        answer["output"].as_str().unwrap().to_owned()
+    });
+    let outputs: Vec<_> = outputs.take_while(|output| output != "done\nlate\n").collect();
+    assert!(outputs.len() < 20 && outputs.iter().all(|output| output == "done\n"), "{outputs:?}");
 }
 
 /// A busy machine does not lose output: who is ready to run is waited for. It may take longer than is waited there, hence the attempts.

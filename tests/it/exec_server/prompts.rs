@@ -1,5 +1,5 @@
 //! What the rules forbid, leave to a person, or let out of the sandbox.
-use super::client::{Client, exec_server, process_with, until_gone};
+use super::client::{Client, exec_server, path_of_the_system, process_with, until_gone};
 use crate::program::ended;
 use crate::support::skipped;
 use pausewatch::test_support::sandbox::Sandbox;
@@ -28,7 +28,9 @@ fn rules() -> (TempDir, String) {
 }
 
 fn server(rules: &str) -> Command {
-    exec_server(["--rules", rules])
+    let mut server = exec_server(["--rules", rules]);
+    server.env("PATH", path_of_the_system());
+    server
 }
 
 fn question(client: &mut Client) -> Value {

@@ -35,7 +35,7 @@ impl Project {
 
     fn server<const N: usize>(&self, options: [&str; N]) -> Command {
         let mut server = exec_server(options);
-        server.current_dir(&self.project);
+        server.current_dir(&self.project).env("PATH", path_of_the_system());
         server
     }
 
