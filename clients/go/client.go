@@ -92,8 +92,8 @@ func NewClient(opts ...Option) (*Client, error) {
 		}
 	}
 	if err == nil && o.connection == nil {
-		// Once: a move to another address must not depend on what is in the files by then.
-		secure, err = transportCredentials(found)
+		// For all addresses: a move to another one does not fail because of what is in the files by then.
+		secure, err = transportCredentials(found, o.logger)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("pausewatch: %w", err)

@@ -2,12 +2,10 @@ package pausewatch
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
-	"os"
 	"time"
 
 	"google.golang.org/grpc"
@@ -83,8 +81,9 @@ func (c withCredentials) NewStream(ctx context.Context, desc *grpc.StreamDesc, m
 
 // transportCredentials returns TLS for https addresses, and plain text for any other. TLS settings with a plain-text
 // address
-// are an error, because falling back to plain text would be worse.
-func transportCredentials(s settings) (credentials.TransportCredentials, error) {
+// are an error, because falling back to plain text would be worse. logger gets the warnings of TLS files; nil: the default
+// one.
+func transportCredentials(s settings, logger *slog.Logger) (credentials.TransportCredentials, error) {
 	if !s.isEncrypted() {
 		if s.TLS != nil {
 			return nil, fmt.Errorf("a TLS config is given, but the address %q is plain text: write https://host:port, or give none", s.Address)
@@ -100,30 +99,13 @@ func transportCredentials(s settings) (credentials.TransportCredentials, error) 
 		}
 		return credentials.NewTLS(s.TLS), nil
 	}
-	config := &tls.Config{MinVersion: tls.VersionTLS12}
-	if s.TLSCA != "" {
-		text, err := os.ReadFile(s.TLSCA)
-		if err != nil {
-			return nil, fmt.Errorf("TLS CA: %w", err)
-		}
-		config.RootCAs = x509.NewCertPool()
-		if !config.RootCAs.AppendCertsFromPEM(text) {
-			return nil, fmt.Errorf("TLS CA %s: there is no PEM certificate in it", s.TLSCA)
-		}
-	}
 	switch {
-	case s.TLSCert != "" && s.TLSKey != "":
-		certificate, err := tls.LoadX509KeyPair(s.TLSCert, s.TLSKey)
-		if err != nil {
-			return nil, fmt.Errorf("TLS certificate %s with key %s: %w", s.TLSCert, s.TLSKey, err)
-		}
-		config.Certificates = []tls.Certificate{certificate}
-	case s.TLSCert != "":
+	case s.TLSCert != "" && s.TLSKey == "":
 		return nil, errors.New("tls_cert is given without tls_key: give both, or neither")
-	case s.TLSKey != "":
+	case s.TLSKey != "" && s.TLSCert == "":
 		return nil, errors.New("tls_key is given without tls_cert: give both, or neither")
 	}
-	return credentials.NewTLS(config), nil
+	return newTLSFiles(s, logger)
 }
 
 // bearer sends a token with every call: the one in the context, else the current one.

@@ -55,19 +55,20 @@ func WithTokenSource(source func(context.Context) (string, error)) Option {
 	return func(o *options) { o.Tokens = source }
 }
 
-// WithTLSCA sets a PEM file of the authorities to trust; default: those of the system. Variable: PAUSEWATCH_TLS_CA.
+// WithTLSCA sets a PEM file of the authorities to trust; default: those of the system. It is read again for each
+// connection, and
+// while it cannot be used, the previous authorities are. Variable: PAUSEWATCH_TLS_CA.
 func WithTLSCA(path string) Option { return func(o *options) { o.TLSCA = path } }
 
-// WithTLSCertificate sets PEM files with this program's certificate and its key, for mutual TLS. Variables:
-// PAUSEWATCH_TLS_CERT
-// and PAUSEWATCH_TLS_KEY.
+// WithTLSCertificate sets PEM files with this program's certificate and its key, for mutual TLS. They are read again
+// for each
+// connection, and while they cannot be used, the previous ones are. Variables: PAUSEWATCH_TLS_CERT and
+// PAUSEWATCH_TLS_KEY.
 func WithTLSCertificate(certPath, keyPath string) Option {
 	return func(o *options) { o.TLSCert, o.TLSKey = certPath, keyPath }
 }
 
-// WithTLSConfig sets the TLS configuration of an https address, instead of files: for certificates that are in no file,
-// or are
-// renewed.
+// WithTLSConfig sets the TLS configuration of an https address, instead of files: for certificates that are in no file.
 func WithTLSConfig(config *tls.Config) Option { return func(o *options) { o.TLS = config } }
 
 // WithConfigFile sets the config file, which must exist. Variable: PAUSEWATCH_CONFIG; default: pausewatch/config.toml

@@ -21,8 +21,8 @@ type real struct {
 	address   string
 }
 
-// startReal starts one on listen ("127.0.0.1:0", "unix:PATH"), with its state on a disk.
-func startReal(t *testing.T, listen string) *real {
+// startReal starts one on listen ("127.0.0.1:0", "unix:PATH"), with its state on a disk; more: further options.
+func startReal(t *testing.T, listen string, more ...string) *real {
 	t.Helper()
 	if os.Getenv("PAUSEWATCH_PROGRAM") == "" {
 		if os.Getenv("CI") == "true" {
@@ -31,7 +31,7 @@ func startReal(t *testing.T, listen string) *real {
 		t.Skip("PAUSEWATCH_PROGRAM does not name a built pausewatch; clients/test sets it")
 	}
 	clean(t)
-	r := &real{arguments: []string{"serve", "--data-dir", t.TempDir(), "--listen", listen}}
+	r := &real{arguments: append(append([]string{"serve", "--data-dir", t.TempDir()}, more...), "--listen", listen)}
 	r.start(t)
 	t.Cleanup(r.kill)
 	return r
@@ -48,7 +48,7 @@ func (r *real) start(t *testing.T) {
 	line, err := bufio.NewReader(out).ReadString('\n')
 	check(t, err)
 	r.address = strings.TrimSpace(strings.TrimPrefix(line, "listening "))
-	r.arguments[len(r.arguments)-1] = r.address
+	r.arguments[len(r.arguments)-1] = strings.TrimPrefix(r.address, "https://")
 }
 
 func (r *real) kill() {

@@ -40,7 +40,7 @@ func TestCallersThatFailAtOneReplicaMoveOnce(t *testing.T) {
 	}
 }
 
-func TestAMoveDoesNotReadTheTLSFilesAgain(t *testing.T) {
+func TestAMoveDoesNotNeedTheTLSFiles(t *testing.T) {
 	clean(t)
 	ca := newAuthority(t).file(t)
 	client, err := NewClient(WithAddress("https://127.0.0.1:1,https://127.0.0.1:2"), WithTLSCA(ca))
