@@ -80,9 +80,8 @@ func (c withCredentials) NewStream(ctx context.Context, desc *grpc.StreamDesc, m
 }
 
 // transportCredentials returns TLS for https addresses, and plain text for any other. TLS settings with a plain-text
-// address
-// are an error, because falling back to plain text would be worse. logger gets the warnings of TLS files; nil: the default
-// one.
+// address are an error, because falling back to plain text would be worse. logger gets the warnings of TLS files; nil:
+// the default one.
 func transportCredentials(s settings, logger *slog.Logger) (credentials.TransportCredentials, error) {
 	if !s.isEncrypted() {
 		if s.TLS != nil {

@@ -56,13 +56,11 @@ func WithTokenSource(source func(context.Context) (string, error)) Option {
 }
 
 // WithTLSCA sets a PEM file of the authorities to trust; default: those of the system. It is read again for each
-// connection, and
-// while it cannot be used, the previous authorities are. Variable: PAUSEWATCH_TLS_CA.
+// connection, and while it cannot be used, the previous authorities are. Variable: PAUSEWATCH_TLS_CA.
 func WithTLSCA(path string) Option { return func(o *options) { o.TLSCA = path } }
 
 // WithTLSCertificate sets PEM files with this program's certificate and its key, for mutual TLS. They are read again
-// for each
-// connection, and while they cannot be used, the previous ones are. Variables: PAUSEWATCH_TLS_CERT and
+// for each connection, and while they cannot be used, the previous ones are. Variables: PAUSEWATCH_TLS_CERT and
 // PAUSEWATCH_TLS_KEY.
 func WithTLSCertificate(certPath, keyPath string) Option {
 	return func(o *options) { o.TLSCert, o.TLSKey = certPath, keyPath }
