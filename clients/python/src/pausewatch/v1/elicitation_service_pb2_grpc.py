@@ -5,7 +5,7 @@ import warnings
 
 from pausewatch.v1 import elicitation_service_pb2 as pausewatch_dot_v1_dot_elicitation__service__pb2
 
-GRPC_GENERATED_VERSION = '1.76.0'
+GRPC_GENERATED_VERSION = '1.80.0'
 GRPC_VERSION = grpc.__version__
 _version_not_supported = False
 
