@@ -7,7 +7,7 @@ use std::time::Duration;
 use tonic::transport::{Channel, Endpoint, Uri};
 use tower::Service;
 
-/// The timeout of one connection attempt: short enough for a second attempt within the default deadline.
+/// The timeout of one connection attempt, and of its TLS handshake: short enough for a second attempt within the default deadline.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 /// Interval and timeout of pings: an unreachable peer is detected within 15 s, idle or not, and 10,000 clients cost their
 /// server 1,000 pings per second.
@@ -17,15 +17,16 @@ const PING_TIMEOUT: Duration = Duration::from_secs(5);
 /// A channel to one address that connects at the first call, and reconnects whenever the connection is lost. `config.address`
 /// is not used.
 pub(crate) fn channel(address: &Address, config: &Config) -> Result<Channel, ConfigError> {
-    let endpoint = |scheme: &str, authority: &str| {
-        let endpoint = Endpoint::from_shared(format!("{scheme}://{authority}"));
-        endpoint_settings(endpoint.expect("an Address holds a valid authority"))
+    let uri = |scheme: &str, authority: &str| {
+        format!("{scheme}://{authority}").parse::<Uri>().expect("an Address holds a valid authority")
     };
     Ok(match address {
-        Address::Tcp(authority) => endpoint("http", authority).connect_lazy(),
+        Address::Tcp(authority) => {
+            endpoint_settings(uri("http", authority).into()).connect_timeout(CONNECT_TIMEOUT).connect_lazy()
+        }
         Address::Tls(authority) => {
             let tls = config.tls.clone().unwrap_or_default();
-            tls.secure(endpoint("https", authority))?.connect_lazy()
+            tls.channel(endpoint_settings(unnamed()), uri("https", authority), CONNECT_TIMEOUT)?
         }
         Address::Unix(path) => unix_channel(path.clone()),
         Address::Replicas(list) => return channel(&list.addresses()[0], config),
@@ -35,7 +36,6 @@ pub(crate) fn channel(address: &Address, config: &Config) -> Result<Channel, Con
 fn endpoint_settings(endpoint: Endpoint) -> Endpoint {
     endpoint
         .executor(SerialExecutor::default())
-        .connect_timeout(CONNECT_TIMEOUT)
         .http2_keep_alive_interval(PING_INTERVAL)
         .keep_alive_timeout(PING_TIMEOUT)
         .keep_alive_while_idle(true)
@@ -49,8 +49,12 @@ where
     C::Future: Send,
     Box<dyn Error + Send + Sync>: From<C::Error>,
 {
-    // Requests need some valid authority; servers log it.
-    endpoint_settings(Endpoint::from_static("http://localhost")).connect_with_connector_lazy(connector)
+    endpoint_settings(unnamed()).connect_timeout(CONNECT_TIMEOUT).connect_with_connector_lazy(connector)
+}
+
+/// For a connector that knows where to connect. Requests need some valid authority; servers log it.
+fn unnamed() -> Endpoint {
+    Endpoint::from_static("http://localhost")
 }
 
 #[cfg(unix)]

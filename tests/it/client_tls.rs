@@ -7,8 +7,10 @@ use pausewatch::proto::v1::elicitation_service_server::ElicitationServiceServer;
 use rcgen::{CertifiedKey, generate_simple_self_signed};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use tempfile::TempDir;
-use tokio::net::TcpListener;
+use tokio::io::copy_bidirectional;
+use tokio::net::{TcpListener, TcpStream};
 use tokio_stream::wrappers::TcpListenerStream;
 use tonic::transport::{Certificate, Identity, Server, ServerTlsConfig};
 use tonic::{Request, Status};
@@ -74,13 +76,13 @@ async fn mutual_tls_and_a_token_reach_the_server() {
     let (ca, cert, key) = (server.file("server.crt"), server.file("client.crt"), server.file("client.key"));
     let tls = Tls::load(Some(&ca), Some((&cert, &key))).unwrap();
     let [ca, cert, key] = [ca, cert, key].map(|file| std::fs::read_to_string(file).unwrap());
-    assert_eq!(Tls::from_pem(Some(&ca), Some((&cert, &key))).unwrap(), tls, "it needs no files");
-    let client = server.client(Some(tls.clone()), Some("s3cret"));
+    let of_texts = Tls::from_pem(Some(&ca), Some((&cert, &key))).unwrap();
+    let client = server.client(Some(tls), Some("s3cret"));
     client.get_pause_state(get()).await.unwrap();
     let mut watch = client.watch();
     watch.add("t").unwrap();
     watch.next().await;
-    server.client(Some(tls), None).get_pause_state(get()).await.unwrap();
+    server.client(Some(of_texts), None).get_pause_state(get()).await.unwrap();
     let bearer = Some("Bearer s3cret".to_owned());
     assert_eq!(*server.authorizations.lock().unwrap(), [bearer.clone(), bearer, None]);
 }
@@ -172,4 +174,25 @@ fn a_command_inherits_the_settings_of_its_coordinator() {
     assert!(run(&[]).starts_with("[pw_"), "a private coordinator has a token of its own: {}", run(&[]));
     assert_eq!(run(&["--address", "127.0.0.1:1"]), "[environment] [unset]\n");
     assert_eq!(run(&["--address", "127.0.0.1:1", "--token", "flag"]), "[flag] [unset]\n");
+}
+
+/// As a server that hangs: the kernel still accepts its connections.
+#[tokio::test]
+async fn a_silent_server_does_not_keep_the_connection() {
+    let server = Secured::start().await;
+    let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = silent.local_addr().unwrap().port();
+    let relayed = server.address.to_string().strip_prefix("https://").unwrap().to_owned();
+    tokio::spawn(async move {
+        let (_first, _) = silent.accept().await.unwrap();
+        let (mut second, _) = silent.accept().await.unwrap();
+        let mut far = TcpStream::connect(relayed).await.unwrap();
+        copy_bidirectional(&mut second, &mut far).await.unwrap();
+    });
+    let (cert, key) = (server.file("client.crt"), server.file("client.key"));
+    let tls = Some(Tls::load(Some(&server.file("server.crt")), Some((&cert, &key))).unwrap());
+    let address = format!("https://localhost:{port}").parse().unwrap();
+    let deadline = Duration::from_secs(60);
+    let client = Client::with_config(&Config { address, deadline, tls, ..Config::default() }).unwrap();
+    client.get_pause_state(get()).await.unwrap();
 }

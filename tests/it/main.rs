@@ -41,6 +41,8 @@ mod client_address;
 #[cfg(feature = "exec-server")]
 mod client_calls;
 #[cfg(feature = "exec-server")]
+mod client_certificates;
+#[cfg(feature = "exec-server")]
 mod client_hold;
 #[cfg(feature = "exec-server")]
 mod client_tls;

@@ -337,7 +337,8 @@ fn tls(endpoints: &Endpoints) -> Result<ClientTlsConfig, String> {
         (Some(_), None) => return Err("--etcd-cert needs --etcd-key too".into()),
         (None, Some(_)) => return Err("--etcd-key needs --etcd-cert too".into()),
     }
-    Ok(config)
+    // A member that hangs may accept connections and be silent.
+    Ok(config.timeout(CONNECT_TIMEOUT))
 }
 
 /// A watch at one member.
@@ -458,5 +459,23 @@ mod tests {
             assert_eq!(found.is_ok(), counts, "{} {cluster}: {found:?}", member.url);
             assert!(found.err().is_none_or(|error| matches!(error, KvError::Unknown(_))));
         }
+    }
+    /// Else it would not be asked again until TCP gives up, which takes minutes.
+    #[tokio::test]
+    async fn a_member_that_is_silent_does_not_keep_the_connection() {
+        let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let ca = directory.path().join("ca");
+        let certificate = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap().cert;
+        std::fs::write(&ca, certificate.pem()).unwrap();
+        let urls = vec![format!("https://{}", silent.local_addr().unwrap())];
+        let client = Client::new(&Endpoints { urls, ca: Some(ca), ..Endpoints::default() }).unwrap();
+        let call = client.members[0].unchecked::<Nothing, Done>(
+            "/etcdserverpb.Maintenance/Status",
+            Nothing {},
+            40 * START_WITHIN,
+        );
+        let why = call.await.unwrap_err().to_string();
+        assert!(why.contains("handshake"), "{why}");
     }
 }

@@ -1,19 +1,13 @@
-//! The credentials of a client: a bearer token (RFC 6750) and certificates in PEM (RFC 7468).
-//!
-//! 1. Neither a token nor a key is ever printed.
+//! The bearer token of a client (RFC 6750), which is never printed.
 use super::ConfigError;
-use crate::causes::causes;
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use std::{
     fmt, fs,
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::Arc,
     time::{Duration, SystemTime},
 };
-use tonic::{
-    metadata::{Ascii, MetadataValue},
-    transport::{Certificate, ClientTlsConfig, Endpoint, Identity},
-};
+use tonic::metadata::{Ascii, MetadataValue};
 
 /// The prefix of the token in the `authorization` header.
 const SCHEME: &str = "Bearer ";
@@ -117,96 +111,6 @@ impl fmt::Debug for TokenSource {
     }
 }
 
-/// The trusted certificate authorities and the client certificate of a TLS connection.
-#[derive(Clone, Default, PartialEq, Eq)]
-pub struct Tls {
-    ca: Option<Vec<u8>>,
-    identity: Option<(Vec<u8>, Vec<u8>)>,
-}
-
-impl Tls {
-    /// Reads certificates and a key from PEM files. `ca`: authorities to trust instead of the system's. `identity`: the
-    /// certificate chain and the key of this client.
-    ///
-    /// # Errors
-    /// A file cannot be read, or contains no PEM of its kind.
-    pub fn load(ca: Option<&Path>, identity: Option<(&Path, &Path)>) -> Result<Self, ConfigError> {
-        let ca = ca.map(|path| read("tls_ca", path)).transpose()?;
-        let identity = match identity {
-            Some((cert, key)) => Some((read("tls_cert", cert)?, read("tls_key", key)?)),
-            None => None,
-        };
-        Ok(Self { ca, identity })
-    }
-
-    /// Certificates and a key in PEM, from elsewhere than files: a secret store, or the text of a variable. The arguments are those
-    /// of [`Tls::load`].
-    ///
-    /// ```
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// use pausewatch::client::{Config, Tls};
-    ///
-    /// let ca = "-----BEGIN CERTIFICATE-----\n..."; // from a secret store
-    /// let config = Config { address: "https://pauses.example:7420".parse()?, tls: Some(Tls::from_pem(Some(ca), None)?), ..Config::default() };
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    /// One of them contains no PEM of its kind.
-    pub fn from_pem(ca: Option<&str>, identity: Option<(&str, &str)>) -> Result<Self, ConfigError> {
-        let checked = |what: &str, text: &str| {
-            check_pem(what, text.as_bytes()).map_err(|why| ConfigError::new(format!("{what}: {why}")))?;
-            Ok(text.as_bytes().to_vec())
-        };
-        let ca = ca.map(|ca| checked("tls_ca", ca)).transpose()?;
-        let identity = match identity {
-            Some((cert, key)) => Some((checked("tls_cert", cert)?, checked("tls_key", key)?)),
-            None => None,
-        };
-        Ok(Self { ca, identity })
-    }
-
-    /// `endpoint` with TLS.
-    pub(super) fn secure(&self, endpoint: Endpoint) -> Result<Endpoint, ConfigError> {
-        let mut config = ClientTlsConfig::new();
-        config = match &self.ca {
-            Some(ca) => config.ca_certificate(Certificate::from_pem(ca)),
-            None => config.with_native_roots(),
-        };
-        if let Some((cert, key)) = &self.identity {
-            config = config.identity(Identity::from_pem(cert, key));
-        }
-        endpoint.tls_config(config).map_err(|error| {
-            let cause = causes(&error).last().map_or_else(|| error.to_string(), ToString::to_string);
-            ConfigError::new(format!("TLS: {cause}; look at tls_ca, tls_cert and tls_key"))
-        })
-    }
-}
-
-impl fmt::Debug for Tls {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (ca, identity) = (self.ca.is_some(), self.identity.is_some());
-        f.debug_struct("Tls").field("ca", &ca).field("identity", &identity).finish()
-    }
-}
-
-fn read(what: &str, path: &Path) -> Result<Vec<u8>, ConfigError> {
-    let wrong = |why: &str| ConfigError::new(format!("{what} {}: {why}", path.display()));
-    let text = fs::read(path).map_err(|error| wrong(&error.to_string()))?;
-    check_pem(what, &text).map_err(wrong)?;
-    Ok(text)
-}
-
-/// Without a certificate in `tls_ca`, every server would be refused, and nobody would know why.
-fn check_pem(what: &str, text: &[u8]) -> Result<(), &'static str> {
-    let (label, missing): (&[u8], _) = match what {
-        "tls_key" => (b"PRIVATE KEY-----", "there is no PEM of a private key in it"),
-        _ => (b"-----BEGIN CERTIFICATE-----", "there is no PEM of a certificate in it"),
-    };
-    text.windows(label.len()).any(|window| window == label).then_some(()).ok_or(missing)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -246,17 +150,5 @@ mod tests {
         fs::write(&path, "two words").unwrap();
         let error = source.token().unwrap_err().to_string();
         assert!(error.contains("visible ASCII") && !error.contains("words"), "{error}");
-    }
-
-    #[test]
-    fn a_file_that_is_none_is_named() {
-        let error = Tls::load(Some(Path::new("/nonexistent/ca.pem")), None).unwrap_err().to_string();
-        assert!(error.starts_with("tls_ca /nonexistent/ca.pem: No such file"), "{error}");
-        let error = Tls::load(None, Some((Path::new("Cargo.toml"), Path::new("Cargo.toml")))).unwrap_err().to_string();
-        assert_eq!(error, "tls_cert Cargo.toml: there is no PEM of a certificate in it");
-        let error = Tls::from_pem(None, Some(("-----BEGIN CERTIFICATE-----", "s3cret"))).unwrap_err().to_string();
-        assert_eq!(error, "tls_key: there is no PEM of a private key in it");
-        let error = Tls::from_pem(Some("-----BEGIN PRIVATE KEY-----"), None).unwrap_err().to_string();
-        assert_eq!(error, "tls_ca: there is no PEM of a certificate in it");
     }
 }

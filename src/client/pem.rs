@@ -1,0 +1,125 @@
+//! Certificates and keys in PEM (RFC 7468), of files that may be replaced while the program runs.
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+
+/// What a PEM is of.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Certificate,
+    Key,
+}
+
+/// One or more certificates, or a key. It is displayed as its setting and its file.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) struct Pem {
+    setting: &'static str,
+    kind: Kind,
+    text: Vec<u8>,
+    /// Where it is read again; `None`: nowhere.
+    file: Option<PathBuf>,
+}
+
+impl Pem {
+    /// # Errors
+    /// There is no PEM of this kind in `text`. Without a certificate in the file of the authorities, every server would be refused, and
+    /// nobody would know why.
+    pub(super) fn new(setting: &'static str, kind: Kind, text: Vec<u8>) -> Result<Self, String> {
+        let pem = Self { setting, kind, text, file: None };
+        pem.checked()
+    }
+
+    /// # Errors
+    /// The file cannot be read, or there is no PEM of this kind in it.
+    pub(super) fn read(setting: &'static str, kind: Kind, path: &Path) -> Result<Self, String> {
+        // A pipe has its content only once, as that of `--tls-ca <(print-the-authority)`.
+        let can_be_read_again = fs::metadata(path).is_ok_and(|data| data.is_file());
+        let text = fs::read(path).map_err(|error| format!("{setting} {}: {error}", path.display()))?;
+        let pem = Self { setting, kind, text, file: Some(path.to_owned()) }.checked()?;
+        Ok(if can_be_read_again { pem } else { Self { file: None, ..pem } })
+    }
+
+    /// What its file contains now.
+    ///
+    /// # Errors
+    /// As those of [`Pem::read`]; or the file is none any more.
+    pub(super) fn read_again(&self) -> Result<Self, String> {
+        let Some(path) = &self.file else { return Ok(self.clone()) };
+        // To open a pipe would wait for somebody who writes to it.
+        if fs::metadata(path).is_ok_and(|data| !data.is_file()) {
+            return Err(format!("{self}: it is not a regular file"));
+        }
+        Self::read(self.setting, self.kind, path)
+    }
+
+    fn checked(self) -> Result<Self, String> {
+        let (label, what): (&[u8], _) = match self.kind {
+            Kind::Key => (b"PRIVATE KEY-----", "private key"),
+            Kind::Certificate => (b"-----BEGIN CERTIFICATE-----", "certificate"),
+        };
+        match self.text.windows(label.len()).any(|window| window == label) {
+            true => Ok(self),
+            false => Err(format!("{self}: there is no PEM of a {what} in it")),
+        }
+    }
+
+    /// # Errors
+    /// A PEM in it is damaged.
+    pub(super) fn certificates(&self) -> Result<Vec<CertificateDer<'static>>, String> {
+        let all: Result<_, _> = CertificateDer::pem_slice_iter(&self.text).collect();
+        all.map_err(|error| format!("{self}: {error}"))
+    }
+
+    /// # Errors
+    /// The PEM is damaged, or of no known kind of key.
+    pub(super) fn private_key(&self) -> Result<PrivateKeyDer<'static>, String> {
+        PrivateKeyDer::from_pem_slice(&self.text).map_err(|error| format!("{self}: {error}"))
+    }
+}
+
+impl fmt::Display for Pem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.setting)?;
+        self.file.iter().try_for_each(|file| write!(f, " {}", file.display()))
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    const PEM: &str = "-----BEGIN CERTIFICATE-----\n";
+
+    fn pipe(path: &Path) {
+        assert!(Command::new("mkfifo").arg(path).status().is_ok_and(|status| status.success()));
+    }
+
+    #[test]
+    fn a_pipe_is_read_once() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("pipe");
+        pipe(&path);
+        let writing = std::thread::spawn({
+            let path = path.clone();
+            move || fs::write(path, PEM).unwrap()
+        });
+        let first = Pem::read("tls_ca", Kind::Certificate, &path).ok().unwrap();
+        writing.join().unwrap();
+        assert!(first.read_again() == Ok(first));
+    }
+
+    #[test]
+    fn a_file_that_became_a_pipe_is_not_waited_for() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("file");
+        fs::write(&path, PEM).unwrap();
+        let first = Pem::read("tls_ca", Kind::Certificate, &path).ok().unwrap();
+        fs::remove_file(&path).unwrap();
+        pipe(&path);
+        let why = first.read_again().err().unwrap();
+        assert_eq!(why, format!("tls_ca {}: it is not a regular file", path.display()));
+    }
+}

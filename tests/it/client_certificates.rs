@@ -1,0 +1,194 @@
+//! Certificates of clients that are renewed on disk while the client runs.
+use crate::exec_server::{self, client::exec_server};
+use crate::program::Coordinator;
+use crate::support::certs::Authority;
+use crate::support::timed;
+use pausewatch::client::{Client, Config, Event, GetPauseStateRequest, Tls};
+use pausewatch::stopwatch::{Stopwatch, StopwatchController};
+use serde_json::json;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use tokio::time::sleep;
+
+/// The files of a server that wants certificates of its clients, and those of its clients.
+struct Site(tempfile::TempDir);
+
+impl Site {
+    fn of(authority: &Authority) -> Self {
+        let site = Self(tempfile::tempdir().unwrap());
+        site.renew("server", authority);
+        site.renew("client", authority);
+        site
+    }
+
+    fn renew(&self, name: &str, authority: &Authority) {
+        authority.write(&self.file(&format!("{name}-ca.crt")));
+        authority.issue().write(self.0.path(), name);
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn serve(&self, listen: &str) -> Coordinator {
+        let [cert, key, ca] = ["server.crt", "server.key", "server-ca.crt"].map(|name| self.file(name));
+        let [cert, key, ca] = [&cert, &key, &ca].map(|path| path.to_str().unwrap());
+        let tls = ["--tls-cert", cert, "--tls-key", key, "--tls-client-ca", ca];
+        let [a, b, c, d, e, f] = tls;
+        Coordinator::start_with(["--store", "memory", "--listen", listen, a, b, c, d, e, f])
+    }
+
+    /// Ends the server, and starts another one at the same address with the files of now.
+    fn restart(&self, server: Coordinator) -> Coordinator {
+        let address = server.address.clone();
+        server.end();
+        self.serve(address.strip_prefix("https://").unwrap())
+    }
+
+    fn tls(&self) -> Tls {
+        let (cert, key) = (self.file("client.crt"), self.file("client.key"));
+        Tls::load(Some(&self.file("client-ca.crt")), Some((&cert, &key))).unwrap()
+    }
+}
+
+fn client(server: &Coordinator, tls: Tls) -> Client {
+    let address = server.address.parse().unwrap();
+    Client::with_config(&Config { address, tls: Some(tls), ..Config::default() }).unwrap()
+}
+
+async fn get(client: &Client) -> Result<u32, pausewatch::client::Error> {
+    let answer = client.get_pause_state(GetPauseStateRequest { thread_id: "t".into() }).await;
+    answer.map(|answer| answer.pause_state.unwrap().count)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_comes_back_with_renewed_certificates() {
+    let (old, new) = (Authority::new("old"), Authority::new("new"));
+    let site = Site::of(&old);
+    let server = site.serve("127.0.0.1:0");
+    let client = client(&server, site.tls());
+    let mut watch = client.watch();
+    watch.add("t").unwrap();
+    let controller = StopwatchController::new(client.clone());
+    let stopwatch = Stopwatch::unlimited();
+    let _registered = controller.register("t", &stopwatch).unwrap();
+    assert_eq!(get(&client).await.unwrap(), 0);
+    timed("the first states", async { while !matches!(watch.next().await, Event::SnapshotComplete) {} }).await;
+
+    site.renew("server", &new);
+    site.renew("client", &new);
+    let _server = site.restart(server);
+    let hold = timed("a hold", client.hold("t").open()).await.unwrap();
+    assert_eq!(get(&client).await.unwrap(), 1);
+    timed("the pause in the watch", async {
+        while !matches!(watch.next().await, Event::State(update) if update.state.count == 1) {}
+    })
+    .await;
+    timed("the pause of the stopwatch", async {
+        while !stopwatch.is_paused() {
+            sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await;
+    hold.release().await.unwrap();
+}
+
+/// What a client that trusts an authority does is not changed by one that it does not trust.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn certificates_of_texts_stay_and_are_verified() {
+    let (old, new) = (Authority::new("old"), Authority::new("new"));
+    let site = Site::of(&old);
+    let server = site.serve("127.0.0.1:0");
+    let text = |name: &str| std::fs::read_to_string(site.file(name)).unwrap();
+    let identity = (text("client.crt"), text("client.key"));
+    let tls = Tls::from_pem(Some(&text("client-ca.crt")), Some((&identity.0, &identity.1))).unwrap();
+    let of_texts = client(&server, tls);
+    let of_files = client(&server, site.tls());
+    assert_eq!((get(&of_texts).await.unwrap(), get(&of_files).await.unwrap()), (0, 0));
+    site.renew("server", &new);
+    let server = site.restart(server);
+    for client in [&of_texts, &of_files] {
+        let refused = get(client).await.unwrap_err().to_string();
+        assert!(refused.contains("UnknownIssuer"), "{refused}");
+    }
+    site.renew("server", &old);
+    site.renew("client", &new);
+    let _server = site.restart(server);
+    assert_eq!(get(&of_texts).await.unwrap(), 0);
+    assert!(get(&of_files).await.is_err(), "the authority of this server is not trusted any more");
+}
+
+/// Makes the content of a file wrong.
+type Break = fn(&Path, &Authority);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn wrong_files_keep_the_last_good_certificates() {
+    let (first, authority, other) = (Authority::new("first"), Authority::new("second"), Authority::new("other"));
+    let site = Site::of(&first);
+    let mut server = site.serve("127.0.0.1:0");
+    let client = client(&server, site.tls());
+    assert_eq!(get(&client).await.unwrap(), 0);
+    site.renew("server", &authority);
+    site.renew("client", &authority);
+    server = site.restart(server);
+    assert_eq!(get(&client).await.unwrap(), 0, "these are the last good ones");
+    let breaks: [(&str, Break); 4] = [
+        ("client-ca.crt", |path, _| std::fs::write(path, "half of").unwrap()),
+        ("client-ca.crt", |path, _| std::fs::remove_file(path).unwrap()),
+        ("client.crt", |path, _| {
+            let pem = std::fs::read_to_string(path).unwrap();
+            std::fs::write(path, &pem[..pem.len() / 2]).unwrap();
+        }),
+        ("client.key", |path, other| std::fs::write(path, other.issue().key).unwrap()),
+    ];
+    for (name, wrong) in breaks {
+        let before = std::fs::read(site.file(name)).unwrap();
+        wrong(&site.file(name), &other);
+        server = site.restart(server);
+        assert_eq!(get(&client).await.unwrap(), 0, "{name}");
+        std::fs::write(site.file(name), before).unwrap();
+    }
+}
+
+/// In the log of an exec server, which comes back each time.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_wrong_file_is_one_warning_for_each_problem() {
+    let authority = Authority::new("one");
+    let site = Site::of(&authority);
+    let mut server = site.serve("127.0.0.1:0");
+    let asker = client(&server, site.tls());
+    site.renew("exec-server", &authority);
+    let (ca, log) = (site.file("exec-server-ca.crt"), site.file("log"));
+    let mut command = exec_server(["--address", &server.address]);
+    command.arg("--tls-ca").arg(&ca).stderr(std::fs::File::create(&log).unwrap());
+    command.arg("--tls-cert").arg(site.file("exec-server.crt")).arg("--tls-key").arg(site.file("exec-server.key"));
+    let mut agent = exec_server::client::Client::start(command);
+    let running = agent.begin("shell", "t", json!({"command": "sleep 600", "workdir": site.0.path()}));
+    let watched = async || {
+        let request = || GetPauseStateRequest { thread_id: "t".into() };
+        timed("the watch", async {
+            while asker.get_pause_state(request()).await.unwrap().pause_state.unwrap().watchers == 0 {
+                sleep(Duration::from_millis(20)).await;
+            }
+        })
+        .await;
+    };
+    watched().await;
+    let breaks: [&dyn Fn(); 3] = [&|| std::fs::write(&ca, "half of").unwrap(), &|| {}, &|| {
+        authority.write(&ca);
+        std::fs::copy(site.file("server.key"), site.file("exec-server.key")).unwrap();
+    }];
+    for wrong in breaks {
+        wrong();
+        server = site.restart(server);
+        watched().await;
+    }
+    assert!(!agent.has_answered(running), "the command goes on");
+    let said = std::fs::read_to_string(&log).unwrap();
+    let warnings: Vec<_> =
+        said.lines().filter(|line| line.contains("still using the last good certificates")).collect();
+    let [no_pem, mismatch] = warnings[..] else { panic!("one for each problem: {said}") };
+    let why = format!("tls_ca {}: there is no PEM of a certificate in it; still", ca.display());
+    assert!(no_pem.contains(&why), "{no_pem}");
+    assert!(mismatch.contains("exec-server.key: keys may not be consistent: KeyMismatch; still"), "{mismatch}");
+}
