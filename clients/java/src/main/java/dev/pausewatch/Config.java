@@ -226,14 +226,17 @@ public final class Config {
             return this;
         }
 
-        /** A PEM file of the authorities to trust, instead of those of this Java installation. */
+        /**
+         * A PEM file of the authorities to trust, instead of those of this Java installation. It is read again for each connection,
+         * so that it can be replaced while the program runs; while it is wrong, what was good last is used, with a warning.
+         */
         public Builder tlsCa(Path ca) {
             return set(Setting.TLS_CA, ca.toString());
         }
 
         /**
          * PEM files of this client's certificate, followed by its chain, and of its PKCS #8 key without a password, for mutual
-         * TLS.
+         * TLS. They can be replaced as that of {@link #tlsCa}.
          */
         public Builder tlsKeyPair(Path cert, Path key) {
             return set(Setting.TLS_CERT, cert.toString()).set(Setting.TLS_KEY, key.toString());

@@ -9,7 +9,6 @@ import io.grpc.InsecureChannelCredentials;
 import io.grpc.ManagedChannel;
 import io.grpc.Metadata;
 import io.grpc.MethodDescriptor;
-import io.grpc.TlsChannelCredentials;
 import io.grpc.netty.shaded.io.grpc.netty.NettyChannelBuilder;
 import io.grpc.netty.shaded.io.netty.channel.ChannelOption;
 import io.grpc.netty.shaded.io.netty.channel.EventLoopGroup;
@@ -18,21 +17,9 @@ import io.grpc.netty.shaded.io.netty.channel.nio.NioIoHandler;
 import io.grpc.netty.shaded.io.netty.channel.socket.nio.NioDomainSocketChannel;
 import io.grpc.netty.shaded.io.netty.util.concurrent.DefaultThreadFactory;
 import io.grpc.stub.MetadataUtils;
-import java.io.ByteArrayInputStream;
-import java.io.IOException;
-import java.io.UncheckedIOException;
 import java.net.UnixDomainSocketAddress;
-import java.nio.file.Files;
-import java.nio.file.Path;
-import java.security.GeneralSecurityException;
-import java.security.KeyStore;
-import java.security.cert.Certificate;
-import java.security.cert.CertificateFactory;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
-import javax.net.ssl.TrustManager;
-import javax.net.ssl.TrustManagerFactory;
-import org.jspecify.annotations.Nullable;
 
 /** From a {@link Config} to a channel: lazy, kept alive, reconnecting. */
 final class Transport {
@@ -54,7 +41,9 @@ final class Transport {
     /** Those of a client for all its addresses, which are encrypted or are not. */
     static ChannelCredentials credentials(Config config, List<Address> addresses) {
         boolean isEncrypted = addresses.stream().anyMatch(each -> each instanceof Address.Tcp tcp && tcp.tls());
-        return isEncrypted ? config.credentials().orElseGet(() -> tls(config)) : InsecureChannelCredentials.create();
+        return isEncrypted
+                ? config.credentials().orElseGet(() -> Tls.credentials(config))
+                : InsecureChannelCredentials.create();
     }
 
     /** A channel to one of the config's addresses. */
@@ -82,14 +71,8 @@ final class Transport {
         Address.Tcp tcp = (Address.Tcp) address;
         String host =
                 tcp.host().startsWith("[") ? tcp.host().substring(1, tcp.host().length() - 1) : tcp.host();
-        try {
-            return NettyChannelBuilder.forAddress(host, tcp.port(), credentials)
-                    .withOption(ChannelOption.CONNECT_TIMEOUT_MILLIS, CONNECT_TIMEOUT_MS);
-        } catch (IllegalArgumentException wrong) {
-            throw new ConfigException(
-                    "tls_cert and tls_key cannot be used; they must be PEM, the key PKCS #8 and without a password",
-                    wrong);
-        }
+        return NettyChannelBuilder.forAddress(host, tcp.port(), credentials)
+                .withOption(ChannelOption.CONNECT_TIMEOUT_MILLIS, CONNECT_TIMEOUT_MS);
     }
 
     private static NettyChannelBuilder unix(Address.Unix address) {
@@ -104,53 +87,6 @@ final class Transport {
     private static final class UnixLoop {
         static final EventLoopGroup GROUP = new MultiThreadIoEventLoopGroup(
                 1, new DefaultThreadFactory("pausewatch-unix", true), NioIoHandler.newFactory());
-    }
-
-    private static ChannelCredentials tls(Config config) {
-        TlsChannelCredentials.Builder builder = TlsChannelCredentials.newBuilder();
-        config.tlsCa().ifPresent(ca -> builder.trustManager(authorities(ca)));
-        config.tlsKeyPair().ifPresent(pair -> {
-            try {
-                builder.keyManager(
-                        new ByteArrayInputStream(read(Setting.TLS_CERT, pair.cert())),
-                        new ByteArrayInputStream(read(Setting.TLS_KEY, pair.key())));
-            } catch (IOException impossible) {
-                throw new UncheckedIOException(impossible);
-            }
-        });
-        return builder.build();
-    }
-
-    private static TrustManager[] authorities(Path ca) {
-        try {
-            KeyStore trusted = KeyStore.getInstance(KeyStore.getDefaultType());
-            trusted.load(null, null);
-            CertificateFactory factory = CertificateFactory.getInstance("X.509");
-            for (Certificate authority :
-                    factory.generateCertificates(new ByteArrayInputStream(read(Setting.TLS_CA, ca)))) {
-                trusted.setCertificateEntry(Integer.toString(trusted.size()), authority);
-            }
-            if (trusted.size() == 0) {
-                throw unusable(Setting.TLS_CA, ca, null);
-            }
-            TrustManagerFactory trust = TrustManagerFactory.getInstance(TrustManagerFactory.getDefaultAlgorithm());
-            trust.init(trusted);
-            return trust.getTrustManagers();
-        } catch (GeneralSecurityException | IOException wrong) {
-            throw unusable(Setting.TLS_CA, ca, wrong);
-        }
-    }
-
-    private static byte[] read(Setting setting, Path path) {
-        try {
-            return Files.readAllBytes(path);
-        } catch (IOException unreadable) {
-            throw new ConfigException(setting.key() + " " + path + ": cannot be read", unreadable);
-        }
-    }
-
-    private static ConfigException unusable(Setting setting, Path path, @Nullable Exception cause) {
-        return new ConfigException(setting.key() + " " + path + ": no certificate in PEM", cause);
     }
 
     private static ClientInterceptor bearer(String token) {

@@ -45,7 +45,7 @@ final class FakeServer implements AutoCloseable {
             answer(answer, IncrementElicitationResponse.newBuilder().setCount(1).build());
     volatile Function<String, dev.pausewatch.v1.PauseState> onGet = threadId -> state(threadId, 0, false);
 
-    private final ServerCredentials credentials;
+    private ServerCredentials credentials;
     private Server server;
     private int port;
 
@@ -150,6 +150,11 @@ final class FakeServer implements AutoCloseable {
 
     /** Listens where it listened before. */
     void restart() {
+        restart(credentials);
+    }
+
+    void restart(ServerCredentials renewed) {
+        credentials = renewed;
         start(port);
     }
 

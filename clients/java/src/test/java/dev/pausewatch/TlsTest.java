@@ -18,6 +18,7 @@ import org.junit.jupiter.api.io.TempDir;
 
 class TlsTest {
     private static final String SECRET = "s3cret-token";
+    private static final String PEM_OF_NOTHING = "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n";
 
     @TempDir
     Path directory;
@@ -38,13 +39,22 @@ class TlsTest {
     }
 
     private void serve(TlsServerCredentials.ClientAuth clientAuth) throws Exception {
+        server = new FakeServer(credentials(clientAuth));
+    }
+
+    private ServerCredentials credentials(TlsServerCredentials.ClientAuth clientAuth) throws Exception {
         Certificates.Signed own = certificates.signed("server");
-        ServerCredentials credentials = TlsServerCredentials.newBuilder()
+        return TlsServerCredentials.newBuilder()
                 .keyManager(own.cert().toFile(), own.key().toFile())
                 .trustManager(authority.toFile())
                 .clientAuth(clientAuth)
                 .build();
-        server = new FakeServer(credentials);
+    }
+
+    /** The server ends, and starts again with what the files contain. */
+    private void restart() throws Exception {
+        server.stop();
+        server.restart(credentials(TlsServerCredentials.ClientAuth.REQUIRE));
     }
 
     private Config.Builder config() {
@@ -66,9 +76,82 @@ class TlsTest {
         assertEquals(List.of("Bearer " + SECRET), server.authorizations);
     }
 
+    @Test
+    void certificatesAreRenewedWhileTheClientIsOpen() throws Exception {
+        Certificates.Signed own = certificates.signed("client");
+        serve(TlsServerCredentials.ClientAuth.REQUIRE);
+        Config config = config().retries(5)
+                .tlsCa(authority)
+                .tlsKeyPair(own.cert(), own.key())
+                .build();
+        try (Client client = Client.open(config);
+                Client ofTheOld = Client.open(config().tlsCa(Files.copy(authority, directory.resolve("old.pem")))
+                        .tlsKeyPair(own.cert(), own.key())
+                        .build())) {
+            assertEquals(0, client.getPauseState("t").count());
+            assertEquals(0, ofTheOld.getPauseState("t").count());
+            // The same files.
+            certificates = new Certificates(directory);
+            certificates.authority();
+            certificates.signed("client");
+            restart();
+            assertEquals(0, client.getPauseState("t").count());
+            assertThrows(UnavailableException.class, () -> ofTheOld.getPauseState("t"));
+        }
+    }
+
+    @Test
+    void aFileThatBecameWrongKeepsTheLastGoodCertificates() throws Exception {
+        Certificates.Signed own = certificates.signed("client");
+        Path pipe = directory.resolve("pipe");
+        serve(TlsServerCredentials.ClientAuth.REQUIRE);
+        Config config = config().retries(5)
+                .tlsCa(authority)
+                .tlsKeyPair(own.cert(), own.key())
+                .build();
+        try (Client client = Client.open(config)) {
+            // The last good ones are not those of the start.
+            certificates = new Certificates(directory);
+            certificates.authority();
+            certificates.signed("client");
+            restart();
+            assertEquals(0, client.getPauseState("t").count());
+            Files.delete(own.key());
+            assertEquals(
+                    0, new ProcessBuilder("mkfifo", pipe.toString()).start().waitFor());
+            for (String wrong : List.of(
+                    "half of",
+                    PEM_OF_NOTHING,
+                    Files.readString(certificates.signed("other").key()))) {
+                Files.writeString(own.key(), wrong);
+                restart();
+                assertEquals(0, client.getPauseState("t").count(), wrong);
+            }
+            Files.delete(own.key());
+            restart();
+            assertEquals(0, client.getPauseState("t").count());
+            Files.move(pipe, own.key());
+            restart();
+            assertEquals(0, client.getPauseState("t").count());
+        }
+    }
+
+    /** The certificates of the test are those of 127.0.0.1. */
+    @Test
+    void aServerOfAnotherNameIsRefused() throws Exception {
+        serve(TlsServerCredentials.ClientAuth.NONE);
+        refused(Config.builder()
+                .address("https://localhost:" + server.port())
+                .retries(0)
+                .tlsCa(authority)
+                .token(SECRET)
+                .build());
+        assertEquals(List.of(), server.authorizations);
+    }
+
     /** Also when certificates are exchanged just then. */
     @Test
-    void aMoveDoesNotReadTheFilesAgain() throws Exception {
+    void aMoveNeedsNoFiles() throws Exception {
         serve(TlsServerCredentials.ClientAuth.NONE);
         String alive = "https://" + server.address();
         Config config = Config.builder()
