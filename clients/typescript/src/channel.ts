@@ -9,7 +9,7 @@ import * as net from "node:net";
 import * as tls from "node:tls";
 import type { Interceptor, Transport } from "@connectrpc/connect";
 import { createGrpcTransport } from "@connectrpc/connect-node";
-import { authority, eachAddress, formatAddress, type OneAddress } from "./address.js";
+import { authority, eachAddress, formatAddress, isSecure, type OneAddress } from "./address.js";
 import type { ChannelOptions } from "./channel-options.js";
 import { afterArrivals, Connection } from "./connection.js";
 import { ConfigError, clientClosed } from "./errors.js";
@@ -17,6 +17,7 @@ import { Log } from "./log.js";
 import { MAX_TIMEOUT_MS } from "./retry.js";
 import { Route, shuffled } from "./route.js";
 import type { Settings } from "./settings.js";
+import { secureContexts } from "./tls-files.js";
 import { currentToken, type TokenSource } from "./token.js";
 
 /** The timeout of a connection attempt: short enough for a second attempt within the default deadline. */
@@ -67,8 +68,9 @@ export class Channel {
       ...((options.interceptors ?? []) as Interceptor[]),
       ...(source === undefined ? [] : [withToken(source)]),
     ];
+    const secure = isSecure(address) ? secureContexts(settings.tls, this.log) : undefined;
     const open = shuffled(eachAddress(address)).map((one) => {
-      const [origin, dial] = [originOf(one), dialer(one, settings.tls)];
+      const [origin, dial] = [originOf(one), dialer(one, secure)];
       return (): Lanes => {
         const connection = new Connection(origin, dial);
         const lane = (awaited: boolean) => transportOver(connection, awaited, interceptors);
@@ -177,21 +179,16 @@ function originOf(address: OneAddress): string {
   return new URL(`${address.kind === "tcp" && address.tls ? "https" : "http"}://${host}`).origin;
 }
 
-function dialer(address: OneAddress, pem: Settings["tls"]): () => net.Socket {
+/** `secure`: returns the TLS context of the next connection; `undefined`: it is plain text. */
+function dialer(address: OneAddress, secure: (() => tls.SecureContext) | undefined): () => net.Socket {
   if (address.kind === "unix") return () => withinTime(net.connect({ path: address.path }), "connect");
   const { host, port } = address;
-  if (!address.tls) return () => withinTime(net.connect({ host, port, noDelay: true }), "connect");
+  if (secure === undefined) return () => withinTime(net.connect({ host, port, noDelay: true }), "connect");
 
-  let secureContext: tls.SecureContext;
-  try {
-    secureContext = tls.createSecureContext({ ...pem, minVersion: "TLSv1.2" });
-  } catch (error) {
-    throw new ConfigError(`tls_ca, tls_cert, tls_key: ${error instanceof Error ? error.message : error}`);
-  }
   // An IP address is not a server name (RFC 6066); it is still checked against the certificate.
   const servername = net.isIP(host) === 0 ? host : "";
   return () => {
-    const socket = tls.connect({ host, port, servername, secureContext, ALPNProtocols: ["h2"] });
+    const socket = tls.connect({ host, port, servername, secureContext: secure(), ALPNProtocols: ["h2"] });
     socket.setNoDelay(true);
     return withinTime(socket, "secureConnect");
   };

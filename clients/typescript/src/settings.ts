@@ -8,12 +8,11 @@
  * 4. A plaintext address overrides TLS settings (an https address, or files) of the lower layers completely: nothing of these layers is used
  *    but the thread. They belong to another coordinator.
  */
-import { createPrivateKey, X509Certificate } from "node:crypto";
-import { readFileSync } from "node:fs";
 import type { SecureContextOptions } from "node:tls";
 import { type Address, DEFAULT_ADDRESS, formatAddress, isLocal, isSecure, parseAddress } from "./address.js";
 import { type Environment, type Key, loadConfigFile } from "./config-file.js";
 import { ConfigError, within } from "./errors.js";
+import { TlsFiles } from "./tls-files.js";
 import { isToken, type TokenSource, tokenFile } from "./token.js";
 
 /** How a client connects. An absent setting is taken from the next source; if no source has it, the default is used. */
@@ -29,7 +28,10 @@ export interface ConnectionOptions {
    * if fetching one is slow, the function should cache it.
    */
   readonly token?: string | TokenSource | undefined;
-  /** A PEM file with the certificate authorities to trust, instead of those of Node.js. Only with https. */
+  /**
+   * A PEM file with the certificate authorities to trust, instead of those of Node.js. Only with https. The TLS files are read again for each
+   * connection.
+   */
   readonly tlsCa?: string | undefined;
   /** A PEM file with the client certificate; together with `tlsKey`, and only with https. */
   readonly tlsCert?: string | undefined;
@@ -42,8 +44,8 @@ export interface Settings {
   readonly address: Address;
   readonly threadId: string | undefined;
   readonly token: string | TokenSource | undefined;
-  /** The contents of the PEM files, or the TLS options of the program. */
-  readonly tls: SecureContextOptions;
+  /** The PEM files, or the TLS options of the program. */
+  readonly tls: TlsFiles | SecureContextOptions;
 }
 
 const NAMES: Readonly<Record<keyof ConnectionOptions, Key>> = {
@@ -58,8 +60,6 @@ const NAMES: Readonly<Record<keyof ConnectionOptions, Key>> = {
 const THREAD_VARIABLES = ["PAUSEWATCH_THREAD_ID", "CODEX_THREAD_ID", "CLAUDE_CODE_SESSION_ID"];
 /** The variable that names a file with the token, which is read each time. */
 const TOKEN_FILE = "PAUSEWATCH_TOKEN_FILE";
-/** A certificate, from its first line to its last, or to the end of a truncated file. */
-const CERTIFICATE = /-----BEGIN (?:X509 |TRUSTED )?CERTIFICATE-----[\s\S]*?(?:-----END [A-Z0-9 ]*CERTIFICATE-----|$)/g;
 const OPTIONS = Object.keys(NAMES) as (keyof ConnectionOptions)[];
 
 /**
@@ -119,13 +119,13 @@ export function settingsOf(options: ConnectionOptions, secure?: SecureContextOpt
   const { token } = options;
   const address = parseAddress(options.address ?? DEFAULT_ADDRESS);
   if (token !== undefined) checkToken(token, address);
-  const tls = readTls(options, address);
+  const files = tlsFiles(options, address);
   if (secure !== undefined) {
     const where = formatAddress(address);
     if (!isSecure(address)) throw new ConfigError(`tls: the address ${where} is plain text; use an https:// address`);
-    if (Object.keys(tls).length > 0) throw new ConfigError("tls, and TLS files are given: give one of them");
+    if (files !== undefined) throw new ConfigError("tls, and TLS files are given: give one of them");
   }
-  return { address, threadId: options.threadId || undefined, token, tls: secure ?? tls };
+  return { address, threadId: options.threadId || undefined, token, tls: secure ?? files ?? {} };
 }
 
 /** Only the TLS files of these options. */
@@ -142,52 +142,15 @@ function checkToken(token: string | TokenSource, address: Address): void {
   throw new ConfigError(`token: it would go to ${where} in plain text; use https://${where}, or remove the token`);
 }
 
-function readTls(options: ConnectionOptions, address: Address): Settings["tls"] {
-  const { tlsCa: ca, tlsCert: cert, tlsKey: key } = options;
+function tlsFiles(options: ConnectionOptions, address: Address): TlsFiles | undefined {
   const given = (["tlsCa", "tlsCert", "tlsKey"] as const).find((option) => options[option]);
-  if (given !== undefined && !isSecure(address)) {
+  if (given === undefined) return undefined;
+  if (!isSecure(address)) {
     const [name, where] = [NAMES[given], formatAddress(address)];
     throw new ConfigError(`${name}: the address ${where} is plain text; use an https:// address, or remove ${name}`);
   }
-  if (cert && !key) throw new ConfigError("tls_cert without tls_key: give both, or none");
-  if (key && !cert) throw new ConfigError("tls_key without tls_cert: give both, or none");
-  return {
-    ...(ca ? { ca: readCertificates("tls_ca", ca) } : {}),
-    ...(cert ? { cert: readCertificates("tls_cert", cert) } : {}),
-    ...(key ? { key: readKey("tls_key", key) } : {}),
-  };
-}
-
-/** Checks every certificate of a file: Node itself silently stops at the first one that it does not understand. */
-function readCertificates(name: Key, path: string): Buffer {
-  const contents = readPem(name, path);
-  // Other contents of the file, for example a key, are ignored.
-  const certificates = contents.toString("latin1").match(CERTIFICATE) ?? [""];
-  for (const certificate of certificates) usable(name, path, "certificate", () => new X509Certificate(certificate));
-  return contents;
-}
-
-function readKey(name: Key, path: string): Buffer {
-  const contents = readPem(name, path);
-  usable(name, path, "key", () => createPrivateKey(contents));
-  return contents;
-}
-
-function usable(name: Key, path: string, what: string, read: () => unknown): void {
-  try {
-    read();
-  } catch (error) {
-    throw new ConfigError(`${name}: ${path} has no usable ${what}: ${error instanceof Error ? error.message : error}`);
-  }
-}
-
-function readPem(name: Key, path: string): Buffer {
-  let contents: Buffer;
-  try {
-    contents = readFileSync(path);
-  } catch (error) {
-    throw new ConfigError(`${name}: ${error instanceof Error ? error.message : error}`);
-  }
-  if (!contents.includes("-----BEGIN ")) throw new ConfigError(`${name}: ${path} is no PEM file`);
-  return contents;
+  const { tlsCa, tlsCert, tlsKey } = options;
+  if (tlsCert && !tlsKey) throw new ConfigError("tls_cert without tls_key: give both, or none");
+  if (tlsKey && !tlsCert) throw new ConfigError("tls_key without tls_cert: give both, or none");
+  return new TlsFiles(tlsCa, tlsCert, tlsKey);
 }

@@ -43,7 +43,8 @@ export class Coordinator implements AsyncDisposable {
     const program = process.env.PAUSEWATCH_PROGRAM;
     if (!program) throw new Error("PAUSEWATCH_PROGRAM must name a built pausewatch");
     const store = this.#durable ? ["--data-dir", join(this.#directory, "data")] : ["--store", "memory"];
-    const started = spawn(program, ["serve", "--listen", this.#address, ...store, ...this.#limits], {
+    const listen = this.#address.replace("https://", "");
+    const started = spawn(program, ["serve", "--listen", listen, ...store, ...this.#limits], {
       stdio: ["ignore", "pipe", "ignore"],
     });
     this.#process = started;
