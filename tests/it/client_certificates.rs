@@ -93,7 +93,7 @@ async fn a_client_comes_back_with_renewed_certificates() {
     hold.release().await.unwrap();
 }
 
-/// What a client that trusts an authority does is not changed by one that it does not trust.
+/// Certificates that were given as text do not follow the files, and no client accepts a server of another authority.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn certificates_of_texts_stay_and_are_verified() {
     let (old, new) = (Authority::new("old"), Authority::new("new"));

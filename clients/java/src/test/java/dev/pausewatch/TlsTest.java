@@ -11,6 +11,10 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
+import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.logging.Handler;
+import java.util.logging.LogRecord;
+import java.util.logging.Logger;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -104,6 +108,23 @@ class TlsTest {
     void aFileThatBecameWrongKeepsTheLastGoodCertificates() throws Exception {
         Certificates.Signed own = certificates.signed("client");
         Path pipe = directory.resolve("pipe");
+        List<String> warnings = new CopyOnWriteArrayList<>();
+        Logger log = Logger.getLogger(Tls.class.getName());
+        Handler handler = new Handler() {
+            @Override
+            public void publish(LogRecord record) {
+                if (record.getMessage().contains(directory.toString())) {
+                    warnings.add(record.getMessage());
+                }
+            }
+
+            @Override
+            public void flush() {}
+
+            @Override
+            public void close() {}
+        };
+        log.addHandler(handler);
         serve(TlsServerCredentials.ClientAuth.REQUIRE);
         Config config = config().retries(5)
                 .tlsCa(authority)
@@ -130,9 +151,14 @@ class TlsTest {
             Files.delete(own.key());
             restart();
             assertEquals(0, client.getPauseState("t").count());
+            restart();
+            assertEquals(0, client.getPauseState("t").count());
+            assertEquals(4, warnings.size(), "one for each problem: " + warnings);
             Files.move(pipe, own.key());
             restart();
             assertEquals(0, client.getPauseState("t").count());
+        } finally {
+            log.removeHandler(handler);
         }
     }
 
