@@ -102,7 +102,7 @@ fn the_command_runs_in_the_shell_itself() {
     let place = directory.path().canonicalize().unwrap();
     let cwd = place.join("cwd");
     let command =
-        format!("f() {{ return $1; }}\ncd '{}'; sleep 0 & wait; jobs; echo out; echo err >&2; f 0", place.display());
+        format!("f() {{ return $1; }}\ncd '{}'; jobs; sleep 0 & wait; echo out; echo err >&2; f 0", place.display());
     let done = ended(&mut shell(coordinator.command([]), &command, 60_000, &cwd));
     assert_eq!((done.code, done.out.as_str(), done.err.as_str()), (Some(0), "out\n", "err\n"));
     assert_eq!(fs::read_to_string(&cwd).unwrap().trim_end(), place.to_str().unwrap());

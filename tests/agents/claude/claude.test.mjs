@@ -153,7 +153,7 @@ test('directory, exit codes and output are those of Claude Code without the hook
     { command: 'mkdir -p sub && cd sub' },
     { command: 'pwd; echo error >&2; exit 3' },
     { command: 'f() { return 4; }; f' },
-    { command: 'sleep 0 & wait; jobs; cat <<E\n"$HOME"\nE' },
+    { command: 'jobs; sleep 0 & wait; cat <<E\n"$HOME"\nE' },
     { command: 'echo background', run_in_background: true },
   ]
   const told = await Promise.all([place(), place({ hook: false })].map(async here => {
