@@ -1,5 +1,6 @@
 //! `pausewatch hook claude` with a shell as Claude Code starts it: its own process group, the command in `eval`.
 use crate::program::{Coordinator, Ended, Process, ended, program};
+use crate::support::PATIENCE;
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use serde_json::{Value, json};
 use std::{
@@ -9,7 +10,7 @@ use std::{
     path::Path,
     process::{Command, Stdio},
     thread::sleep,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_pausewatch");
@@ -38,16 +39,22 @@ fn rewritten(command: &str, timeout_ms: u64) -> String {
     input["command"].as_str().unwrap().to_owned()
 }
 
-/// A shell that evaluates the rewritten command and then writes its directory to `cwd`.
-fn shell(environment: Command, command: &str, timeout_ms: u64, cwd: &Path) -> Command {
-    let mut shell = Command::new("bash");
-    shell.args(["-c", "eval \"$COMMAND\" && pwd -P >| \"$CWD_FILE\""]);
+/// A shell that runs `script` with the variables of `environment`.
+fn script(shell: &str, environment: &Command, script: &str) -> Command {
+    let mut shell = Command::new(shell);
+    shell.args(["-c", script]);
     for (name, value) in environment.get_envs() {
         match value {
             Some(value) => shell.env(name, value),
             None => shell.env_remove(name),
         };
     }
+    shell
+}
+
+/// A shell that evaluates the rewritten command and then writes its directory to `cwd`.
+fn shell(environment: Command, command: &str, timeout_ms: u64, cwd: &Path) -> Command {
+    let mut shell = script("bash", &environment, "eval \"$COMMAND\" && pwd -P >| \"$CWD_FILE\"");
     shell.env("COMMAND", rewritten(command, timeout_ms)).env("CWD_FILE", cwd).stdin(Stdio::null());
     shell.process_group(0);
     shell
@@ -160,11 +167,30 @@ fn commands_of_a_shell_without_a_group_of_its_own_are_ended_too() {
     let coordinator = Coordinator::start();
     let inner = on(&coordinator, "echo started; sleep 1000; echo never", 1);
     // As in a container: the shell is in the group of its parent, which must live.
-    let mut outer = Command::new("bash");
-    outer.args(["-c", "bash -c 'eval \"$COMMAND\"'; echo outer $?"]).process_group(0);
-    inner.get_envs().for_each(|(name, value)| _ = value.map(|value| outer.env(name, value)));
-    let ended = ended(&mut outer);
+    let mut outer = script("bash", &inner, "bash -c 'eval \"$COMMAND\"'; echo outer $?");
+    let ended = ended(outer.process_group(0));
     assert!(ended.out.ends_with("outer 143\n"), "{ended:?}");
+}
+
+/// One that was started while the others were looked up would go on for ever.
+#[test]
+fn a_command_that_starts_programs_all_the_time_leaves_none() {
+    let coordinator = Coordinator::start();
+    // Of no other program.
+    let long = format!("{}", 1_000_000_000 + std::process::id());
+    let starts = format!("i=0; while [ $((i += 1)) -lt 300 ]; do sleep {long} >/dev/null 2>&1 & done; wait");
+    let inner = on(&coordinator, &format!("for j in 1 2 3 4; do {{ {starts}; }} & done; wait"), 100);
+    let mut outer = script("bash", &inner, "bash -c 'eval \"$COMMAND\"'; echo outer $?");
+    let ended = ended(outer.process_group(0));
+    assert!(ended.out.ends_with("outer 143\n"), "{ended:?}");
+    let is_left = |entry: &fs::DirEntry| {
+        fs::read(entry.path().join("cmdline")).is_ok_and(|line| line == format!("sleep\0{long}\0").as_bytes())
+    };
+    let deadline = Instant::now() + PATIENCE;
+    while fs::read_dir("/proc").unwrap().flatten().any(|entry| is_left(&entry)) {
+        assert!(Instant::now() < deadline, "programs are left");
+        sleep(Duration::from_millis(10));
+    }
 }
 
 #[test]
@@ -222,6 +248,28 @@ fn a_session_gets_its_thread_and_a_private_coordinator() {
     while fs::read_dir(&sockets).unwrap().count() > 0 {
         sleep(Duration::from_millis(10));
     }
+}
+
+/// Half a line would break every command of the session.
+#[test]
+fn variables_that_have_no_room_leave_those_of_other_hooks() {
+    let directory = tempfile::tempdir().unwrap();
+    let variables = directory.path().join("env.sh");
+    let before = format!("export OTHER='{}'", "x".repeat(450));
+    fs::write(&variables, &before).unwrap();
+    let event = json!({ "hook_event_name": "SessionStart", "session_id": "s" }).to_string();
+    let mut session = program();
+    session.env("XDG_RUNTIME_DIR", directory.path()).env("CLAUDE_ENV_FILE", &variables);
+    // 512 bytes (sh(1) of POSIX); without the signal, write(2) fails.
+    let mut limited = script("sh", &session, "trap '' XFSZ; ulimit -f 1; exec \"$0\" \"$@\"");
+    limited.arg(PROGRAM);
+    let answer = hook(&mut limited, &event);
+    assert!(answer.err.contains("env.sh: File too large"), "{answer:?}");
+    assert_eq!(fs::read_to_string(&variables).unwrap(), before);
+    // With room, they have lines of their own.
+    hook(&mut session, &event);
+    let written = fs::read_to_string(&variables).unwrap();
+    assert!(written.starts_with(&format!("{before}\nexport PAUSEWATCH_THREAD_ID='s'\n")), "{written}");
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! The shell of a Bash call and everything that it runs.
 //!
 //! 1. A process id that the system has given to another process is not signalled: on Linux, the shell is a file descriptor.
-//! 2. Claude Code gives each shell a process group. Where it does not (in a sandbox), the descendants are looked up once.
+//! 2. Claude Code gives each shell a process group. Where it does not (in a sandbox), the descendants are looked up, and stopped first: one
+//!    that a process starts meanwhile would not be found once that process has ended.
 use rustix::{
     io::Errno,
     process::{Pid, Signal, kill_process, kill_process_group, test_kill_process, test_kill_process_group},
@@ -12,6 +13,8 @@ use std::{io, thread::sleep, time::Duration, time::Instant};
 const KILL_AFTER: Duration = Duration::from_secs(5);
 /// The interval of looking whether processes have ended.
 const POLL: Duration = Duration::from_millis(50);
+/// How long descendants are looked up at most. A process that waits for a disk stops later.
+const LOOK_UP: Duration = Duration::from_secs(1);
 
 /// A shell that calls, or has called, `clock`.
 pub(super) struct Shell {
@@ -95,7 +98,7 @@ impl Targets {
         let id = nix::unistd::Pid::from_raw(shell.as_raw_pid());
         match nix::unistd::getpgid(Some(id)) == Ok(id) {
             true => Self::Group(shell),
-            false => Self::Processes(with_descendants(shell)),
+            false => Self::Processes(stopped_with_descendants(shell)),
         }
     }
 
@@ -103,7 +106,11 @@ impl Targets {
         // A process that has ended meanwhile is no problem.
         match self {
             Self::Group(group) => _ = kill_process_group(*group, signal),
-            Self::Processes(all) => all.iter().for_each(|pid| _ = kill_process(*pid, signal)),
+            Self::Processes(all) => {
+                for signal in [signal, Signal::CONT] {
+                    all.iter().for_each(|pid| _ = kill_process(*pid, signal));
+                }
+            }
         }
     }
 
@@ -115,27 +122,52 @@ impl Targets {
     }
 }
 
-/// The process and its descendants, without the calling process. Without `/proc`, the process alone.
-fn with_descendants(root: Pid) -> Vec<Pid> {
+/// The process and its descendants, without the calling process, all of them stopped. Without `/proc`, the process alone.
+fn stopped_with_descendants(root: Pid) -> Vec<Pid> {
+    let end = Instant::now() + LOOK_UP;
+    let mut found = Vec::new();
+    loop {
+        let now = with_descendants(root);
+        let running: Vec<_> = now.iter().filter(|process| !process.is_stopped).map(|process| process.pid).collect();
+        running.iter().for_each(|pid| _ = kill_process(*pid, Signal::STOP));
+        let is_complete = running.is_empty() && now.len() == found.len();
+        found = now.into_iter().map(|process| process.pid).collect();
+        if is_complete || Instant::now() >= end {
+            return found;
+        }
+        sleep(Duration::from_millis(1));
+    }
+}
+
+/// A process, as `/proc` shows it.
+struct Process {
+    pid: Pid,
+    parent: Pid,
+    /// It can start no other: it is stopped, or has ended.
+    is_stopped: bool,
+}
+
+fn with_descendants(root: Pid) -> Vec<Process> {
     let own = rustix::process::getpid();
-    let parents: Vec<(Pid, Pid)> = std::fs::read_dir("/proc")
-        .into_iter()
-        .flatten()
-        .flatten()
-        .filter_map(|entry| Pid::from_raw(entry.file_name().to_str()?.parse().ok()?))
-        .filter_map(|pid| Some((pid, parent_of(pid)?)))
-        .collect();
-    let mut found = vec![root];
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = entries.filter_map(|entry| Pid::from_raw(entry.file_name().to_str()?.parse().ok()?));
+    let mut others: Vec<_> = pids.filter(|pid| *pid != own).filter_map(process).collect();
+    let mut found: Vec<_> = others.extract_if(.., |process| process.pid == root).collect();
+    if found.is_empty() {
+        found.push(Process { pid: root, parent: own, is_stopped: true });
+    }
     let mut next = 0;
-    while let Some(parent) = found.get(next).copied() {
-        found.extend(parents.iter().filter(|(pid, of)| *of == parent && *pid != own).map(|(pid, _)| *pid));
+    while let Some(parent) = found.get(next).map(|process| process.pid) {
+        found.extend(others.extract_if(.., |process| process.parent == parent));
         next += 1;
     }
     found
 }
 
-/// The parent's id is the second field after the name, which is in parentheses and may contain any character.
-fn parent_of(pid: Pid) -> Option<Pid> {
+/// The state and the parent's id are the first fields after the name, which is in parentheses and may contain any character (`proc_pid_stat(5)`).
+fn process(pid: Pid) -> Option<Process> {
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_pid())).ok()?;
-    Pid::from_raw(stat.rsplit(") ").next()?.split(' ').nth(1)?.parse().ok()?)
+    let mut fields = stat.rsplit(") ").next()?.split(' ');
+    let is_stopped = ["T", "t", "Z", "X"].contains(&fields.next()?);
+    Some(Process { pid, parent: Pid::from_raw(fields.next()?.parse().ok()?)?, is_stopped })
 }
