@@ -58,6 +58,7 @@ mod traces;
 mod unanswered;
 mod usage;
 mod watch;
+mod whole_write;
 
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::{ffi::OsString, path::PathBuf, process::ExitCode};

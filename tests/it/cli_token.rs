@@ -4,6 +4,7 @@ use crate::shell::{End, Run};
 use crate::support::PATIENCE;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
+use std::process::Command;
 use tempfile::TempDir;
 
 struct Site(TempDir);
@@ -96,6 +97,23 @@ fn a_token_can_be_added_after_the_last_one_was_revoked() {
     }
     let file = std::fs::read_to_string(site.path("tokens.toml")).unwrap();
     assert!(file.starts_with("# of the build\n") && file.matches("[[token]]").count() == 2, "{file}");
+}
+
+/// Half of an entry would make a server refuse the whole file.
+#[test]
+fn a_token_that_has_no_room_leaves_the_file_as_it_was() {
+    for first_line in ["", "token = []\n"] {
+        let site = Site::new();
+        let before = format!("{first_line}# {}\n", "x".repeat(400));
+        std::fs::write(site.path("tokens.toml"), &before).unwrap();
+        // 512 bytes (sh(1) of POSIX); without the signal, write(2) fails.
+        let mut command = Command::new("sh");
+        command.args(["-c", "trap '' XFSZ; ulimit -f 1; exec \"$0\" token add --prefix t/ tokens.toml"]);
+        let made = ended(command.arg(env!("CARGO_BIN_EXE_pausewatch")).current_dir(site.0.path()));
+        assert_eq!((made.code, made.out.as_str()), (Some(1), ""), "{made:?}");
+        assert_eq!(made.err, "pausewatch token: write tokens.toml: File too large\n");
+        assert_eq!(std::fs::read_to_string(site.path("tokens.toml")).unwrap(), before);
+    }
 }
 
 #[test]

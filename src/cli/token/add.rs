@@ -2,10 +2,10 @@
 use super::grants::Grants;
 use super::problem::{Problem, failed};
 use super::signing_key::now;
+use crate::cli::whole_write;
 use crate::server::access::mint;
-use std::fs::{self, OpenOptions};
-use std::io::{ErrorKind, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs;
+use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -37,17 +37,17 @@ pub(super) fn run(args: Args) -> Result<String, Problem> {
     });
     let secret = mint::secret().map_err(Problem::Failed)?;
     let mut entry = mint::entry(&secret, &token, expires.transpose()?.as_deref()).map_err(Problem::Usage)?;
-    let wrong = |error| failed("write", &args.file, &error);
-    let mut before = match fs::read_to_string(&args.file) {
+    let original = match fs::read_to_string(&args.file) {
         Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
-        before => before.map_err(|error| failed("read", &args.file, &error))?,
+        original => original.map_err(|error| failed("read", &args.file, &error))?,
     };
     // It revokes the last token. TOML does not allow it beside tables of tokens.
     let is_empty_list = |line: &str| line.split_whitespace().eq(["token", "=", "[]"]);
-    let rewrite = before.lines().any(is_empty_list);
-    if rewrite {
-        before = before.lines().filter(|line| !is_empty_list(line)).flat_map(|line| [line, "\n"]).collect();
-    }
+    let rewrite = original.lines().any(is_empty_list);
+    let before: String = match rewrite {
+        true => original.lines().filter(|line| !is_empty_list(line)).flat_map(|line| [line, "\n"]).collect(),
+        false => original.clone(),
+    };
     if !before.is_empty() {
         // Also after a line without a newline.
         entry.insert(0, '\n');
@@ -60,12 +60,10 @@ pub(super) fn run(args: Args) -> Result<String, Problem> {
             args.file.display()
         ))
     })?;
-    let mut file = OpenOptions::new().append(true).create(true).mode(0o600).open(&args.file).map_err(wrong)?;
-    // In one write: a server that reads meanwhile sees all of it or nothing.
     let written = match rewrite {
-        true => file.set_len(0).and_then(|()| file.write_all(whole.as_bytes())),
-        false => file.write_all(entry.as_bytes()),
+        true => whole_write::rewrite(&args.file, &original, &whole),
+        false => whole_write::append(&args.file, &entry, 0o600),
     };
-    written.and_then(|()| file.sync_all()).map_err(wrong)?;
+    written.map_err(|error| failed("write", &args.file, &error))?;
     Ok(secret)
 }

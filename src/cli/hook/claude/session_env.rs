@@ -2,13 +2,8 @@
 //!
 //! 1. A variable that is set already, or that the config file sets, is not written.
 use super::private_socket;
-use crate::{client::Settings, core::types::ThreadId};
-use std::{
-    env,
-    fs::{self, OpenOptions},
-    io::Write,
-    path::PathBuf,
-};
+use crate::{cli::whole_write, client::Settings, core::types::ThreadId};
+use std::{env, fs, path::PathBuf};
 
 /// Writes the thread and, without a configured coordinator, the address of a private one. `thread_id` is the option's.
 ///
@@ -38,10 +33,13 @@ pub(super) fn write(thread_id: Option<&str>, session_id: &str) -> Result<(), Str
         "CLAUDE_ENV_FILE is not set: this version of Claude Code gives its commands no variables; set \
          PAUSEWATCH_THREAD_ID and PAUSEWATCH_ADDRESS before you start it",
     )?;
-    if fs::read_to_string(&file).is_ok_and(|text| text.ends_with(&lines)) {
+    let before = fs::read(&file).unwrap_or_default();
+    if before.ends_with(lines.as_bytes()) {
         return Ok(());
     }
-    let written =
-        OpenOptions::new().append(true).create(true).open(&file).and_then(|mut to| to.write_all(lines.as_bytes()));
-    written.map_err(|error| format!("write {}: {error}", file.display()))
+    // Another hook may have written a last line without a newline.
+    if before.last().is_some_and(|last| *last != b'\n') {
+        lines.insert(0, '\n');
+    }
+    whole_write::append(&file, &lines, 0o666).map_err(|error| format!("write {}: {error}", file.display()))
 }

@@ -1,0 +1,22 @@
+//! Writes to small files that other programs read. They take place whole or not at all: of a write that fails, on a full disk, nothing stays.
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+/// Appends `text`, and makes it durable. A file that does not exist is created with `mode`.
+pub(super) fn append(path: &Path, text: &str, mode: u32) -> io::Result<()> {
+    let mut file = OpenOptions::new().append(true).create(true).mode(mode).open(path)?;
+    let length = file.metadata()?.len();
+    // In one write: whoever reads meanwhile sees all of it or nothing.
+    let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
+    written.inspect_err(|_| _ = file.set_len(length))
+}
+
+/// Writes `new` to a file that contains `old`, and makes it durable.
+pub(super) fn rewrite(path: &Path, old: &str, new: &str) -> io::Result<()> {
+    let mut file = File::create(path)?;
+    let written = file.write_all(new.as_bytes()).and_then(|()| file.sync_all());
+    // There is room for it: it was there before.
+    written.inspect_err(|_| _ = file.set_len(0).and_then(|()| std::fs::write(path, old)))
+}
