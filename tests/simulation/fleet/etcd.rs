@@ -200,7 +200,10 @@ impl SimKv {
             _ => Err(KvError::Unknown("no answer".into())),
         };
         if called.is_ok() {
-            self.cluster.lock().reached.insert(self.replica, began);
+            // A call that takes long may be answered after one that began later.
+            let mut state = self.cluster.lock();
+            let last = state.reached.entry(self.replica).or_insert(began);
+            *last = began.max(*last);
         }
         if let Err(KvError::Unknown(_)) = called {
             self.cluster.lock().in_doubt += 1;
