@@ -37,7 +37,8 @@ impl ReplicaClock {
     /// How far the clock lags behind the machine's and the offset.
     fn behind(&self, machine: i64) -> i64 {
         let pulse = self.pulse.read().expect("nothing panics while it holds the pulse");
-        pulse.as_ref().map_or(0, |pulse| machine.saturating_sub(pulse.last().saturating_add(SURE_FOR)).max(0))
+        let sure = |pulse: &Arc<Pulse>| pulse.last().max(pulse.written().saturating_add(SURE_FOR));
+        pulse.as_ref().map_or(0, |pulse| machine.saturating_sub(sure(pulse)).max(0))
     }
 }
 
@@ -80,6 +81,11 @@ mod tests {
         machine.advance(Duration::from_secs(60));
         assert_eq!(clock.now(), before.after(Duration::from_millis(900)));
         assert_eq!(clock.boot(), clock.now().boot);
+        // Reading that it still leads says nothing of what comes.
+        let pulse = Pulse::at(5_000_000_000);
+        pulse.read_at(7_000_000_000);
+        clock.beat(Some(Arc::new(pulse)));
+        assert_eq!(clock.now(), before.after(Duration::from_millis(2_000)));
         clock.beat(None);
         assert_eq!(clock.now(), before.after(Duration::from_millis(60_800)));
     }

@@ -70,12 +70,12 @@ pub(super) struct Chain<K: Kv> {
     refused: Option<(Vec<RequestOp>, i64)>,
     pub(super) housekeeping: Housekeeping,
     pub(super) pulse: Arc<Pulse>,
-    /// When the record was written, on the clock of the machine.
+    /// When the record was written or etcd refused to, on the clock of the machine.
     pub(super) written: i64,
 }
 
 impl<K: Kv> Chain<K> {
-    /// After the takeover that was written at `revision`.
+    /// After the takeover that was written at `revision`, by an attempt that began at `began` on the clock of the machine.
     #[allow(clippy::too_many_arguments)] // One line each.
     pub(super) fn new(
         kv: K,
@@ -83,12 +83,11 @@ impl<K: Kv> Chain<K> {
         clock: Arc<dyn Clock>,
         machine: Arc<dyn Clock>,
         me: Replica,
-        (term, seq, revision): (u64, u64, i64),
+        (term, seq, revision, began): (u64, u64, i64, i64),
         compact: bool,
     ) -> Self {
-        let now = machine.boot();
-        let pulse = Arc::new(Pulse { seq: AtomicU64::new(seq), ..Pulse::at(now) });
-        let (checkpoints, housekeeping) = (Checkpoints::default(), Housekeeping::new(now, compact));
+        let pulse = Arc::new(Pulse { seq: AtomicU64::new(seq), ..Pulse::at(began) });
+        let (checkpoints, housekeeping) = (Checkpoints::default(), Housekeeping::new(machine.boot(), compact));
         Chain {
             kv,
             keys,
@@ -102,7 +101,7 @@ impl<K: Kv> Chain<K> {
             refused: None,
             housekeeping,
             pulse,
-            written: now,
+            written: began,
         }
     }
 
@@ -148,13 +147,14 @@ impl<K: Kv> Chain<K> {
         success.push(RequestOp::put(self.keys.leader(), self.record(seq, free).encode_to_vec()));
         let txn = self.fenced(success);
         let mut is_in_doubt = false;
-        let mut began;
-        loop {
-            began = self.machine.boot();
+        let first = self.machine.boot();
+        let mut began = first;
+        // When the attempt began that wrote it; where several may have, the first one.
+        let written = loop {
             match self.kv.txn(txn.clone()).await {
                 Ok(response) if response.succeeded => {
                     self.revision = response.revision();
-                    break;
+                    break began;
                 }
                 Ok(response) => {
                     let found = response.read(0).pop();
@@ -163,18 +163,18 @@ impl<K: Kv> Chain<K> {
                         Some(found) => self.revision = found.mod_revision,
                         None => return Err(self.deposed()),
                     }
-                    break;
+                    break first;
                 }
                 Err(KvError::Refused(why)) if !is_in_doubt => return Ok(Written::Refused(why)),
                 // An earlier attempt may still be done, which the record shows. Meanwhile the term goes on: a takeover is a write too.
                 Err(KvError::Refused(_)) => match self.read_record().await? {
                     (at, Some(found)) if found.mod_revision == self.revision => {
-                        self.pulse.last.store(at, SeqCst);
+                        self.pulse.read_at(at);
                         sleep(AGAIN_AFTER).await;
                     }
                     (_, Some(found)) if self.is_mine(&found) => {
                         self.revision = found.mod_revision;
-                        break;
+                        break first;
                     }
                     _ => return Err(self.deposed()),
                 },
@@ -183,10 +183,14 @@ impl<K: Kv> Chain<K> {
                     self.wait(&error).await?;
                 }
             }
-        }
+            began = self.machine.boot();
+        };
         self.seq = seq;
         self.pulse.seq.store(seq, SeqCst);
-        self.written = began;
+        self.written = written;
+        if !free {
+            self.pulse.written.store(written, SeqCst);
+        }
         self.pulse.last.store(began, SeqCst);
         Ok(Written::Done)
     }
@@ -197,7 +201,7 @@ impl<K: Kv> Chain<K> {
         if found.is_none_or(|found| found.mod_revision != self.revision) {
             return Err(self.deposed());
         }
-        self.pulse.last.store(at, SeqCst);
+        self.pulse.read_at(at);
         Ok(())
     }
 

@@ -36,8 +36,8 @@ const LOOK_FOR_FLEET_EVERY: Duration = Duration::from_secs(1);
 const STALLED: i64 = 700_000_000;
 /// A leader whose record has not changed for this long (nanoseconds) is challenged. It writes five times as often.
 const SILENCE: i64 = 1_000_000_000;
-/// For so long after a leader began a write that has reached etcd (nanoseconds), no other replica can have decided anything: a
-/// challenger has seen its record for [`SILENCE`].
+/// For so long after a leader began to write its record (nanoseconds), no other replica can have decided anything: a challenger has seen
+/// that record for [`SILENCE`].
 pub(crate) const SURE_FOR: i64 = SILENCE - 100_000_000;
 /// Reads must have succeeded for this long before.
 const READS_SUCCEED: i64 = 400_000_000;
@@ -263,7 +263,7 @@ impl<K: Kv> Follower<K> {
         self.leader_clock.sample(term, now.boot, clock.at(now.boot), now.boot);
         tracing::info!(term, after = last.map(|last| &*last.address), "this replica leads the fleet");
         let (kv, me) = (self.kv.clone(), self.me.clone());
-        let at = (term, seq, revision);
+        let at = (term, seq, revision, now.boot);
         Ok(Some((Chain::new(kv, keys.clone(), clock.clone(), machine.clone(), me, at, self.compact), clock)))
     }
 

@@ -10,8 +10,10 @@ pub(super) const CUT_OFF: i64 = 3_000_000_000;
 /// The state of a term, for those who only look.
 #[derive(Debug, Default)]
 pub struct Pulse {
-    /// When the last attempt began that reached etcd, on the clock of the machine.
+    /// When the last attempt began that reached etcd, and found this term there, on the clock of the machine.
     pub(super) last: AtomicI64,
+    /// When the last attempt began that may have written the leader record, on the clock of the machine.
+    pub(super) written: AtomicI64,
     pub(super) full: AtomicBool,
     /// The last entry.
     pub(super) seq: AtomicU64,
@@ -22,9 +24,14 @@ pub struct Pulse {
 }
 
 impl Pulse {
-    /// That etcd was reached by an attempt that began at `last`.
-    pub(crate) fn at(last: i64) -> Self {
-        Pulse { last: AtomicI64::new(last), ..Pulse::default() }
+    /// That the record was written by an attempt that began at `written`.
+    pub(crate) fn at(written: i64) -> Self {
+        Pulse { last: AtomicI64::new(written), written: AtomicI64::new(written), ..Pulse::default() }
+    }
+
+    /// That the record was read by an attempt that began at `at`, and is still that of this term.
+    pub(crate) fn read_at(&self, at: i64) {
+        self.last.store(at, SeqCst);
     }
 
     /// Whether etcd was reached so recently that this replica may still be the leader.
@@ -32,9 +39,16 @@ impl Pulse {
         now.saturating_sub(self.last.load(SeqCst)) < CUT_OFF
     }
 
-    /// When the last attempt began that reached etcd, on the clock of the machine.
+    /// When the last attempt began that reached etcd, and found this term there, on the clock of the machine: no other replica had decided
+    /// anything by then.
     pub fn last(&self) -> i64 {
         self.last.load(SeqCst)
+    }
+
+    /// When the last attempt began that may have written the leader record, on the clock of the machine: challengers count from then on,
+    /// or later.
+    pub(crate) fn written(&self) -> i64 {
+        self.written.load(SeqCst)
     }
 
     /// The last entry.

@@ -4,7 +4,7 @@ use super::kv::Kv;
 use super::load::LoadError;
 use crate::coordinator::store::CommitError;
 use std::pin::pin;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::sleep;
@@ -99,6 +99,8 @@ impl<K: Kv> Chain<K> {
 
     /// Ends the term so that others need not wait.
     async fn release(mut self) -> Ended {
+        // Whoever sees that it is free takes over at once.
+        self.pulse.written.store(i64::MIN, SeqCst);
         match self.write(None, true).await {
             Ok(_) => Ended("this replica gave up the leadership".into()),
             Err(ended) => ended,

@@ -140,6 +140,30 @@ async fn a_batch_whose_attempts_are_lost_unanswered_or_late_is_written_once() {
     working.confirm().await.expect("it leads");
 }
 
+/// Invariant 6: others count from when the record was written, whenever the leader hears of it.
+#[tokio::test(start_paused = true)]
+async fn a_write_that_was_in_doubt_counts_from_its_first_attempt() {
+    let etcd = FakeEtcd::default();
+    let (chain, _) = lead(&etcd, 1).await;
+    let (pulse, machine) = (chain.pulse.clone(), chain.machine.clone());
+    let working = Working::new(chain);
+    for (faults, is_first) in [(vec![], true), (vec![Fault::Unanswered], true), (vec![Fault::Lost], false)] {
+        let before = machine.boot();
+        etcd.faults(faults.clone());
+        working.commit(batch(1)).await.expect("it leads");
+        assert_eq!(pulse.written() == before, is_first, "{faults:?}");
+        assert_eq!(pulse.last() == before, faults.is_empty(), "{faults:?}");
+    }
+    // It is read, not written.
+    sleep(Duration::from_millis(10)).await;
+    let before = pulse.written();
+    working.confirm().await.expect("it leads");
+    assert_eq!((pulse.written(), pulse.last()), (before, machine.boot()));
+    drop(working.requests);
+    working.end.await.expect("no panic");
+    assert_eq!(pulse.written(), i64::MIN, "others need not wait");
+}
+
 /// Invariant 2, F1: after a takeover the old leader writes and confirms nothing, even with what it had sent before.
 #[tokio::test(start_paused = true)]
 async fn a_deposed_leader_writes_and_confirms_nothing() {
