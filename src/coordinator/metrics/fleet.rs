@@ -33,7 +33,7 @@ pub(super) fn show(text: &mut Text, fleet: &FleetState) {
     text.single("pausewatch_fleet_lag_entries", Kind::Gauge, help, lag);
     let help = "How long ago the replica was sure of the latest state; above 3 it ends its watches.";
     text.single("pausewatch_fleet_state_age_seconds", Kind::Gauge, help, age.as_secs_f64());
-    let help = "How far the clock of the replica may be from the leader's, but for the drift of a second.";
+    let help = "How far the clock of the replica may be from the leader's.";
     text.single("pausewatch_fleet_clock_error_seconds", Kind::Gauge, help, clock_error.as_secs_f64());
     text.single("pausewatch_fleet_takeovers_total", Kind::Counter, "Terms that the replica has led.", takeovers);
     let help = "Attempts of the leader at etcd whose outcome was unknown.";

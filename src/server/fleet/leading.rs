@@ -202,7 +202,7 @@ impl<T: Leads> Leading<T> {
             None => FleetState {
                 term: following.unwrap_or_default(),
                 lag: present.progress.lag(),
-                clock_error: Duration::from_nanos(clock.error().unsigned_abs()),
+                clock_error: Duration::from_nanos(clock.error(present.machine.boot()).unsigned_abs()),
                 ..of_term
             },
         }

@@ -192,7 +192,8 @@ pub(super) async fn run(
         }
     };
     let leader_clock = fleet.leader_clock().clone();
-    world.oracle.joined(fleet.replica(), move |term| leader_clock.offset(term).map(|_| leader_clock.error()));
+    let error = move |term, at| leader_clock.offset(term).map(|_| leader_clock.error(at));
+    world.oracle.joined(fleet.replica(), Box::new(error));
     let leading = Leading::new(fleet.progress().clone(), machine.clone());
     let clock = Arc::new(ReplicaClock::new(machine.clone(), fleet.id()));
     fleet.progress().begin(i64::MIN);

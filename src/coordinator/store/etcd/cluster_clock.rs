@@ -11,10 +11,12 @@ use std::time::Duration;
 /// For how long (nanoseconds) the clock of an earlier term says more than the wall clocks: takeovers hardly move it, and in that time two
 /// machines' clocks part by some milliseconds.
 const RECENT: i64 = 600_000_000_000;
-/// So many samples are kept. The one with the shortest round trip is the best: its answer cannot be older than that.
+/// So many samples are kept.
 const SAMPLES: usize = 8;
 /// How far (nanoseconds) an offset from the leader's answers may be off: half of the longest round trip of a look.
 const WORST_SAMPLE: i64 = 500_000_000;
+/// In so many nanoseconds the clocks of two machines part by one at most: each keeps time to 50 millionths.
+const PARTS_IN: i64 = 10_000;
 
 /// The clock of a fleet, as its leader tells it.
 pub struct ClusterClock {
@@ -85,10 +87,32 @@ pub struct LeaderClock(Mutex<Samples>);
 #[derive(Debug, Default)]
 struct Samples {
     term: u64,
-    /// The length of the round trip and the offset, in nanoseconds.
-    samples: VecDeque<(i64, i64)>,
+    samples: VecDeque<Sample>,
     /// When the last one came, on the clock of the machine.
     last: i64,
+}
+
+/// What an answer of the leader says, in nanoseconds.
+#[derive(Debug)]
+struct Sample {
+    round_trip: i64,
+    offset: i64,
+    /// On the clock of the machine.
+    answered: i64,
+}
+
+impl Sample {
+    /// How far the offset may be wrong at `now`: the answer may be from any moment of the round trip, and the clocks part since.
+    fn error(&self, now: i64) -> i64 {
+        self.round_trip / 2 + now.saturating_sub(self.answered).max(0) / PARTS_IN
+    }
+}
+
+impl Samples {
+    /// The most exact one that was there at `now`.
+    fn best(&self, now: i64) -> Option<&Sample> {
+        self.samples.iter().filter(|sample| sample.answered <= now).min_by_key(|sample| sample.error(now))
+    }
 }
 
 impl LeaderClock {
@@ -107,7 +131,8 @@ impl LeaderClock {
             known.samples.pop_front();
         }
         known.last = answered;
-        known.samples.push_back((round_trip, cluster.saturating_sub(asked.saturating_add(round_trip / 2))));
+        let offset = cluster.saturating_sub(asked.saturating_add(round_trip / 2));
+        known.samples.push_back(Sample { round_trip, offset, answered });
     }
 
     /// Whether a leader was heard.
@@ -118,7 +143,7 @@ impl LeaderClock {
     /// The offset of the cluster clock from the machine's in `term`, if its leader was heard.
     pub fn offset(&self, term: u64) -> Option<i64> {
         let known = self.lock();
-        (known.term == term).then(|| known.samples.iter().min().map(|(_, offset)| *offset)).flatten()
+        known.best(known.last).filter(|_| known.term == term).map(|best| best.offset)
     }
 
     /// The offset with which a takeover from `term` goes on: that of the term, or of one shortly before `now`, which is of the machine's
@@ -126,12 +151,12 @@ impl LeaderClock {
     pub(super) fn offset_to_take_over(&self, term: u64, now: i64) -> Option<i64> {
         let known = self.lock();
         let counts = known.term == term || now.saturating_sub(known.last) < RECENT;
-        counts.then(|| known.samples.iter().min().map(|(_, offset)| *offset)).flatten()
+        known.best(known.last).filter(|_| counts).map(|best| best.offset)
     }
 
-    /// How far the offset may be wrong, in nanoseconds: half of the round trip that it is from.
-    pub fn error(&self) -> i64 {
-        self.lock().samples.iter().min().map_or(0, |(round_trip, _)| round_trip / 2)
+    /// How far the offset may be wrong at `now`, which is of the machine's clock, in nanoseconds. What came later is left out.
+    pub fn error(&self, now: i64) -> i64 {
+        self.lock().best(now).map_or(0, |best| best.error(now))
     }
 
     fn lock(&self) -> MutexGuard<'_, Samples> {
@@ -191,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn the_sample_with_the_shortest_round_trip_counts() {
+    fn the_most_exact_sample_counts() {
         let clock = LeaderClock::default();
         clock.sample(3, 100, 1_150, 200);
         assert_eq!(clock.offset(3), Some(1_000));
@@ -202,6 +227,17 @@ mod tests {
         assert_eq!((clock.offset(3), clock.offset(4)), (Some(1_045), None), "it was stopped");
         clock.sample(4, 0, 20, 10);
         assert_eq!((clock.offset(3), clock.offset(4)), (None, Some(15)));
+    }
+
+    #[test]
+    fn an_offset_gets_less_exact_while_the_leader_is_not_heard() {
+        let clock = LeaderClock::default();
+        assert_eq!(clock.error(1_000_000_000), 0);
+        clock.sample(3, 100, 1_150, 500);
+        assert_eq!((clock.error(499), clock.error(500), clock.error(500 + 1_000_000_000)), (0, 200, 100_200));
+        // An answer that took longer says more by then.
+        clock.sample(3, 1_000_000_000, 1_000_031_050, 1_000_060_000);
+        assert_eq!((clock.offset(3), clock.error(1_000_060_000)), (Some(1_050), 30_000));
     }
 
     #[test]

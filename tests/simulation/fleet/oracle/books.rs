@@ -34,6 +34,9 @@ pub(super) struct Open {
     pub(super) closed: bool,
 }
 
+/// How far the clock of a replica may be wrong that takes over from a term, at a time of its machine's clock.
+pub(super) type ClockError = Box<dyn Fn(u64, i64) -> Option<i64> + Send>;
+
 /// The books.
 pub(super) struct State {
     pub(super) start: Instant,
@@ -41,7 +44,7 @@ pub(super) struct State {
     pub(super) counts: BTreeMap<&'static str, u64>,
     pub(super) violation: Option<String>,
     pub(super) machines: HashMap<u64, Arc<Machine>>,
-    pub(super) heard: HashMap<u64, Box<dyn Fn(u64) -> Option<i64> + Send>>,
+    pub(super) heard: HashMap<u64, ClockError>,
     pub(super) batches: HashMap<Vec<u8>, (i64, Vec<Decided>)>,
     pub(super) threads: BTreeMap<String, Thread>,
     pub(super) rows: HashMap<u64, String>,

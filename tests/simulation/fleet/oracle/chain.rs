@@ -26,7 +26,8 @@ impl State {
             let last = self.machines[&before.machine].truth(before.machine_clock);
             let drift = (truth - last) / 1_000_000 * (2 * MOST_DRIFT) + 2_000_000_000 / 1_000_000 * (2 * MOST_DRIFT);
             let jump = offset - self.offset;
-            let error = self.heard.get(&record.replica).and_then(|error| error(before.term));
+            // What it hears while etcd is asked to write the record comes too late.
+            let error = self.heard.get(&record.replica).and_then(|error| error(before.term, record.machine_clock));
             let exact = (record.machine == before.machine).then_some(0);
             if let Some(error) = exact.or(error)
                 && jump.abs() > error + drift + GRAIN

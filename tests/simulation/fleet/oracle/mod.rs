@@ -18,7 +18,7 @@ mod told;
 pub(super) use told::{Asked, Told};
 
 use super::machine::{Machine, nanos};
-use books::State;
+use books::{ClockError, State};
 use pausewatch::test_support::core::types::ElicitationId;
 use pausewatch::test_support::store::Write;
 use prost::Message;
@@ -70,9 +70,9 @@ impl Oracle {
         self.state().machines.insert(boot_id, machine);
     }
 
-    /// `error`: how far the clock of this replica may be wrong that takes over from a term.
-    pub(super) fn joined(&self, replica: u64, error: impl Fn(u64) -> Option<i64> + Send + 'static) {
-        self.state().heard.insert(replica, Box::new(error));
+    /// A replica is there.
+    pub(super) fn joined(&self, replica: u64, error: ClockError) {
+        self.state().heard.insert(replica, error);
     }
 
     /// A leader has decided a batch.
