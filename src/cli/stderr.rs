@@ -37,8 +37,13 @@ pub(crate) fn write_line(line: &[u8]) {
 
 /// Waits shortly until everything is written.
 pub(crate) fn flush() {
+    flush_within(WRITE_TIMEOUT_AT_END);
+}
+
+/// Waits until everything is written, for so long at most.
+pub(crate) fn flush_within(timeout: Duration) {
     if let Some(Some(writer)) = WRITER.get() {
-        writer.wait_until_written(WRITE_TIMEOUT_AT_END);
+        writer.wait_until_written(timeout);
     }
 }
 

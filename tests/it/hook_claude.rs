@@ -5,7 +5,7 @@ use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use serde_json::{Value, json};
 use std::{
     fs,
-    io::Write,
+    io::{Read, Write},
     os::unix::process::{CommandExt, ExitStatusExt},
     path::Path,
     process::{Command, Stdio},
@@ -170,6 +170,26 @@ fn commands_of_a_shell_without_a_group_of_its_own_are_ended_too() {
     let mut outer = script("bash", &inner, "bash -c 'eval \"$COMMAND\"'; echo outer $?");
     let ended = ended(outer.process_group(0));
     assert!(ended.out.ends_with("outer 143\n"), "{ended:?}");
+}
+
+/// Claude Code reads the output until then. On a busy machine, the thread that writes takes its time; here, the pipe is full.
+#[test]
+fn a_shell_does_not_end_before_it_is_said_why() {
+    let coordinator = Coordinator::start();
+    let (mut output, mut full) = std::io::pipe().unwrap();
+    rustix::io::ioctl_fionbio(&full, true).unwrap();
+    while full.write(&[b'.'; 4_096]).is_ok() {}
+    rustix::io::ioctl_fionbio(&full, false).unwrap();
+    let mut command = on(&coordinator, "exec sleep 1000", 1);
+    let mut shell = command.stderr(full).stdout(Stdio::null()).spawn().unwrap();
+    drop(command);
+    // It would have ended 0.1 s after its limit.
+    sleep(Duration::from_millis(700));
+    assert_eq!(shell.try_wait().unwrap(), None);
+    let mut said = String::new();
+    output.read_to_string(&mut said).unwrap();
+    assert!(said.ends_with("the command timed out after 0.0s\n"), "{}", said.trim_start_matches('.'));
+    assert_eq!(shell.wait().unwrap().signal(), Some(Signal::TERM.as_raw()));
 }
 
 /// One that was started while the others were looked up would go on for ever.

@@ -3,6 +3,7 @@
 //! 1. A process id that the system has given to another process is not signalled: on Linux, the shell is a file descriptor.
 //! 2. Claude Code gives each shell a process group. Where it does not (in a sandbox), the descendants are looked up, and stopped first: one
 //!    that a process starts meanwhile would not be found once that process has ended.
+use crate::cli::stderr;
 use rustix::{
     io::Errno,
     process::{Pid, Signal, kill_process, kill_process_group, test_kill_process, test_kill_process_group},
@@ -11,6 +12,8 @@ use std::{io, thread::sleep, time::Duration, time::Instant};
 
 /// The time between TERM and KILL.
 const KILL_AFTER: Duration = Duration::from_secs(5);
+/// How long the shell may live on for its reader to see why it ends.
+const SAID_WITHIN: Duration = Duration::from_secs(5);
 /// The interval of looking whether processes have ended.
 const POLL: Duration = Duration::from_millis(50);
 /// How long descendants are looked up at most. A process that waits for a disk stops later.
@@ -62,8 +65,10 @@ impl Shell {
         }
     }
 
-    /// Sends TERM to the shell and its commands, and KILL to those that are left after 5 s.
+    /// Sends TERM to the shell and its commands, and KILL to those that are left after 5 s. What was said before is written first: nobody
+    /// reads the output of a shell that has ended.
     pub(super) fn end(&self) {
+        stderr::flush_within(SAID_WITHIN);
         if self.has_ended() {
             return;
         }
