@@ -67,7 +67,8 @@ func (c *Coordinator) Start() {
 		program = found
 	}
 	var said bytes.Buffer
-	process := exec.Command(program, append([]string{"serve", "--listen", c.address, "--store", "memory"}, c.options...)...)
+	listen := strings.TrimPrefix(c.address, "https://")
+	process := exec.Command(program, append([]string{"serve", "--listen", listen, "--store", "memory"}, c.options...)...)
 	process.Stderr = &said
 	out, err := process.StdoutPipe()
 	if err == nil {

@@ -2,8 +2,13 @@ package pausewatchtest_test
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
 	"errors"
+	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -40,6 +45,34 @@ func TestItServesAndRestartsAtTheSameAddress(t *testing.T) {
 	state, err := coordinator.Client().GetPauseState(context.Background(), "t")
 	if err != nil || state.Count != 0 || coordinator.Address() != address {
 		t.Errorf("%+v, %v at %s", state, err, coordinator.Address())
+	}
+}
+
+func TestItRestartsWithTLS(t *testing.T) {
+	needsProgram(t)
+	unused := httptest.NewTLSServer(nil)
+	defer unused.Close()
+	key, err := x509.MarshalPKCS8PrivateKey(unused.TLS.Certificates[0].PrivateKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write := func(name, kind string, der []byte) string {
+		path := filepath.Join(t.TempDir(), name)
+		if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	coordinator := pausewatchtest.Start(t,
+		"--tls-cert", write("cert.pem", "CERTIFICATE", unused.Certificate().Raw), "--tls-key", write("key.pem", "PRIVATE KEY", key))
+	address := coordinator.Address()
+	coordinator.Stop()
+	coordinator.Start()
+	roots := x509.NewCertPool()
+	roots.AddCert(unused.Certificate())
+	client := coordinator.Client(pausewatch.WithTLSConfig(&tls.Config{RootCAs: roots}))
+	if _, err := client.GetPauseState(context.Background(), "t"); err != nil || coordinator.Address() != address {
+		t.Errorf("%v at %s", err, coordinator.Address())
 	}
 }
 

@@ -57,7 +57,8 @@ export class TestCoordinator implements AsyncDisposable {
   async start(): Promise<void> {
     if (this.#process !== undefined) throw new PausewatchError("this coordinator is running");
     const program = (this.#options.program ?? process.env.PAUSEWATCH_PROGRAM) || "pausewatch";
-    const args = ["serve", "--listen", this.#address, "--store", "memory", ...(this.#options.options ?? [])];
+    const listen = this.#address.replace("https://", "");
+    const args = ["serve", "--listen", listen, "--store", "memory", ...(this.#options.options ?? [])];
     const started = spawn(program, args, { stdio: ["ignore", "pipe", "pipe"] });
     this.#process = started;
     process.once("exit", this.#killAtExit);

@@ -82,7 +82,8 @@ class Coordinator:
         """
         if self._end is not None and self._end.alive:
             raise RuntimeError("this coordinator is running")
-        command = [self._program or find_program(), "serve", "--listen", self._address, "--store", "memory", *self._options]
+        listen = self._address.removeprefix("https://")
+        command = [self._program or find_program(), "serve", "--listen", listen, "--store", "memory", *self._options]
         with tempfile.TemporaryFile("w+") as errors:
             process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, text=True)  # noqa: S603
             self._end = weakref.finalize(self, _kill, process)

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import trustme
 
 import pausewatch as pw
 from pausewatch.testing import Coordinator, find_program
@@ -36,6 +37,22 @@ def test_it_restarts_at_the_same_address() -> None:
         coordinator.start()
         assert coordinator.address == address
         assert client.get_pause_state("t").count == 0
+
+
+def test_it_restarts_with_tls(tmp_path: Path) -> None:
+    ca = trustme.CA()
+    issued = ca.issue_cert("127.0.0.1")
+    cert, key, authority = tmp_path / "cert.pem", tmp_path / "key.pem", tmp_path / "ca.pem"
+    issued.cert_chain_pems[0].write_to_path(cert)
+    issued.private_key_pem.write_to_path(key)
+    ca.cert_pem.write_to_path(authority)
+    with Coordinator("--tls-cert", str(cert), "--tls-key", str(key)) as coordinator:
+        address = coordinator.address
+        coordinator.stop()
+        coordinator.start()
+        assert coordinator.address == address
+        with pw.Client.from_env(address=address, tls_ca=authority) as client:
+            assert client.get_pause_state("t").count == 0
 
 
 def test_a_failed_start_reports_the_cause(monkeypatch: pytest.MonkeyPatch) -> None:

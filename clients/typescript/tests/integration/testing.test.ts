@@ -2,10 +2,14 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { test } from "node:test";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { Client, PausewatchError, UnavailableError } from "../../src/index.js";
 import { TestCoordinator } from "../../src/testing.js";
+import { identity } from "../support/certificates.js";
 
 test("it serves while its block lives, and comes back at the same address", async () => {
   let nobody: Client;
@@ -25,6 +29,25 @@ test("it serves while its block lives, and comes back at the same address", asyn
   }
   await assert.rejects(nobody.getPauseState({ threadId: "t" }), UnavailableError);
   nobody.close();
+});
+
+test("it comes back at the same address with TLS", async () => {
+  const directory = mkdtempSync(join(tmpdir(), "pausewatch-testing-"));
+  after(() => rmSync(directory, { recursive: true }));
+  const write = (name: string, pem: string) => {
+    writeFileSync(join(directory, name), pem);
+    return join(directory, name);
+  };
+  const authority = identity("authority");
+  const server = identity("server", authority);
+  const files = ["--tls-cert", write("server.pem", server.certPem), "--tls-key", write("server.key", server.keyPem)];
+  await using coordinator = await TestCoordinator.start({ options: files });
+  const { address } = coordinator;
+  await coordinator.stop();
+  await coordinator.start();
+  assert.equal(coordinator.address, address);
+  using client = coordinator.client({ tls: { ca: authority.certPem } });
+  assert.equal((await client.getPauseState({ threadId: "t" })).count, 0);
 });
 
 test("a failed start reports the cause", async () => {

@@ -28,7 +28,7 @@ final class Certificates {
     private static final X500Name AUTHORITY = new X500Name("CN=authority of a test");
 
     private final Path directory;
-    private final KeyPair authority = keyPair();
+    private final KeyPair authority = keyPair("EC");
     private int serial;
 
     /** A certificate and its key. */
@@ -46,7 +46,12 @@ final class Certificates {
     }
 
     Signed signed(String name) throws GeneralSecurityException, IOException, OperatorException {
-        KeyPair keys = keyPair();
+        return signed(name, "EC");
+    }
+
+    /** {@code algorithm}: of the key. A real server refuses the EC keys that Java writes: they lack the public part. */
+    Signed signed(String name, String algorithm) throws GeneralSecurityException, IOException, OperatorException {
+        KeyPair keys = keyPair(algorithm);
         X509CertificateHolder certificate = signed(new X500Name("CN=" + name), keys, false);
         PrivateKey key = keys.getPrivate();
         return new Signed(
@@ -82,9 +87,9 @@ final class Certificates {
         return path;
     }
 
-    private static KeyPair keyPair() {
+    private static KeyPair keyPair(String algorithm) {
         try {
-            return KeyPairGenerator.getInstance("EC").generateKeyPair();
+            return KeyPairGenerator.getInstance(algorithm).generateKeyPair();
         } catch (GeneralSecurityException impossible) {
             throw new IllegalStateException(impossible);
         }

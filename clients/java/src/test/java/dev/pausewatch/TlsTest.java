@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import dev.pausewatch.testing.TestCoordinator;
 import io.grpc.ServerCredentials;
 import io.grpc.TlsServerCredentials;
 import java.io.IOException;
@@ -18,6 +19,7 @@ import java.util.logging.Logger;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.condition.EnabledIfEnvironmentVariable;
 import org.junit.jupiter.api.io.TempDir;
 
 class TlsTest {
@@ -159,6 +161,26 @@ class TlsTest {
             assertEquals(0, client.getPauseState("t").count());
         } finally {
             log.removeHandler(handler);
+        }
+    }
+
+    @Test
+    @EnabledIfEnvironmentVariable(named = "PAUSEWATCH_PROGRAM", matches = ".+")
+    void aTestCoordinatorComesBackAtTheSameAddress() throws Exception {
+        server = new FakeServer();
+        Certificates.Signed own = certificates.signed("server", "RSA");
+        String[] files = {
+            "--tls-cert", own.cert().toString(), "--tls-key", own.key().toString()
+        };
+        try (TestCoordinator coordinator = TestCoordinator.start(files)) {
+            String address = coordinator.address();
+            coordinator.stop();
+            coordinator.restart();
+            assertEquals(address, coordinator.address());
+            Config config = Config.builder().address(address).tlsCa(authority).build();
+            try (Client client = Client.open(config)) {
+                assertEquals(0, client.getPauseState("t").count());
+            }
         }
     }
 

@@ -72,7 +72,8 @@ public final class TestCoordinator implements AutoCloseable {
         }
         String named = Optional.ofNullable(System.getenv("PAUSEWATCH_PROGRAM")).orElse("");
         String program = named.isEmpty() ? "pausewatch" : named;
-        List<String> command = new ArrayList<>(List.of(program, "serve", "--listen", address, "--store", "memory"));
+        String listen = address.replace("https://", "");
+        List<String> command = new ArrayList<>(List.of(program, "serve", "--listen", listen, "--store", "memory"));
         command.addAll(options);
         try {
             Path said = Files.createTempFile("pausewatch-", ".log");
