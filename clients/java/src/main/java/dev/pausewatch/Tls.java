@@ -6,6 +6,7 @@ import io.grpc.util.AdvancedTlsX509KeyManager;
 import java.net.Socket;
 import java.security.cert.CertificateException;
 import java.security.cert.X509Certificate;
+import java.util.Optional;
 import javax.net.ssl.SSLEngine;
 import javax.net.ssl.X509ExtendedTrustManager;
 
@@ -26,7 +27,7 @@ final class Tls extends X509ExtendedTrustManager {
 
     private Tls(TlsFiles files) {
         this.files = files;
-        good = files.read();
+        good = files.read(Optional.empty());
         trust = good.trust();
         good.identity().ifPresent(this::show);
     }
@@ -43,7 +44,7 @@ final class Tls extends X509ExtendedTrustManager {
     /** As the files are now; as they were when they were good last, if one is wrong. */
     private synchronized X509ExtendedTrustManager renewed() {
         try {
-            TlsFiles.Contents now = files.readAgain(good);
+            TlsFiles.Contents now = files.read(Optional.of(good));
             if (!now.equals(good)) {
                 X509ExtendedTrustManager renewed = now.trust();
                 now.identity().ifPresent(this::show);

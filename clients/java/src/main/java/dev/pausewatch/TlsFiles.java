@@ -38,33 +38,23 @@ record TlsFiles(Optional<Path> ca, Optional<Config.KeyPair> pair) {
     /** A certificate, followed by its chain, and its key. */
     record Identity(X509Certificate[] chain, PrivateKey key) {}
 
-    /** @throws ConfigException a file cannot be read */
-    Contents read() {
-        return new Contents(
-                this,
-                ca.map(path -> text(Setting.TLS_CA, path)),
-                pair.map(own -> text(Setting.TLS_CERT, own.cert())),
-                pair.map(own -> text(Setting.TLS_KEY, own.key())));
-    }
-
     /**
      * What they contain now. A pipe, which has its content once, has that of {@code before}.
      *
      * @throws ConfigException a file cannot be read
      */
-    Contents readAgain(Contents before) {
+    Contents read(Optional<Contents> before) {
         return new Contents(
                 this,
-                ca.map(path -> isPipe(path) ? before.ca.orElseThrow() : text(Setting.TLS_CA, path)),
-                pair.map(own -> isPipe(own.cert()) ? before.cert.orElseThrow() : text(Setting.TLS_CERT, own.cert())),
-                pair.map(own -> isPipe(own.key()) ? before.key.orElseThrow() : text(Setting.TLS_KEY, own.key())));
+                ca.map(path -> text(Setting.TLS_CA, path, before.flatMap(Contents::ca))),
+                pair.map(own -> text(Setting.TLS_CERT, own.cert(), before.flatMap(Contents::cert))),
+                pair.map(own -> text(Setting.TLS_KEY, own.key(), before.flatMap(Contents::key))));
     }
 
-    private static boolean isPipe(Path path) {
-        return Files.exists(path) && !Files.isRegularFile(path);
-    }
-
-    private static String text(Setting setting, Path path) {
+    private static String text(Setting setting, Path path, Optional<String> before) {
+        if (before.isPresent() && Files.exists(path) && !Files.isRegularFile(path)) {
+            return before.get();
+        }
         try {
             // Any bytes are valid in it; what is no PEM is found later.
             return Files.readString(path, StandardCharsets.ISO_8859_1);
