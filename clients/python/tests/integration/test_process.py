@@ -38,13 +38,16 @@ asyncio.run(main())
 """
 
 
+def run(server: Server, program: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    environ = os.environ | {"PAUSEWATCH_ADDRESS": server.address, "PYTHONPATH": "src"} | variables
+    command = [sys.executable, "-W", "error", "-c", program]
+    return subprocess.run(command, env=environ, capture_output=True, text=True, timeout=30, check=False)
+
+
 @pytest.mark.parametrize("program", [_EVERYTHING_OPEN, _EVERYTHING_OPEN_ASYNC])
 def test_a_process_ends_with_everything_open(server: Server, program: str) -> None:
-    environ = os.environ | {"PAUSEWATCH_ADDRESS": server.address, "PYTHONPATH": "src"}
     started = time.monotonic()
-    ended = subprocess.run(
-        [sys.executable, "-W", "error", "-c", program], env=environ, capture_output=True, text=True, timeout=30, check=False
-    )
+    ended = run(server, program)
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "open\n", "")
     assert time.monotonic() - started < 10
 
@@ -81,15 +84,7 @@ with pausewatch.Client.from_env(thread_id="fork") as client:
 
 
 def test_a_forked_child_leaves_blocks_and_the_parents_holds_stay_open(server: Server) -> None:
-    environ = os.environ | {"PAUSEWATCH_ADDRESS": server.address, "PYTHONPATH": "src"}
-    ended = subprocess.run(
-        [sys.executable, "-c", _FORKED_WITH_EVERYTHING_OPEN],
-        env=environ,
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=False,
-    )
+    ended = run(server, _FORKED_WITH_EVERYTHING_OPEN)
     assert (ended.returncode, ended.stdout) == (0, "7\nheld 1 True\n"), ended.stderr
 
 
@@ -108,15 +103,7 @@ with pausewatch.Client.from_env() as client, client.watch(["fork"]) as watch:
 
 
 def test_with_the_fork_support_of_grpc_a_child_of_a_parent_with_a_watch_can_call(server: Server) -> None:
-    environ = os.environ | {"PAUSEWATCH_ADDRESS": server.address, "PYTHONPATH": "src", "GRPC_ENABLE_FORK_SUPPORT": "1"}
-    ended = subprocess.run(
-        [sys.executable, "-c", _FORKED_WITH_A_CLIENT_OF_ITS_OWN],
-        env=environ,
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=False,
-    )
+    ended = run(server, _FORKED_WITH_A_CLIENT_OF_ITS_OWN, GRPC_ENABLE_FORK_SUPPORT="1")
     assert (ended.returncode, ended.stdout) == (0, "7\n0\n"), ended.stderr
 
 
@@ -146,15 +133,7 @@ with pausewatch.Client(config) as client, client.watch(["fork"]) as watch:
 
 
 def test_with_the_fork_support_of_grpc_a_fork_waits_until_no_stream_is_being_read(server: Server) -> None:
-    environ = os.environ | {"PAUSEWATCH_ADDRESS": server.address, "PYTHONPATH": "src", "GRPC_ENABLE_FORK_SUPPORT": "1"}
-    ended = subprocess.run(
-        [sys.executable, "-c", _FORKED_WHILE_A_STREAM_IS_BEING_READ],
-        env=environ,
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=False,
-    )
+    ended = run(server, _FORKED_WHILE_A_STREAM_IS_BEING_READ, GRPC_ENABLE_FORK_SUPPORT="1")
     assert (ended.returncode, ended.stdout) == (0, "7\n"), ended.stderr
 
 
