@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from google.protobuf.duration_pb2 import Duration
@@ -72,6 +74,30 @@ def test_an_unencodable_value_is_an_invalid_field(make: object, field: str) -> N
     with pytest.raises(pw.InvalidField) as error:
         make()  # type: ignore[operator]
     assert (error.value.field, error.value.reason) == (field, "INVALID_FIELD")
+
+
+@pytest.mark.parametrize(
+    ("make", "problem"),
+    [
+        (lambda client: client.increment_elicitation(5), "thread_id has the type int; allowed: a str"),
+        (lambda client: client.increment_elicitation("t", reason=5), "reason has the type int; allowed: a str"),
+        (lambda client: client.hold("t", holder=5).open(), "holder has the type int; allowed: a str"),
+        (
+            lambda client: client.renew_elicitation("t", elicitation_id="e", ttl="5"),
+            "ttl has the type str; allowed: a number of seconds or a timedelta",
+        ),
+        (lambda client: client.list_pause_states(page_size="5"), "page_size has the type str; allowed: an int"),
+        (lambda client: client.list_pause_states(include_running="yes"), "include_running has the type str; allowed: a bool"),
+        (lambda client: client.list_pauses(start_time=5), "start_time has the type int; allowed: a datetime"),
+        (lambda client: client.watch([5]), "thread_id has the type int; allowed: a str"),
+        (lambda client: client.stopwatch(1, thread_id=5), "thread_id has the type int; allowed: a str"),
+    ],
+)
+def test_a_value_of_a_wrong_type_is_an_invalid_field(make: Callable[[Any], object], problem: str) -> None:
+    # Nobody listens there.
+    with pw.Client(pw.Config(pw.Address.parse("127.0.0.1:1"), retries=0)) as client, pytest.raises(pw.InvalidField) as error:
+        make(client)
+    assert error.value.description == problem
 
 
 @pytest.mark.parametrize(

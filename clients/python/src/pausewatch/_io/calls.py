@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import uuid
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 
@@ -19,7 +21,6 @@ from .durations import SECOND, Seconds, to_nanos
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from datetime import datetime
 
     from google.protobuf.message import Message
 
@@ -93,15 +94,17 @@ def list_pauses(
         page_size=page_size,
         page_token=page_token,
         thread_id=thread_id,
-        start_time=_moment(start_time),
-        end_time=_moment(end_time),
+        start_time=_moment("start_time", start_time),
+        end_time=_moment("end_time", end_time),
     )
     return Call("ListPauses", request, PausePage.read)
 
 
-def _moment(time: datetime | None) -> Timestamp | None:
+def _moment(field: str, time: datetime | None) -> Timestamp | None:
     if time is None:
         return None
+    if not isinstance(time, datetime):
+        raise _wrong_type(field, time, "a datetime")
     moment = Timestamp()
     moment.FromDatetime(time)
     return moment
@@ -118,6 +121,8 @@ def resolve_thread(named: str | None, configured: str | None) -> str:
 
 def check_thread_id(thread_id: str) -> None:
     """Raises InvalidField for an id that the server would refuse: it would end a stream, with every other thread on it."""
+    if not isinstance(thread_id, str):
+        raise _wrong_type("thread_id", thread_id, "a str")
     try:
         length = len(thread_id.encode())
     except UnicodeEncodeError:
@@ -135,6 +140,8 @@ def _ttl(ttl: Seconds | None) -> Duration | None:
         return None
     try:
         length = to_nanos(ttl)
+    except TypeError:
+        raise _wrong_type("ttl", ttl, "a number of seconds or a timedelta") from None
     except ValueError as error:
         raise InvalidField.of("ttl", f"is no length of time: {error}") from None
     # Both parts have the sign of the whole, as google.protobuf.Duration requires.
@@ -146,10 +153,19 @@ def _build(kind: type[_Request], **fields: object) -> _Request:
     """Builds the request. Raises InvalidField for a value that cannot be encoded, as the server does for one it refuses."""
     try:
         return kind(**fields)
-    except ValueError:
+    except (TypeError, ValueError):
         for name, value in fields.items():
             try:
                 kind(**{name: value})
+            except TypeError:
+                raise _wrong_type(name, value, _TYPES[kind.DESCRIPTOR.fields_by_name[name].type]) from None
             except ValueError as error:
                 raise InvalidField.of(name, f"cannot be sent: {error}") from None
         raise
+
+
+_TYPES = {FieldDescriptor.TYPE_STRING: "a str", FieldDescriptor.TYPE_INT32: "an int", FieldDescriptor.TYPE_BOOL: "a bool"}
+
+
+def _wrong_type(field: str, value: object, allowed: str) -> InvalidField:
+    return InvalidField.of(field, f"has the type {type(value).__name__}; allowed: {allowed}")
