@@ -156,8 +156,10 @@ class FakeRuntime:
     def defer(self, callback: Callable[[], object]) -> None:
         self.deferred.append(callback)
 
-    def next_token(self) -> str | None:
-        return self.token
+    def next_token(self, done: Callable[[str | CallError], None]) -> Timer:
+        assert self.token is not None
+        done(self.token)
+        return Timer(None)
 
     def unary(self, call: Call[Any], timeout: Nanos, done: Callable[[Any], None]) -> SentCall:
         sent_call = SentCall(self, call, timeout, done)

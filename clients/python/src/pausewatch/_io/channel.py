@@ -56,6 +56,8 @@ class ChannelSpec:
     """The token of every call; never printed."""
     token_source: Callable[[], str] | None
     """Returns the token instead, anew for every call."""
+    asking: tokens.Asking | None
+    """The same, for threads."""
     interceptors: Sequence[Any]
     """The interceptors of every call and every stream."""
     own: Any
@@ -128,6 +130,7 @@ def channel_spec(config: Config) -> ChannelSpec:
         credentials,
         config.token,
         config.token_source,
+        None if config.token_source is None else tokens.Asking(config.token_source),
         config.interceptors,
         config.channel,
     )

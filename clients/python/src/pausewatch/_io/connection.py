@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import grpc
 
 from ..errors import Unavailable
-from . import status
+from . import status, tokens
 from .channel import channel_spec
 from .durations import Nanos, Seconds, to_deadline, to_seconds
 from .retry import Attempts
@@ -58,10 +58,20 @@ class Connection:
     def run(self, call: Call[Answer], deadline: Seconds | None = None) -> Answer:
         """Sends the call until it is answered or refused, or its deadline has passed."""
         timeout = self.deadline if deadline is None else to_deadline(deadline)
-        attempts = Attempts(timeout, time.monotonic_ns(), self.config.retries, self._route)
+        began = time.monotonic_ns()
+        attempts = Attempts(timeout, began, self.config.retries, self._route)
         while True:
             self.check()
-            metadata = self._spec.metadata(self._spec.next_token())
+            if self._spec.asking is None:
+                token = None
+            else:
+                asked, left = self._spec.asking.ask(), max(0, began + timeout - time.monotonic_ns())
+                try:
+                    token = asked.result(min(to_seconds(left), threading.TIMEOUT_MAX))
+                except TimeoutError:
+                    raise tokens.late(timeout) from None
+                self.check()
+            metadata = self._spec.metadata(token)
             stub, limit = attempts.begin(time.monotonic_ns())
             send = getattr(stub, call.method)
             try:

@@ -72,8 +72,14 @@ class LoopRuntime:
         if self._closing and self._timer_users == 0:
             self.stop()
 
-    def next_token(self) -> str | None:
-        return self._spec.next_token()
+    def next_token(self, done: Callable[[str | CallError], None]) -> asyncio.Handle:
+        token: str | CallError | None
+        try:
+            token = self._spec.next_token()
+        except CallError as refused:
+            token = refused
+        assert token is not None
+        return self._loop.call_soon(done, token)
 
     def unary(self, call: Call[Answer], timeout: Nanos, done: Callable[[Answer | CallError], None]) -> asyncio.Task[None]:
         async def ask() -> None:

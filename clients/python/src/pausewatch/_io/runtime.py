@@ -38,7 +38,7 @@ class Stream(Cancel, Protocol):
 
     @property
     def token(self) -> str | None:
-        """The token that it was opened with, if it may be replaced later."""
+        """The token that it was opened with, if it may be replaced later. Known with the first message."""
 
     @property
     def moves(self) -> int:
@@ -81,8 +81,8 @@ class Runtime(Protocol):
     def defer(self, callback: Callable[[], object]) -> None:
         """Runs a callback of the user soon; its exceptions are logged."""
 
-    def next_token(self) -> str | None:
-        """The current token; None: it never changes. Raises Unauthenticated."""
+    def next_token(self, done: Callable[[str | CallError], None]) -> Cancel:
+        """Asks the token source, which there must be."""
 
     def unary(self, call: Call[Answer], timeout: Nanos, done: Callable[[Answer | CallError], None]) -> Cancel:
         """Sends a call once. With one address it waits for a connection; with several, it uses the present address only."""

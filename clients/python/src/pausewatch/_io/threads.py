@@ -9,7 +9,6 @@ which sends the requests).
 
 from __future__ import annotations
 
-import functools
 import heapq
 import itertools
 import logging
@@ -25,12 +24,13 @@ import grpc
 
 from ..errors import CallError, DeadlineExceeded, Unavailable
 from ..v1 import elicitation_service_pb2_grpc as pb_grpc
-from . import status
+from . import status, tokens
 from .durations import SECOND, Nanos, to_seconds
 from .route import ANSWER_TIMEOUT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable
+    from concurrent.futures import Future
 
     from ..v1 import elicitation_service_pb2 as pb
     from .calls import Answer, Call
@@ -76,7 +76,6 @@ class ThreadRuntime:
     def is_at_rest(self) -> bool:
         """Whether its threads wait, so that none of them holds a lock of gRPC's core."""
         frames = sys._current_frames()  # noqa: SLF001 # There is no other way to see where a thread is.
-        # Without the lock: who holds it may be waiting for a token source.
         own = [self._thread, *self._streams.values()]
         return all(frame.f_code in _WAITING for thread in own if (frame := frames.get(thread.ident or 0)) is not None)
 
@@ -121,16 +120,42 @@ class ThreadRuntime:
         if self._closing and self._timer_users == 0:
             self.stop()
 
-    def next_token(self) -> str | None:
-        return self._spec.next_token()
+    def next_token(self, done: Callable[[str | CallError], None]) -> _Task:
+        assert self._spec.asking is not None
+        asked = self._spec.asking.ask()
+        task = _Task(lambda: done(_outcome(asked)), _nothing)
+        asked.add_done_callback(lambda _: self.submit(task.run))
+        return task
 
-    def unary(self, call: Call[Answer], timeout: Nanos, done: Callable[[Answer | CallError], None]) -> _Task:
-        try:
-            metadata = self._spec.metadata(self._spec.next_token())
-        except CallError as error:
-            refused = _Task(functools.partial(done, error), _nothing)
-            self.submit(refused.run)
-            return refused
+    def unary(self, call: Call[Answer], timeout: Nanos, done: Callable[[Answer | CallError], None]) -> _Unary:
+        unary = _Unary()
+        if self._spec.asking is None:
+            unary.step = self._send(call, None, timeout, done)
+            return unary
+        give_up = self.now() + timeout
+
+        def late() -> None:
+            asking.cancel()
+            done(tokens.late(timeout))
+
+        def asked(token: str | CallError) -> None:
+            alarm.cancel()
+            if isinstance(token, CallError):
+                done(token)
+            else:
+                unary.step = self._send(call, token, max(0, give_up - self.now()), done)
+
+        def stop() -> None:
+            asking.cancel()
+            alarm.cancel()
+
+        alarm = self.call_at(give_up, late)
+        asking = self.next_token(asked)
+        unary.step = _Task(_nothing, stop)
+        return unary
+
+    def _send(self, call: Call[Answer], token: str | None, timeout: Nanos, done: Callable[[Answer | CallError], None]) -> _Task:
+        metadata = self._spec.metadata(token)
         moves, stub = self.route.now
         send = getattr(stub, call.method).future
         limit = to_seconds(min(timeout, ANSWER_TIMEOUT) if self.route.has_several else timeout)
@@ -163,15 +188,7 @@ class ThreadRuntime:
         moves, shared = self.route.now
         channel = self._spec.open(moves) if own_connection and self._spec.can_open_more else None
         stub = shared if channel is None else pb_grpc.ElicitationServiceStub(channel)
-        requests: SimpleQueue[pb.WatchRequest | None] = SimpleQueue()
-        token: str | None = None
-        responses: Iterable[pb.WatchResponse]
-        try:
-            token = self._spec.next_token()
-            responses = stub.Watch(iter(requests.get, None), metadata=self._spec.metadata(token))
-        except CallError as error:
-            responses = _Refused(error)
-        stream = _Stream(requests, responses, on_message, on_end, self.lock, channel, token, moves)
+        stream = _Stream(stub, on_message, on_end, self.lock, channel, moves)
         thread = threading.Thread(target=self._read, args=(stream,), name="pausewatch-watch", daemon=True)
         with self.lock:
             thread.start()
@@ -237,7 +254,7 @@ class ThreadRuntime:
 
     def _read(self, stream: _Stream) -> None:
         try:
-            for response in stream.responses:
+            for response in stream.begin(self._spec):
                 with self.lock:
                     stream.wait_until_reading()
                     if stream.is_open:
@@ -286,25 +303,37 @@ class _Stream:
 
     def __init__(
         self,
-        requests: SimpleQueue[pb.WatchRequest | None],
-        responses: Iterable[pb.WatchResponse],
+        stub: pb_grpc.ElicitationServiceStub,
         on_message: Callable[[pb.WatchResponse], None],
         on_end: Callable[[CallError], None],
         lock: threading.RLock,
         channel: grpc.Channel | None,
-        token: str | None,
         moves: int,
     ) -> None:
-        self.token = token
+        self.token: str | None = None
         self.moves = moves
-        self._requests = requests
+        self._stub = stub
+        self._requests: SimpleQueue[pb.WatchRequest | None] = SimpleQueue()
         self._channel = channel
-        self.responses = responses
+        self._responses: Iterable[pb.WatchResponse] | None = None
         self.on_message = on_message
         self.on_end = on_end
         self.is_open = True
         self._reading_stopped = False
-        self._reading_changed = threading.Condition(lock)
+        self._changed = threading.Condition(lock)
+
+    def begin(self, spec: ChannelSpec) -> Iterable[pb.WatchResponse]:
+        """Makes the call as soon as there is a token, unless the stream is cancelled before."""
+        with self._changed:
+            if spec.asking is not None:
+                asked = spec.asking.ask()
+                asked.add_done_callback(lambda _: self._notify())
+                self._changed.wait_for(lambda: asked.done() or not self.is_open)
+                self.token = asked.result() if self.is_open else None
+            if not self.is_open:
+                return ()
+            self._responses = self._stub.Watch(iter(self._requests.get, None), metadata=spec.metadata(self.token))
+            return self._responses
 
     def send(self, request: pb.WatchRequest) -> None:
         self._requests.put(request)
@@ -320,29 +349,38 @@ class _Stream:
 
     def resume_reading(self) -> None:
         self._reading_stopped = False
-        self._reading_changed.notify_all()
+        self._notify()
 
     def wait_until_reading(self) -> None:
-        self._reading_changed.wait_for(lambda: not (self._reading_stopped and self.is_open))
+        self._changed.wait_for(lambda: not (self._reading_stopped and self.is_open))
 
     def cancel(self) -> None:
         self.is_open = False
-        with self._reading_changed:
-            self._reading_changed.notify_all()
-        self.responses.cancel()  # type: ignore[attr-defined]  # The stubs type the call as its responses alone.
+        self._notify()
+        if self._responses is not None:
+            self._responses.cancel()  # type: ignore[attr-defined]  # The stubs type the call as its responses alone.
+
+    def _notify(self) -> None:
+        with self._changed:
+            self._changed.notify_all()
 
 
-class _Refused:
-    """The responses of a stream that was not opened, because there was no token."""
+class _Unary:
+    """A call under way: first the question for its token, if there is a source, then the call itself."""
 
-    def __init__(self, error: CallError) -> None:
-        self._error = error
-
-    def __iter__(self) -> Iterator[pb.WatchResponse]:
-        raise self._error
+    step: _Task
 
     def cancel(self) -> None:
-        """Does nothing: no call was made."""
+        self.step.cancel()
+
+
+def _outcome(asked: Future[str]) -> str | CallError:
+    try:
+        return asked.result()
+    except CallError as error:
+        return error
+    except Exception as failure:
+        return status.unexpected(failure)
 
 
 def _guarded(run: Callable[[], object]) -> None:

@@ -9,12 +9,14 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import threading
+from concurrent.futures import Future
 from typing import TYPE_CHECKING
 
 from grpc import StatusCode
 
-from ..errors import Status, Unauthenticated
-from .durations import SECOND, Nanos
+from ..errors import DeadlineExceeded, Status, Unauthenticated
+from .durations import SECOND, Nanos, in_words
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,8 +40,39 @@ def current_token(source: Callable[[], str]) -> str:
     return token
 
 
+class Asking:
+    """Calls a source on a thread of its own, for clients of threads: the source may block, and nobody waits longer for it than
+    he wants. It is called once at a time; all who ask meanwhile share the answer.
+    """
+
+    def __init__(self, source: Callable[[], str]) -> None:
+        self._source = source
+        self._lock = threading.Lock()
+        self._answer: Future[str] | None = None
+
+    def ask(self) -> Future[str]:
+        """The token as it is now, or Unauthenticated."""
+        with self._lock:
+            answer = self._answer
+            if answer is None or answer.done():
+                answer = self._answer = Future()
+                threading.Thread(target=self._run, args=(answer,), name="pausewatch-token", daemon=True).start()
+            return answer
+
+    def _run(self, answer: Future[str]) -> None:
+        try:
+            answer.set_result(current_token(self._source))
+        except BaseException as error:
+            answer.set_exception(error)
+
+
 def _missing(why: str) -> Unauthenticated:
     return Unauthenticated(Status(StatusCode.UNAUTHENTICATED, f"no token: {why}"))
+
+
+def late(timeout: Nanos) -> DeadlineExceeded:
+    """The error of a call for which the source gave no token within its deadline."""
+    return DeadlineExceeded(Status(StatusCode.DEADLINE_EXCEEDED, f"the token source gave no token within {in_words(timeout)}"))
 
 
 def is_token(token: str) -> bool:

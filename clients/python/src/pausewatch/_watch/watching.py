@@ -141,11 +141,14 @@ class Watching:
     def on_opened(self) -> None:
         excluded, self._excluded = self._excluded, set()
         self._requests.restart(each for each in self._threads if each not in excluded)
-        self._token = self._stream.token
+        self._token = None
         self._renew_later()
         self._send()
 
     def on_message(self, message: pb.WatchResponse) -> None:
+        if self._token is None and self._stream.token is not None:
+            self._token = self._stream.token
+            self._renew_later()
         match message.WhichOneof("event"):
             case "pause_state":
                 self._state(PauseState.read(message.pause_state))
@@ -180,15 +183,17 @@ class Watching:
 
     def _renew(self) -> None:
         """Sends the current token if it has changed. Without a stream, there is nothing to do: the next one begins with it."""
+        if self._stream.is_open:
+            self._renewal = self._runtime.next_token(self._renewed)
+
+    def _renewed(self, token: str | CallError) -> None:
         if not self._stream.is_open:
             return
-        try:
-            token = self._runtime.next_token()
-        except CallError:
-            _logger.warning("the token cannot be renewed", exc_info=True)
+        if isinstance(token, CallError):
+            _logger.warning("the token cannot be renewed", exc_info=token)
             self._renewal = self._runtime.call_at(self._runtime.now() + MIN_RENEWAL_DELAY, self._renew)
             return
-        if token is not None and token != self._token:
+        if token != self._token:
             self._token = token
             self._requests.renew(token)
             self._send()

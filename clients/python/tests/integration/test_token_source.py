@@ -1,0 +1,46 @@
+"""A token source that blocks."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+from support.server import Server
+
+import pausewatch as pw
+
+
+class Vault:
+    """Gives tokens, except while it is sealed: then it blocks."""
+
+    def __init__(self) -> None:
+        self.unsealed = threading.Event()
+        self.unsealed.set()
+
+    def token(self) -> str:
+        self.unsealed.wait()
+        return "token"
+
+
+@pytest.fixture
+def vault() -> Iterator[Vault]:
+    vault = Vault()
+    yield vault
+    vault.unsealed.set()
+
+
+def test_it_delays_neither_timeouts_nor_the_end_of_a_call_nor_close(server: Server, thread_id: str, vault: Vault) -> None:
+    client = pw.Client.from_env(address=server.address, thread_id=thread_id, token_source=vault.token)
+    hold = client.hold("another", ttl=1).open()
+    with client.stopwatch(1) as stopwatch:
+        while not stopwatch.is_linked:
+            time.sleep(0.01)
+        vault.unsealed.clear()
+        with pytest.raises(pw.DeadlineExceeded, match=r"the token source gave no token within 0\.01 s"):
+            client.get_pause_state(deadline=0.01)
+        # Renewals of the hold, due before and after, wait for a token.
+        assert stopwatch.wait_expired(timeout=30)
+        assert hold.lost(timeout=30) is pw.Lease.OVERDUE
+        client.close()
