@@ -50,3 +50,30 @@ warned = warnings do
   timeouts.close
 end
 check("a stream that cannot be opened is followed by another", warned.include?("no gRPC after a fork"))
+
+# Says its heartbeat interval once, and nothing more.
+class SilentServer < Pausewatch::V1::ElicitationService::Service
+  STREAMS = Queue.new
+
+  def watch(requests, _call)
+    STREAMS << true
+    interval = Google::Protobuf::Duration.new(nanos: 100_000_000)
+    Enumerator.new do |answers|
+      answers << Pausewatch::V1::WatchResponse.new(heartbeat: Pausewatch::V1::Heartbeat.new(interval: interval))
+      requests.each { |_| nil }
+    end
+  end
+end
+
+server = GRPC::RpcServer.new(pool_size: 4)
+port = server.add_http2_port("127.0.0.1:0", :this_port_is_insecure)
+server.handle(SilentServer)
+serving = Thread.new { server.run }
+timeouts = PausableTimeouts.new("127.0.0.1:#{port}")
+timeouts.start("t", 60)
+# Without the interval, the first stream would be dead after 30 s.
+Timeout.timeout(15) { 2.times { SilentServer::STREAMS.pop } }
+check("a stream is dead after two and a half of the server's heartbeats", true)
+timeouts.close
+server.stop
+serving.join

@@ -189,9 +189,9 @@ class PausableTimeouts
     queue, channel = Queue.new, GRPC::Core::Channel.new(@address, @channel, :this_channel_is_insecure)
     stub = Pausewatch::V1::ElicitationService::Stub.new(@address, nil, channel_override: channel)
     requests = Enumerator.new { |sent| while (request = queue.pop) do sent << request end }
-    call = stub.watch(requests, return_op: true) { |message| (time = now) && synchronize { receive(message, time) } }
+    call = stub.watch(requests, return_op: true) { |message| (time = now) && synchronize { receive(message, @last_message = time) } }
     synchronize do
-      @call, @requests, @watched, @unanswered, @answered, @last_message, @add_not_before = call, queue, {}, nil, false, now, 0
+      @call, @requests, @watched, @unanswered, @answered, @last_message, @add_not_before, @interval = call, queue, {}, nil, false, now, 0, nil
       @closed ? call.cancel : send_request
     end
     call.execute
@@ -205,7 +205,7 @@ class PausableTimeouts
 
   def on_disconnected
     @call, time = nil, now
-    @threads.each_value { |thread| thread.disconnect(time - @last_message > HEARTBEAT_INTERVAL ? @last_message : time, time) } && changed
+    @threads.each_value { |thread| thread.disconnect(time - @last_message > (@interval || HEARTBEAT_INTERVAL) ? @last_message : time, time) } && changed
   end
 
   # Sends the changes since the last request, if that was answered. Confirmations are sent alone: no limit delays them.
@@ -223,11 +223,11 @@ class PausableTimeouts
   end
 
   def receive(message, time)
-    @last_message = time
     case message.event
     when :pause_state then @threads[message.pause_state.thread_id]&.apply(message.pause_state, time)
     when :confirmation then message.confirmation.pause_states.each { |state| confirm(state, time) }
     when :refusal then refused(message.refusal, time)
+    when :heartbeat then @interval = message.heartbeat.interval&.then { |said| self.class.seconds(said).clamp(0.1, 3_600) }
     when :snapshot_complete then @answered, @unanswered, @confirmation_timeout = true, nil, CONFIRMATION_TIMEOUT
     end
     send_request
@@ -264,11 +264,11 @@ class PausableTimeouts
     end
   end
 
-  # A stream is dead after a long silence, and sooner while a confirmation is awaited.
+  # A stream is dead after a long silence (two and a half heartbeats, if the server says their interval), and sooner while a confirmation is awaited.
   def dead?(time)
     silence, longest = time - @last_message, @answered ? @confirmation_timeout : [@confirmation_timeout, CONNECT_TIMEOUT].max
     is_late = silence > longest && timeouts.any? { |timeout| timeout.requested_at && time - timeout.requested_at > longest }
     @confirmation_timeout = [@confirmation_timeout * 2, SILENCE_TIMEOUT].min if is_late
-    is_late || silence > SILENCE_TIMEOUT
+    is_late || silence > (@interval ? 2.5 * @interval : SILENCE_TIMEOUT)
   end
 end
