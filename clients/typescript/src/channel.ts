@@ -185,10 +185,10 @@ function dialer(address: OneAddress, secure: (() => tls.SecureContext) | undefin
   const { host, port } = address;
   if (secure === undefined) return () => withinTime(net.connect({ host, port, noDelay: true }), "connect");
 
-  // An IP address is not a server name (RFC 6066); it is still checked against the certificate.
-  const servername = net.isIP(host) === 0 ? host : "";
+  // An IP address is not a server name (RFC 6066); it is still checked against the certificate. Not an empty one: Deno takes it for the host.
+  const name = net.isIP(host) === 0 ? { servername: host } : {};
   return () => {
-    const socket = tls.connect({ host, port, servername, secureContext: secure(), ALPNProtocols: ["h2"] });
+    const socket = tls.connect({ host, port, ...name, secureContext: secure(), ALPNProtocols: ["h2"] });
     socket.setNoDelay(true);
     return withinTime(socket, "secureConnect");
   };
