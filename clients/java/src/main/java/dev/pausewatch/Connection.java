@@ -11,6 +11,7 @@ import java.util.Optional;
 import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.Executor;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Supplier;
 
@@ -42,6 +43,10 @@ final class Connection {
 
     private final String address;
     private final Optional<Supplier<String>> tokens;
+    /** Where the source is asked, which may block. */
+    private final Executor asking;
+    /** The question to the source; whoever asks before its answer shares it. */
+    private CompletableFuture<Optional<String>> asked = CompletableFuture.completedFuture(Optional.empty());
     /** The calls that somebody waits for. */
     private final Set<CompletableFuture<?>> calls = ConcurrentHashMap.newKeySet();
 
@@ -54,29 +59,40 @@ final class Connection {
 
     /** {@code address}: where the channel leads to, for errors. */
     Connection(ManagedChannel channel, String address) {
-        this(channel, address, Optional.empty());
+        this(List.of(() -> channel), address, Optional.empty(), Runnable::run);
     }
 
-    /** {@code tokens}: where they come from, if there may be another one later. */
-    Connection(ManagedChannel channel, String address, Optional<Supplier<String>> tokens) {
-        this(List.of(() -> channel), address, tokens);
-    }
-
-    /** {@code replicas}: make the channel to each. */
-    Connection(List<Supplier<ManagedChannel>> replicas, String address, Optional<Supplier<String>> tokens) {
+    /**
+     * {@code replicas}: make the channel to each; {@code tokens}: where they come from, if there may be another one later; {@code asking}: where
+     * that is asked.
+     */
+    Connection(
+            List<Supplier<ManagedChannel>> replicas,
+            String address,
+            Optional<Supplier<String>> tokens,
+            Executor asking) {
         this.replicas = replicas;
         this.now = new Position(0, replicas.get(0).get());
         this.address = address;
         this.tokens = tokens;
+        this.asking = asking;
     }
 
-    /**
-     * The token for the next call, as it is now; empty: it never changes.
-     *
-     * @throws UnauthenticatedException there should be one, and is not
-     */
-    Optional<String> nextToken() {
-        return tokens.map(Tokens::ask);
+    /** The token for the next call, as it is now; empty: it never changes. Fails if there should be one, and is not. */
+    synchronized CompletableFuture<Optional<String>> askToken() {
+        if (tokens.isPresent() && asked.isDone()) {
+            CompletableFuture<Optional<String>> next = new CompletableFuture<>();
+            asked = next;
+            asking.execute(() -> {
+                try {
+                    next.complete(Optional.of(Tokens.ask(tokens.get())));
+                } catch (Throwable noToken) {
+                    next.completeExceptionally(noToken);
+                }
+            });
+            return next;
+        }
+        return asked;
     }
 
     static CallOptions with(Optional<String> token, CallOptions options) {

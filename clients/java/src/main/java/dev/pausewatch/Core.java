@@ -47,7 +47,7 @@ final class Core implements AutoCloseable {
         // Once: a move must not depend on what is in the files by then.
         ChannelCredentials credentials = Transport.credentials(config, addresses);
         addresses.forEach(each -> replicas.add(() -> Transport.channel(config, each, credentials)));
-        connection = new Connection(replicas, config.address().toString(), config.tokenSource());
+        connection = new Connection(replicas, config.address().toString(), config.tokenSource(), Callbacks.EXECUTOR);
         calls = new Calls(connection, timer);
         deadline = config.deadline();
         onLink = config.onLink();

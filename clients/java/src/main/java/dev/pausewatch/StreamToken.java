@@ -18,6 +18,7 @@ final class StreamToken {
     private Optional<String> next = Optional.empty();
 
     private Timer.Alarm renewal = Timer.Alarm.NONE;
+    private int streams;
 
     /** {@code hasNew}: called when there is a token to send on the stream. */
     StreamToken(Connection connection, Timer timer, Runnable hasNew) {
@@ -26,16 +27,15 @@ final class StreamToken {
         this.hasNew = hasNew;
     }
 
-    /** The token to open a stream with; from now on it is renewed. Throws if there should be one, and none can be had. */
-    Optional<String> begin() {
+    /** A stream is opened with it; from now on it is renewed. */
+    void begin(Optional<String> token) {
         end();
-        Optional<String> token = connection.nextToken();
         token.ifPresent(this::renewLater);
-        return token;
     }
 
     /** The stream has ended. */
     void end() {
+        streams++;
         renewal.cancel();
         next = Optional.empty();
     }
@@ -52,18 +52,25 @@ final class StreamToken {
     }
 
     private void renew(String token) {
-        String current;
-        try {
-            current = connection.nextToken().orElse(token);
-        } catch (PausewatchException noToken) {
-            LOG.log(System.Logger.Level.WARNING, "the token cannot be renewed", noToken);
-            renewal = timer.in(Tokens.SHORTEST_NANOS, () -> renew(token));
-            return;
-        }
-        renewLater(current);
-        if (!current.equals(token)) {
-            next = Optional.of(current);
-            hasNew.run();
-        }
+        int stream = streams;
+        connection
+                .askToken()
+                .whenCompleteAsync(
+                        (current, noToken) -> {
+                            if (stream != streams) {
+                                return;
+                            }
+                            if (noToken != null) {
+                                LOG.log(System.Logger.Level.WARNING, "the token cannot be renewed", noToken);
+                                renewal = timer.in(Tokens.SHORTEST_NANOS, () -> renew(token));
+                                return;
+                            }
+                            renewLater(current.orElseThrow());
+                            if (!current.equals(Optional.of(token))) {
+                                next = current;
+                                hasNew.run();
+                            }
+                        },
+                        timer);
     }
 }

@@ -4,6 +4,7 @@ import java.util.concurrent.Future;
 import java.util.concurrent.ScheduledThreadPoolExecutor;
 import java.util.concurrent.ThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
+import org.jspecify.annotations.Nullable;
 
 /**
  * A {@link Timer} by a daemon thread, so that a process can end with an open client. Its clock stands still while the machine sleeps, on
@@ -13,10 +14,11 @@ final class SystemTimer implements Timer {
     private static final System.Logger LOG = System.getLogger(SystemTimer.class.getName());
 
     private final ScheduledThreadPoolExecutor thread;
+    private volatile @Nullable Thread running;
 
     SystemTimer() {
         // After the shutdown what comes is of no interest to anybody.
-        thread = new ScheduledThreadPoolExecutor(1, SystemTimer::daemon, new ThreadPoolExecutor.DiscardPolicy());
+        thread = new ScheduledThreadPoolExecutor(1, this::daemon, new ThreadPoolExecutor.DiscardPolicy());
         thread.setRemoveOnCancelPolicy(true);
     }
 
@@ -36,6 +38,11 @@ final class SystemTimer implements Timer {
         thread.execute(() -> run(task));
     }
 
+    @Override
+    public boolean isCurrent() {
+        return Thread.currentThread() == running;
+    }
+
     void shutdown() {
         thread.shutdownNow();
     }
@@ -49,9 +56,10 @@ final class SystemTimer implements Timer {
         }
     }
 
-    private static Thread daemon(Runnable body) {
+    private Thread daemon(Runnable body) {
         Thread thread = new Thread(body, "pausewatch");
         thread.setDaemon(true);
+        running = thread;
         return thread;
     }
 }

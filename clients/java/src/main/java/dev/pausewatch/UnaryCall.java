@@ -10,7 +10,9 @@ import io.grpc.stub.StreamObserver;
 import java.time.Duration;
 import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
 import java.util.function.Function;
 import org.jspecify.annotations.Nullable;
 
@@ -93,13 +95,44 @@ final class UnaryCall<Q, R, T> {
         if (answer.isDone()) {
             return;
         }
-        CallOptions options;
+        CompletableFuture<Optional<String>> token = connection.askToken();
+        if (!token.isDone()) {
+            Timer.Alarm late = timer.in(Math.max(0, left()), () -> answer.completeExceptionally(noTokenInTime()));
+            CompletableFuture.anyOf(token, answer).whenComplete((known, thrown) -> late.cancel());
+            if (!timer.isCurrent()) {
+                await(token);
+            }
+        }
+        token.whenComplete((known, noToken) -> {
+            if (noToken != null) {
+                answer.completeExceptionally(noToken);
+            } else {
+                send(known);
+            }
+        });
+    }
+
+    /** So that the program's interceptors run on the thread of the caller, which may wait. */
+    private void await(CompletableFuture<?> token) {
         try {
-            options = Connection.with(connection.nextToken(), CallOptions.DEFAULT);
-        } catch (PausewatchException noToken) {
-            answer.completeExceptionally(noToken);
+            CompletableFuture.anyOf(token, answer).get(Math.max(0, left()), TimeUnit.NANOSECONDS);
+        } catch (InterruptedException interrupted) {
+            Thread.currentThread().interrupt();
+        } catch (ExecutionException | TimeoutException over) {
+            // The call ends with it.
+        }
+    }
+
+    private PausewatchException noTokenInTime() {
+        String text = "the token source gave no token within " + Nanos.text(policy.deadline());
+        return Failure.made(Status.DEADLINE_EXCEEDED, text, null);
+    }
+
+    private void send(Optional<String> token) {
+        if (answer.isDone()) {
             return;
         }
+        CallOptions options = Connection.with(token, CallOptions.DEFAULT);
         position = connection.now();
         long limit = limit();
         long left = left();

@@ -8,6 +8,8 @@ import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Optional;
 import java.util.Set;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionException;
 import java.util.concurrent.TimeUnit;
 import org.jspecify.annotations.Nullable;
 
@@ -74,6 +76,9 @@ final class WatchLink implements WatchStream.Reader, ThreadClock.Confirmer {
     private long notBefore;
     private boolean flushing;
     private boolean disconnectReported;
+    /** Whether a stream waits for its token. */
+    private boolean asking;
+
     private boolean closed;
 
     /**
@@ -289,10 +294,14 @@ final class WatchLink implements WatchStream.Reader, ThreadClock.Confirmer {
         }
     }
 
+    private boolean needsStream() {
+        return !closed && stream == null && (all || !members.isEmpty());
+    }
+
     /** Opens a stream after the retry delay. */
     private void connect() {
         next.cancel();
-        if (closed || stream != null || (!all && members.isEmpty())) {
+        if (!needsStream()) {
             return;
         }
         long wait = Math.max(0, notBefore - timer.now());
@@ -304,16 +313,35 @@ final class WatchLink implements WatchStream.Reader, ThreadClock.Confirmer {
     }
 
     private void open() {
+        CompletableFuture<Optional<String>> asked = environment.connection.askToken();
+        if (asked.isDone()) {
+            open(asked);
+        } else if (!asking) {
+            asking = true;
+            asked.whenCompleteAsync(
+                    (known, noToken) -> {
+                        asking = false;
+                        open(asked);
+                    },
+                    timer);
+        }
+    }
+
+    private void open(CompletableFuture<Optional<String>> asked) {
+        if (!needsStream()) {
+            return;
+        }
         requests.restart(all ? listener.unknown() : members, timer.now());
         answered = false;
         complete = false;
         Optional<String> first;
         try {
-            first = token.begin();
-        } catch (PausewatchException noToken) {
-            broken(noToken, 0, false);
+            first = asked.join();
+        } catch (CompletionException noToken) {
+            broken(environment.connection.failure(noToken.getCause()), 0, false);
             return;
         }
+        token.begin(first);
         WatchStream opened = new WatchStream(environment.connection, timer, this);
         try {
             opened.open(environment.firstAnswer, first);

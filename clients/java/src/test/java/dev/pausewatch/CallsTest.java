@@ -93,6 +93,11 @@ class CallsTest {
         private final BlockingQueue<Wait> waits = new LinkedBlockingQueue<>();
 
         @Override
+        public boolean isCurrent() {
+            return false;
+        }
+
+        @Override
         public long now() {
             return 0;
         }

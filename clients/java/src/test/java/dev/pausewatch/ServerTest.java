@@ -20,6 +20,7 @@ import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.BooleanSupplier;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.AfterEach;
@@ -70,6 +71,34 @@ class ServerTest {
                 Hold hold = failing.hold(thread).ttl(TTL).open()) {
             await(() -> renewals.calls().get() > 2);
             assertEquals(Lease.HELD, hold.lease());
+        }
+    }
+
+    @Test
+    void aTokenSourceThatBlocksStopsNeitherTimeoutsNorDeadlinesNorClose() throws Exception {
+        CompletableFuture<String> given = CompletableFuture.completedFuture("token");
+        CompletableFuture<String> withheld = new CompletableFuture<>();
+        AtomicReference<CompletableFuture<String>> token = new AtomicReference<>(given);
+        Config config = Config.builder()
+                .address(server.address())
+                .tokenSource(() -> token.get().join())
+                .build();
+        Client blocked = Client.open(config);
+        try {
+            Hold hold = blocked.hold("another").ttl(TTL).open();
+            PausableDeadline deadline = blocked.deadline(thread, Duration.ofSeconds(1));
+            await(() -> deadline.read().linked());
+            token.set(withheld);
+            DeadlineExceededException late = assertThrows(
+                    DeadlineExceededException.class,
+                    () -> blocked.withDeadline(Duration.ofMillis(10)).getPauseState(thread));
+            assertEquals("the token source gave no token within 10ms", late.getMessage());
+            // Renewals wait for a token, those that are due before and after.
+            deadline.expired().get(30, TimeUnit.SECONDS);
+            await(() -> hold.lease() == Lease.OVERDUE);
+        } finally {
+            blocked.close();
+            withheld.complete("token");
         }
     }
 

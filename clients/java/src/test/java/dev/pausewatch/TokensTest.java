@@ -15,6 +15,7 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.time.Instant;
 import java.util.Base64;
+import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.concurrent.atomic.AtomicReference;
@@ -55,7 +56,7 @@ class TokensTest {
         Supplier<String> failing = () -> {
             throw new IllegalStateException("no such vault");
         };
-        for (Supplier<String> source : java.util.List.of(failing, () -> "", () -> "two words")) {
+        for (Supplier<String> source : List.of(failing, () -> "", () -> "two words")) {
             Config config =
                     Config.builder().address("127.0.0.1:1").tokenSource(source).build();
             try (Client client = Client.open(config)) {
@@ -90,7 +91,8 @@ class TokensTest {
         AtomicReference<String> token = new AtomicReference<>("first");
         ManualTimer timer = new ManualTimer();
         FakeChannel channel = new FakeChannel();
-        Connection connection = new Connection(channel, "localhost:7420", Optional.of(token::get));
+        Connection connection =
+                new Connection(List.of(() -> channel), "localhost:7420", Optional.of(token::get), Runnable::run);
         WatchLink.Environment environment = new WatchLink.Environment(connection, timer, Duration.ofSeconds(5));
         Outbox outbox = new Outbox(false);
         WatchLink link = new WatchLink(environment, outbox, WatchRequest.getDefaultInstance());

@@ -170,7 +170,8 @@ class WatchStreamTest {
 
     @Test
     void withSeveralAddressesTheFirstMessageHasLessTime() {
-        Connection several = new Connection(List.of(FakeChannel::new, FakeChannel::new), "a:1,b:1", Optional.empty());
+        Connection several =
+                new Connection(List.of(FakeChannel::new, FakeChannel::new), "a:1,b:1", Optional.empty(), Runnable::run);
         WatchStream first = new WatchStream(several, timer, reader);
         first.open(FIRST_ANSWER, Optional.empty());
         timer.advance(Duration.ofMillis(1_499));
@@ -181,7 +182,8 @@ class WatchStreamTest {
 
     @Test
     void callersThatFailAtOneReplicaMoveOnce() {
-        Connection several = new Connection(List.of(FakeChannel::new, FakeChannel::new), "a:1,b:1", Optional.empty());
+        Connection several =
+                new Connection(List.of(FakeChannel::new, FakeChannel::new), "a:1,b:1", Optional.empty(), Runnable::run);
         int[] told = new int[1];
         several.onMove(() -> told[0]++);
         assertTrue(several.moveOn(0) && several.moveOn(0) && several.moveOn(1));
