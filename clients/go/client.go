@@ -176,17 +176,25 @@ func (c *Client) WithDisconnectGrace(d time.Duration) *Client {
 
 // releaseInBackground runs work that closes an elicitation; [Client.Close] waits for it.
 func (c *Client) releaseInBackground(work func()) {
-	done := make(chan struct{})
-	c.mu.Lock()
-	c.releases[done] = struct{}{}
-	c.mu.Unlock()
+	done := c.releasing()
 	go func() {
+		defer done()
 		work()
-		c.mu.Lock()
-		delete(c.releases, done)
-		c.mu.Unlock()
-		close(done)
 	}()
+}
+
+// releasing notes that an elicitation is being closed, until the returned function is called; [Client.Close] waits for it.
+func (c *Client) releasing() (done func()) {
+	released := make(chan struct{})
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.releases[released] = struct{}{}
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.releases, released)
+		close(released)
+	}
 }
 
 func (c *Client) awaitReleases() {
@@ -203,8 +211,8 @@ func (c *Client) awaitReleases() {
 	}
 }
 
-// Close closes the connection, for all clients that share it. It waits for elicitations that are being closed in the
-// background, such as that of a [Client.Hold] whose context ended, for one call timeout at most. Then calls fail with
+// Close closes the connection, for all clients that share it. It waits for elicitations that are being closed, by
+// [Hold.Release] or in the background, such as that of a [Client.Hold] whose context ended, for one call timeout at most. Then calls fail with
 // [ErrClosed], and watches end. Holds that are still open are not renewed any more: their leases end them. Timeouts keep
 // running, but no thread pauses them from now on: they expire at their limits, without a confirmation. Starting another
 // timeout fails with [ErrClosed]. Calling Close again does nothing.

@@ -231,6 +231,7 @@ func (h *Hold) Release(ctx context.Context) error {
 		ctx = context.WithoutCancel(ctx)
 	}
 	h.stopRenewal()
+	defer h.client.releasing()()
 	ended, err := h.tryRelease(ctx, h.client)
 	if !ended {
 		h.background.Do(func() { h.client.releaseInBackground(h.keepReleasing) })

@@ -259,10 +259,13 @@ class Hold(_Hold["Connection"]):
             if self._release is not None:
                 return self._release
             answer: Decremented | CallError
+            end = self._connection.releasing()
             try:
                 answer = self._connection.run(self._decrement)
             except CallError as error:
                 answer = error
+            finally:
+                end()
             release = self._on_decremented(answer)
             self._dropped.detach()
             return release
@@ -342,7 +345,8 @@ class AsyncHold(_Hold["AsyncConnection"]):
                 return self._release
             answer: Decremented | CallError
             try:
-                answer = await self._connection.run(self._decrement)
+                # Not in this task: a client that is closed meanwhile waits for it.
+                answer = await self._connection.spawn(self._connection.run(self._decrement))
             except CallError as error:
                 answer = error
             release = self._on_decremented(answer)

@@ -53,7 +53,7 @@ class Connection:
         self._closed = False
         self._lock = threading.Lock()
         self._runtime: ThreadRuntime | None = None
-        self._background: set[threading.Thread] = set()
+        self._background: set[threading.Event] = set()
 
     def run(self, call: Call[Answer], deadline: Seconds | None = None) -> Answer:
         """Sends the call until it is answered or refused, or its deadline has passed."""
@@ -102,18 +102,30 @@ class Connection:
 
     def spawn(self, work: Callable[[], None]) -> None:
         """Runs work that outlives its block in the background. `close` waits for it, for one deadline at most."""
+        end = self.releasing()
 
         def run() -> None:
             try:
                 work()
             finally:
-                with self._lock:
-                    self._background.discard(thread)
+                end()
 
-        thread = threading.Thread(target=run, name="pausewatch-close", daemon=True)
+        threading.Thread(target=run, name="pausewatch-close", daemon=True).start()
+
+    def releasing(self) -> Callable[[], None]:
+        """Notes that an elicitation is being closed, until the returned function is called. `close` waits for it, for one
+        deadline at most.
+        """
+        over = threading.Event()
         with self._lock:
-            thread.start()
-            self._background.add(thread)
+            self._background.add(over)
+
+        def end() -> None:
+            with self._lock:
+                self._background.discard(over)
+            over.set()
+
+        return end
 
     def check(self) -> None:
         """Raises RuntimeError if the connection is closed, or belongs to the parent of this forked process."""
@@ -141,8 +153,8 @@ class Connection:
             runtime.run_submitted(self.deadline)
         with self._lock:
             left_over = list(self._background)
-        for thread in left_over:
-            thread.join(to_seconds(max(0, give_up - time.monotonic_ns())))
+        for over in left_over:
+            over.wait(to_seconds(max(0, give_up - time.monotonic_ns())))
         for dependent in list(self.dependents):
             dependent.close()
         self._closed = True
