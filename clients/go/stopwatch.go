@@ -11,6 +11,14 @@ import (
 // The minimum time for a confirmation, even if less of the grace is left.
 const minConfirmationTime = 250 * time.Millisecond
 
+// If a check finds later than lateAfter that the time ran out, the process was stopped, or the link was dead without
+// notice: nobody could be asked before. Then the confirmation has a time of its own, in which a new stream can be
+// opened.
+const (
+	lateAfter            = time.Second
+	lateConfirmationTime = 2 * time.Second
+)
+
 // Stopwatch is a limit on the time of one command that does not count the time while the command's thread is paused, or
 // while
 // the stopwatch itself is paused. It is safe for concurrent use. Created by [Client.StartStopwatch].
@@ -248,8 +256,11 @@ func (s *Stopwatch) confirm(view threadView, ranOut time.Time) (expired bool) {
 	if s.confirmingSince.IsZero() {
 		s.confirmingSince = view.now
 	}
-	giveUp := ranOut.Add(view.graceLeft)
-	if enough := s.confirmingSince.Add(minConfirmationTime); enough.After(giveUp) {
+	giveUp, least := ranOut.Add(view.graceLeft), minConfirmationTime
+	if s.confirmingSince.Sub(ranOut) > lateAfter {
+		least = lateConfirmationTime
+	}
+	if enough := s.confirmingSince.Add(least); enough.After(giveUp) {
 		giveUp = enough
 	}
 	if !view.now.Before(giveUp) {

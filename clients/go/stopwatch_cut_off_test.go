@@ -105,6 +105,29 @@ func TestG1AStopwatchStartedOnADeadLinkIsNotChargedForEarlierAssumptions(t *test
 	})
 }
 
+func TestG1ADeadLinkThatIsFoundLateLeavesTimeToAskOnANewStream(t *testing.T) {
+	withFake(t, func(t *testing.T, f *fake, client *Client) {
+		f.pause("t")
+		s := startStopwatch(t, client.WithDisconnectGrace(time.Second), time.Second)
+		time.Sleep(time.Second)
+		f.vanish()
+		f.mu.Lock()
+		dead := f.server
+		f.listener = nil
+		f.mu.Unlock()
+		for s.Read().Linked {
+			time.Sleep(10 * time.Millisecond)
+		}
+		time.Sleep(time.Second)
+		dead.Stop()
+		f.start()
+		time.Sleep(time.Minute)
+		if r := s.Stop(); r.Expired || !r.Paused {
+			t.Errorf("%+v", r)
+		}
+	})
+}
+
 func TestG3APauseDuringADisconnectIsCredited(t *testing.T) {
 	withFake(t, func(t *testing.T, f *fake, client *Client) {
 		s := startStopwatch(t, client, time.Minute)

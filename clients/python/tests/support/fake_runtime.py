@@ -189,6 +189,10 @@ class FakeRuntime:
                 run()
         self._now = end
 
+    def stall(self, seconds: float) -> None:
+        """Time in which nothing runs, not even what is due: the process is stopped."""
+        self._now += round(seconds * SECOND)
+
     @property
     def timers(self) -> int:
         """How many are to come."""

@@ -18,6 +18,12 @@ import type { ThreadClock, Waiter } from "./thread.js";
 
 /** The minimum time for a confirmation that can be requested, however short the grace is. */
 const MIN_CONFIRMATION_TIMEOUT_MS = 250;
+/**
+ * If a check finds later than this that the time ran out, the process was stopped, or the link was dead without notice: nobody could be asked
+ * before. Then the confirmation has a time of its own, in which a new stream can be opened.
+ */
+const LATE_MS = 1_000;
+const LATE_CONFIRMATION_TIMEOUT_MS = 2_000;
 
 export class Stopwatch implements Waiter {
   readonly #clock: Clock;
@@ -153,7 +159,9 @@ export class Stopwatch implements Waiter {
     const open = this.#follows.all.filter(({ thread }) => !thread.isConfirmed(ranOut));
     // The grace is one budget, no matter which thread has used it.
     const graceLeft = Math.min(...this.#follows.all.map(({ thread, joinedAt }) => thread.graceLeftMs(joinedAt)));
-    const giveUp = Math.max(ranOut + graceLeft, ...open.map(({ thread }) => this.#confirmationDeadline(thread)));
+    const isLate = this.#ranOutNoticed - ranOut > LATE_MS;
+    const least = isLate ? this.#ranOutNoticed + LATE_CONFIRMATION_TIMEOUT_MS : ranOut;
+    const giveUp = Math.max(ranOut + graceLeft, least, ...open.map(({ thread }) => this.#confirmationDeadline(thread)));
     if (open.length === 0 || now >= giveUp) {
       this.#expire("limit");
       return;

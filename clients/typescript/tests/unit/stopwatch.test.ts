@@ -320,8 +320,24 @@ test("g2: the grace of a silent dead link counts from the last message", async (
   await scene.clock.advance(30_000);
   assert.equal(stopwatch.expired, false);
   scene.thread.disconnect(30_000);
-  await scene.clock.advance(300);
+  await scene.clock.advance(1_900);
+  assert.equal(stopwatch.expired, false, "the coordinator can be asked on a new stream");
+  await scene.clock.advance(100);
   assert.equal(stopwatch.expired, true, "its time had run out at 23 s");
+});
+
+test("g1: a process that was stopped asks on a new stream before it expires", async () => {
+  const scene = new Scene(1_000);
+  scene.tell(1n, false, 0);
+  const stopwatch = scene.start(5_000);
+  scene.clock.take(60_000);
+  scene.confirmations.isOpen = false;
+  scene.thread.disconnect();
+  await scene.clock.advance(1_900);
+  assert.equal(stopwatch.expired, false);
+  scene.tell(2n, true, 50_000);
+  await scene.clock.advance(60_000);
+  assert.deepEqual([stopwatch.expired, stopwatch.paused], [false, true]);
 });
 
 test("g3: an assumed pause that was none is charged later, but not what was in a pause of its own", async () => {

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from .._io.durations import SECOND
 from .ended_by import EndedBy
 from .follows import Follows
 from .meter import Meter
@@ -22,6 +23,12 @@ if TYPE_CHECKING:
     from .._io.durations import Nanos
     from .._io.runtime import Cancel, Runtime
     from .controller import Controller
+
+
+_LATE: Nanos = SECOND
+"""If a check finds later than this that the time ran out, the process was stopped, or the link was dead without notice: nobody
+could be asked before. Then the confirmation has a time of its own, in which a new stream can be opened."""
+_LATE_CONFIRMATION_TIME: Nanos = 2 * SECOND
 
 
 class Ticking:
@@ -47,6 +54,8 @@ class Ticking:
         self._follows = Follows(controller, thread_id, began)
         self._meter = Meter(limit, began, self._follows.paused_time(began))
         self._timer: Cancel | None = None
+        # When a check has found that the time ran out.
+        self._noticed: Nanos | None = None
         # The moment and the paused time at its end: its times do not change afterwards.
         self._end_reading: tuple[Nanos, Nanos] | None = None
         self.check()
@@ -113,6 +122,7 @@ class Ticking:
             self._expire(EndedBy.MAX_WALL)
             return
         self._wait_until(None)
+        noticed, self._noticed = self._noticed, None
         left = self._meter.left(now, paused_time)
         if self._meter.is_paused or left is None:
             return  # Only a call can change this state.
@@ -125,9 +135,10 @@ class Ticking:
             self._wait_until(now + left)
             self._wait_for_link()
         else:
-            self._confirm(now, now + left)
+            self._noticed = now if noticed is None else noticed
+            self._confirm(now, now + left, self._noticed)
 
-    def _confirm(self, now: Nanos, ran_out: Nanos) -> None:
+    def _confirm(self, now: Nanos, ran_out: Nanos, noticed: Nanos) -> None:
         """Requests a confirmation of every thread after the time ran out; each answer leads to another check."""
         clocks = [follow.clock for follow in self._follows.all]
         unconfirmed = [clock for clock in clocks if not clock.is_confirmed(ran_out)]
@@ -135,6 +146,8 @@ class Ticking:
             clock.request_confirmation(ran_out, self)
         # The grace is one budget, no matter which thread has used it.
         give_up = ran_out + min(follow.clock.grace_left(follow.joined_at) for follow in self._follows.all)
+        if noticed - ran_out > _LATE:
+            give_up = max(give_up, noticed + _LATE_CONFIRMATION_TIME)
         deadline = max([give_up, *(clock.confirmation_deadline(ran_out) for clock in unconfirmed)])
         if unconfirmed and now < deadline:
             self._wait_until(deadline)

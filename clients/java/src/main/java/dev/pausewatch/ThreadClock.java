@@ -24,6 +24,13 @@ import java.util.function.LongConsumer;
 final class ThreadClock {
     /** The minimum time for a confirmation, even if less of the grace is left. */
     private static final long MIN_CONFIRMATION_TIME = TimeUnit.MILLISECONDS.toNanos(250);
+    /**
+     * If a stopwatch finds later than this that it had run out, the process was stopped, or the link was dead without notice: nobody could be
+     * asked before. Then the confirmation has a time of its own, in which a new stream can be opened.
+     */
+    private static final long LATE = TimeUnit.SECONDS.toNanos(1);
+
+    private static final long LATE_CONFIRMATION_TIME = TimeUnit.SECONDS.toNanos(2);
 
     private final String threadId;
     private final Timer timer;
@@ -188,9 +195,13 @@ final class ThreadClock {
     /**
      * How long to wait for the confirmation of a stopwatch that ran out at {@code ranOut}: until {@code giveUp}; while there is a
      * stream, for the minimum time at least. As long as nothing is asked, that begins at {@code noticed}, when the stopwatch found
-     * that it had run out: a stalled process finds it late, and must ask all the same.
+     * that it had run out: a stalled process finds it late, and must ask all the same, if need be on a new stream.
      */
     long confirmationDeadline(long ranOut, long noticed, long giveUp) {
+        if (noticed - ranOut > LATE) {
+            long least = noticed + LATE_CONFIRMATION_TIME;
+            return giveUp - least >= 0 ? giveUp : least;
+        }
         if (!confirmer.hasStream()) {
             return giveUp;
         }

@@ -117,15 +117,17 @@ class StopwatchTest {
     }
 
     @Test
-    void g1AfterAStallItAsksEvenWithoutAGrace() {
+    void g1AfterAStallItAsksEvenWithoutAGraceAndAStream() {
         ThreadClock strict = new ThreadClock("t", timer, 0, questions);
         strict.apply(state(false, 0), 0);
         new Stopwatch(timer, strict, s(10).toNanos(), Optional.empty(), () -> expired.add(null)).start();
         timer.advance(s(1));
         timer.stall(s(20));
+        questions.stream = false;
+        strict.disconnect(0);
         timer.advance(s(0));
         assertEquals(1, asked());
-        timer.advance(s(0.249));
+        timer.advance(s(1.999));
         assertEquals(0, expired.size(), "it found that late");
         timer.advance(s(0.001));
         assertEquals(1, expired.size());
