@@ -139,7 +139,7 @@ def test_with_the_fork_support_of_grpc_a_fork_waits_until_no_stream_is_being_rea
 
 def test_a_closed_client_leaves_no_thread_behind(server: Server, thread_id: str) -> None:
     before = set(threading.enumerate())
-    client = pw.Client.from_env(address=server.address, thread_id=thread_id)
+    client = pw.Client.from_env(address=server.address, thread_id=thread_id, token_source=lambda: "token")
     with client.hold(), client.watch() as watch, client.stopwatch(0, thread_id="another") as stopwatch:
         next(watch)
         stopwatch.call_when_expired(lambda: None)
@@ -150,7 +150,7 @@ def test_a_closed_client_leaves_no_thread_behind(server: Server, thread_id: str)
 
 def test_a_garbage_collected_client_leaves_no_thread_behind(server: Server, thread_id: str) -> None:
     before = set(threading.enumerate())
-    client = pw.Client.from_env(address=server.address, thread_id=thread_id)
+    client = pw.Client.from_env(address=server.address, thread_id=thread_id, token_source=lambda: "token")
     watch = client.watch()
     next(watch)
     del client, watch

@@ -165,6 +165,8 @@ class Connection:
                 for controller in self.controllers.values():
                     controller.close()
             runtime.close()
+        if self._spec.asking is not None:
+            self._spec.asking.close()
         if self._spec.can_open_more:
             assert self._route.channel is not None
             self._route.channel.close()
@@ -173,3 +175,5 @@ class Connection:
         # The client is garbage-collected. Also called when the constructor has raised.
         if (runtime := getattr(self, "_runtime", None)) is not None:
             runtime.submit(runtime.stop)
+        if (spec := getattr(self, "_spec", None)) is not None and spec.asking is not None:
+            spec.asking.close()

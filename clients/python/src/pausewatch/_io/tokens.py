@@ -11,6 +11,7 @@ import binascii
 import json
 import threading
 from concurrent.futures import Future
+from queue import SimpleQueue
 from typing import TYPE_CHECKING
 
 from grpc import StatusCode
@@ -49,6 +50,8 @@ class Asking:
         self._source = source
         self._lock = threading.Lock()
         self._answer: Future[str] | None = None
+        # For the thread, which begins with the first question; None ends it.
+        self._questions: SimpleQueue[Future[str] | None] | None = None
 
     def ask(self) -> Future[str]:
         """The token as it is now, or Unauthenticated."""
@@ -56,14 +59,32 @@ class Asking:
             answer = self._answer
             if answer is None or answer.done():
                 answer = self._answer = Future()
-                threading.Thread(target=self._run, args=(answer,), name="pausewatch-token", daemon=True).start()
+                if self._questions is None:
+                    self._questions = SimpleQueue()
+                    threading.Thread(target=self._run, args=(self._questions,), name="pausewatch-token", daemon=True).start()
+                self._questions.put(answer)
             return answer
 
-    def _run(self, answer: Future[str]) -> None:
-        try:
-            answer.set_result(current_token(self._source))
-        except BaseException as error:
-            answer.set_exception(error)
+    def close(self) -> None:
+        """Ends the thread, when the source has answered. Without the lock: a destructor calls it."""
+        if (questions := self._questions) is not None:
+            questions.put(None)
+
+    def _run(self, questions: SimpleQueue[Future[str] | None]) -> None:
+        while True:
+            if (answer := questions.get()) is None:
+                with self._lock:
+                    if questions.empty():
+                        self._questions = None
+                        return
+                questions.put(None)
+                continue
+            try:
+                answer.set_result(current_token(self._source))
+            except BaseException as error:
+                answer.set_exception(error)
+            # Otherwise the variable would keep what waits for it alive until the next question.
+            del answer
 
 
 def _missing(why: str) -> Unauthenticated:
