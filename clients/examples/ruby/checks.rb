@@ -42,6 +42,15 @@ end
 check("a callback that fails ends no other timeout", warned.include?("oops") && warned.include?("the next one"))
 timeouts.close
 
+timeouts = PausableTimeouts.new(NOWHERE, grace: 0)
+late = timeouts.start("t", 0.01)
+# The thread of the checks waits for the lock: as if the process were stopped.
+timeouts.synchronize { sleep(1.5) }
+resumed = PausableTimeouts.now
+late.wait
+check("a timeout whose end is found late has two seconds to ask", late.ended - resumed > 1.9)
+timeouts.close
+
 GRPC::Core::Channel.singleton_class.prepend(FailingAtFirst)
 warned = warnings do
   timeouts = PausableTimeouts.new(NOWHERE, grace: 0)

@@ -98,8 +98,9 @@ class PausableTimeouts
       left = @limit - charged(time)
       return settle(time + left) if left.positive?
 
-      @ran_out ||= time
-      final = [@ran_out + @thread.grace_left(@begun, time), has_stream ? (@requested_at || @ran_out) + CONFIRMATION_TIMEOUT : 0].max
+      # Found late, after the process was stopped, it has the time for a new stream to answer.
+      @ran_out ||= (@least = left < -1 ? time + CONNECT_TIMEOUT : time) && time
+      final = [@least, @ran_out + @thread.grace_left(@begun, time), has_stream ? (@requested_at || @ran_out) + CONFIRMATION_TIMEOUT : 0].max
       finish(true) if time >= final
       [final, time + CONFIRMATION_TIMEOUT].min
     end
