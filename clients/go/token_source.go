@@ -28,11 +28,32 @@ func fixedToken(token string) tokenSource {
 	return func(context.Context) (string, error) { return token, nil }
 }
 
-// tokenFile is a source that reads a file each time; white space around the token is ignored.
+// tokenFile is a source that reads a file each time; white space around the token is ignored. A file that does not
+// answer delays nobody beyond ctx. It is read once at a time: each read may take a thread of the system.
 func tokenFile(path string) tokenSource {
-	return func(context.Context) (string, error) {
-		text, err := os.ReadFile(path)
-		return strings.TrimSpace(string(text)), err
+	type content struct {
+		text []byte
+		err  error
+	}
+	reading := make(chan struct{}, 1)
+	return func(ctx context.Context) (string, error) {
+		select {
+		case reading <- struct{}{}:
+		case <-ctx.Done():
+			return "", ctx.Err()
+		}
+		done := make(chan content, 1)
+		go func() {
+			text, err := os.ReadFile(path)
+			<-reading
+			done <- content{text, err}
+		}()
+		select {
+		case read := <-done:
+			return strings.TrimSpace(string(read.text)), read.err
+		case <-ctx.Done():
+			return "", ctx.Err()
+		}
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"sync/atomic"
 	"testing"
@@ -90,4 +91,24 @@ func TestAnOpenStreamGetsTheNextToken(t *testing.T) {
 			t.Errorf("sent %v, %d streams, %+v", sent, f.open(), s.Read())
 		}
 	})
+}
+
+func TestATokenFileThatDoesNotAnswerEndsWithTheContext(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "pipe")
+	check(t, exec.Command("mkfifo", path).Run())
+	source := tokenFile(path)
+	for range 2 {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		if _, err := source(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
+		}
+		cancel()
+	}
+	// The first read goes on until there is something to read.
+	check(t, os.WriteFile(path, []byte("first"), 0o600))
+	check(t, os.Remove(path))
+	check(t, os.WriteFile(path, []byte("second\n"), 0o600))
+	if token, err := source(t.Context()); err != nil || token != "second" {
+		t.Errorf("%q, %v", token, err)
+	}
 }

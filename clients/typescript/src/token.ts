@@ -18,9 +18,23 @@ export function isToken(token: string): boolean {
   return /^[\x21-\x7e]+$/.test(token);
 }
 
-/** A source that reads the token from a file each time, and strips white space around it. */
+/**
+ * A source that reads the token from a file each time, and strips white space around it. It is read once at a time: a file that does not answer
+ * takes one of the few threads of Node, which also resolve names.
+ */
 export function tokenFile(path: string): TokenSource {
-  return async () => (await readFile(path, "utf8")).trim();
+  let reading: Promise<string> | undefined;
+  const read = async () => {
+    try {
+      return (await readFile(path, "utf8")).trim();
+    } finally {
+      reading = undefined;
+    }
+  };
+  return () => {
+    reading ??= read();
+    return reading;
+  };
 }
 
 /** @internal */

@@ -1,11 +1,13 @@
 import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
 import { mkdtempSync, writeFileSync } from "node:fs";
+import { readFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
 import { Client, DeadlineExceededError, UnauthenticatedError } from "pausewatch";
 import { settingsOf, withEnvironment } from "../../src/settings.js";
-import { renewalDelayMs } from "../../src/token.js";
+import { renewalDelayMs, tokenFile } from "../../src/token.js";
 import { Requests } from "../../src/watch/requests.js";
 
 function jsonWebToken(claims: unknown): string {
@@ -36,6 +38,17 @@ test("a source that fails, or has no token, is unauthenticated", async () => {
     });
   }
   assert.throws(() => settingsOf({ address: "example.com:1", token: () => "t" }), { name: "ConfigError" });
+});
+
+test("a token file that does not answer leaves the threads of Node to others", async () => {
+  const path = join(mkdtempSync(join(tmpdir(), "pausewatch-token-")), "pipe");
+  execFileSync("mkfifo", [path]);
+  const source = tokenFile(path);
+  const tokens = Array.from({ length: 8 }, source);
+  // Node has four of them.
+  assert.ok((await readFile(process.execPath)).length > 0);
+  writeFileSync(path, "t\n");
+  assert.deepEqual(await Promise.all(tokens), Array(8).fill("t"));
 });
 
 test("a call with a source that does not answer ends with its deadline, its signal and its client", async () => {
