@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from support.server import Server
@@ -44,3 +47,16 @@ def test_it_delays_neither_timeouts_nor_the_end_of_a_call_nor_close(server: Serv
         assert stopwatch.wait_expired(timeout=30)
         assert hold.lost(timeout=30) is pw.Lease.OVERDUE
         client.close()
+
+
+async def test_a_file_that_does_not_answer_does_not_block_the_event_loop(server: Server, thread_id: str, tmp_path: Path) -> None:
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    environ = {"PAUSEWATCH_TOKEN_FILE": str(path), "PAUSEWATCH_ADDRESS": server.address}
+    async with pw.AsyncClient(pw.Config.load(environ=environ)) as client:
+        stopwatch = client.stopwatch(0.01, thread_id=thread_id, disconnect_grace=0)
+        with pytest.raises(pw.DeadlineExceeded, match="the token source gave no token"):
+            await client.get_pause_state(thread_id, deadline=0.01)
+        async with asyncio.timeout(30):
+            assert await stopwatch.wait_expired()
+    path.write_text("token")

@@ -20,9 +20,12 @@ def _failing(*_: object, **__: object) -> Any:
     raise LookupError("no credentials")
 
 
+async def _no_token(_: int | None) -> None: ...
+
+
 async def test_an_interceptor_that_fails_is_the_answer_of_its_call_and_the_end_of_its_stream() -> None:
     route = SimpleNamespace(now=(0, SimpleNamespace(GetPauseState=_failing, Watch=_failing)), has_several=False)
-    spec = SimpleNamespace(next_token=lambda: None, metadata=lambda _: ())
+    spec = SimpleNamespace(next_token=_no_token, metadata=lambda _: ())
     runtime = LoopRuntime(cast("Any", route), cast("Any", spec))
     ends: asyncio.Queue[object] = asyncio.Queue()
     async with asyncio.timeout(20):

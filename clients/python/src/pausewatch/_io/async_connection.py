@@ -60,10 +60,13 @@ class AsyncConnection:
     async def run(self, call: Call[Answer], deadline: Seconds | None = None) -> Answer:
         """Sends the call until it is answered or refused, or its deadline has passed."""
         timeout = self.deadline if deadline is None else to_deadline(deadline)
-        attempts = Attempts(timeout, time.monotonic_ns(), self.config.retries, self._open().route)
+        began = time.monotonic_ns()
+        attempts = Attempts(timeout, began, self.config.retries, self._open().route)
         while True:
             self.check()
-            metadata = self.spec.metadata(self.spec.next_token())
+            token = await self.spec.next_token(max(0, began + timeout - time.monotonic_ns()))
+            self.check()
+            metadata = self.spec.metadata(token)
             stub, limit = attempts.begin(time.monotonic_ns())
             send = getattr(stub, call.method)
             try:
@@ -104,6 +107,8 @@ class AsyncConnection:
         for controller in self.controllers.values():
             controller.close()
         self.controllers.clear()
+        if self.spec.asking is not None:
+            self.spec.asking.close()
         opened, self._opened = self._opened, None
         if opened is not None:
             channel = opened.route.channel
@@ -134,3 +139,5 @@ class AsyncConnection:
         # The client is garbage-collected. Also called when the constructor has raised.
         if (opened := getattr(self, "_opened", None)) is not None:
             opened.runtime.submit(opened.runtime.stop)
+        if (spec := getattr(self, "spec", None)) is not None and spec.asking is not None:
+            spec.asking.close()

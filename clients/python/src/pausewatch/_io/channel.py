@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 import ssl
 from dataclasses import dataclass
@@ -12,8 +13,10 @@ from urllib.parse import quote
 import grpc
 
 from ..address import Scheme
+from ..config import TokenFile
 from ..errors import ConfigError
 from . import tokens
+from .durations import Nanos, to_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -63,9 +66,22 @@ class ChannelSpec:
     own: Any
     """The program's own channel, used instead; this library does not close it."""
 
-    def next_token(self) -> str | None:
-        """The token of the source; None: there is no source. Raises Unauthenticated: the source returned no token."""
-        return None if self.token_source is None else tokens.current_token(self.token_source)
+    async def next_token(self, limit: Nanos | None) -> str | None:
+        """The token of the source, for an event loop; None: there is no source. A file is read on a thread: it may not answer.
+
+        Raises Unauthenticated: the source returned no token. DeadlineExceeded: the file gave none in time.
+        """
+        if self.token_source is None or self.asking is None:
+            return None
+        if not isinstance(self.token_source, TokenFile):
+            return tokens.current_token(self.token_source)
+        # Not cancelled with this task: others wait for it too.
+        asked = asyncio.shield(asyncio.wrap_future(self.asking.ask()))
+        try:
+            return await asyncio.wait_for(asked, None if limit is None else to_seconds(limit))
+        except TimeoutError:
+            assert limit is not None
+            raise tokens.late(limit) from None
 
     def metadata(self, next_token: str | None) -> tuple[tuple[str, str], ...]:
         """The metadata of a call."""

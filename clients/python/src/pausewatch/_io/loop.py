@@ -72,24 +72,30 @@ class LoopRuntime:
         if self._closing and self._timer_users == 0:
             self.stop()
 
-    def next_token(self, done: Callable[[str | CallError], None]) -> asyncio.Handle:
-        token: str | CallError | None
-        try:
-            token = self._spec.next_token()
-        except CallError as refused:
-            token = refused
-        assert token is not None
-        return self._loop.call_soon(done, token)
+    def next_token(self, done: Callable[[str | CallError], None]) -> asyncio.Task[None]:
+        async def ask() -> None:
+            try:
+                token = await self._spec.next_token(None)
+            except CallError as refused:
+                done(refused)
+            else:
+                assert token is not None
+                done(token)
+
+        return self._start(ask())
 
     def unary(self, call: Call[Answer], timeout: Nanos, done: Callable[[Answer | CallError], None]) -> asyncio.Task[None]:
         async def ask() -> None:
             answer: Answer | CallError
-            moves, stub = self.route.now
-            send = getattr(stub, call.method)
-            limit = min(timeout, ANSWER_TIMEOUT) if self.route.has_several else timeout
-            wait = not self.route.has_several
+            give_up = self.now() + timeout
+            moves = self.route.now[0]
             try:
-                metadata = self._spec.metadata(self._spec.next_token())
+                metadata = self._spec.metadata(await self._spec.next_token(timeout))
+                moves, stub = self.route.now
+                send = getattr(stub, call.method)
+                left = max(0, give_up - self.now())
+                limit = min(left, ANSWER_TIMEOUT) if self.route.has_several else left
+                wait = not self.route.has_several
                 answer = call.read(await send(call.request, timeout=to_seconds(limit), metadata=metadata, wait_for_ready=wait))
             except CallError as refused:
                 answer = refused
@@ -111,22 +117,19 @@ class LoopRuntime:
         own_connection: bool,
     ) -> _Stream:
         stream = _Stream(self.route.now[0])
-        no_token: CallError | None = None
-        try:
-            stream.token = self._spec.next_token()
-        except CallError as refused:
-            no_token = refused
 
         async def listen() -> None:
-            error: CallError = no_token or Unavailable.of("the watch ended")
+            error: CallError = Unavailable.of("the watch ended")
             stream.moves = self.route.now[0]
             own = self._spec.open_async(stream.moves) if own_connection and self._spec.can_open_more else None
             try:
-                if no_token is None:
-                    metadata = self._spec.metadata(stream.token)
-                    async for response in self._stub_of(own).Watch(stream.requests(), metadata=metadata):
-                        await stream.may_read.wait()
-                        on_message(response)
+                stream.token = await self._spec.next_token(None)
+                metadata = self._spec.metadata(stream.token)
+                async for response in self._stub_of(own).Watch(stream.requests(), metadata=metadata):
+                    await stream.may_read.wait()
+                    on_message(response)
+            except CallError as refused:
+                error = refused
             except grpc.RpcError as failure:
                 error = status.read(failure, self._spec.address)
             except Exception as failure:
