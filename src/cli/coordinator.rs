@@ -1,8 +1,8 @@
 //! The coordinator of `run` and `exec-server`: the configured one, or a private one in this process.
 //!
 //! 1. A private coordinator listens before the command starts, in a directory that only this user can enter, and leaves
-//!    nothing behind: its state is in memory, and dropping it removes the directory. The token of a command opens its own
-//!    thread only.
+//!    nothing behind: its state is in memory, and dropping it removes the directory. The token of a command opens only
+//!    its own thread, and those that it waits for.
 //! 2. The directory contains only the socket, nothing that the coordinator reads. If commands of several threads use it, it
 //!    is outside the paths that sandboxed commands can write, if possible: otherwise a command could replace the socket and
 //!    impersonate the coordinator.

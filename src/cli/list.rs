@@ -23,10 +23,10 @@ how long ago each was sure of the latest state.
 
 --watch shows the table again when it changes, the longest pause first, until INT or TERM (exit code 0); on a terminal it is redrawn \
 in place, and `q` ends it. LEASE is the time until the coordinator closes the elicitation unless its holder renews it. WATCHERS are the \
-streams that watch the thread, this one aside: 0 means that no exec server is known to stop its clocks. On a screen narrower than 60 \
-columns both the watchers and the holders are left out. Without a terminal, each change prints a table with the time above and an empty \
-line below, or with --output json a ListPauseStatesResponse on a line, at most four per second; the last state is always printed. A lost \
-connection is reconnected: meanwhile the table stays as it was.")]
+streams that watch the thread, without observers such as this one: 0 means that no exec server is known to stop its clocks. On a screen \
+narrower than 60 columns both the watchers and the holders are left out. Without a terminal, each change prints a table with the time \
+above and an empty line below, or with --output json a ListPauseStatesResponse on a line, at most four per second; the last state is \
+always printed. A lost connection is reconnected: meanwhile the table stays as it was.")]
 pub struct Args {
     /// Include the known threads that are not paused, and how the last pause of each ended.
     #[arg(long)]

@@ -77,7 +77,7 @@ pub enum Command {
     Run(run::Args),
     /// Run the coordinator, which serves pause states to tools and exec servers.
     Serve(Box<serve::Args>),
-    /// Serve MCP tools that run commands with such time limits.
+    /// Serve MCP tools that run an agent's commands, with time limits that wait for people.
     #[cfg(feature = "exec-server")]
     ExecServer(Box<exec_server::Args>),
     /// Run a command, and pause its thread until the command has ended.
@@ -104,7 +104,7 @@ pub enum Command {
     Askpass(asker::askpass::Args),
     /// Stand in front of the pinentry of gpg-agent, and pause the thread while it asks.
     Pinentry(asker::pinentry::Args),
-    /// Be called by an agent at its events, so that its own commands wait for people.
+    /// Make an agent's own commands wait for people, by its hooks.
     Hook(hook::Args),
     /// Create tokens, and the keys that sign them.
     Token(token::Args),

@@ -98,10 +98,10 @@ impl<'a> Reference<'a> {
         let service = &self.file.service[0];
         let mut page = format!(
             "# API reference\n\n<!-- Made by docs/generate from proto/{PROTO}: change the comments there. -->\n\n\
-             Package `{package}`; the [proto](../proto/{PROTO}) is all that a generated client needs, and the server tells \
-             it by reflection as well.\n[semantics.md](semantics.md) says what holds over several calls.\n\n\
-             In JSON (grpcurl, `--output json`) names are lowerCamelCase, 64-bit numbers are strings, a Duration is `\"30s\"`,\n\
-             a Timestamp is RFC 3339, and what is 0, false or empty is left out.\n\n{before}\n\n",
+             Package `{package}`. A client is generated from the [proto](../proto/{PROTO}) alone; the server also has it by \
+             reflection.\n[semantics.md](semantics.md) has the rules that span several calls.\n\n\
+             In JSON, names are lowerCamelCase, 64-bit numbers are strings, a Duration is `\"30s\"` and a Timestamp is RFC 3339.\n\
+             grpcurl and `--output json` leave out what is 0, false or empty; [HTTP/JSON](http.md) does not.\n\n{before}\n\n",
             package = self.file.package(),
             before = self.introduction[0].rsplit_once("\n\n").map_or("", |(what, _)| what),
         );

@@ -50,8 +50,9 @@ pub(super) struct Args {
 
 const AFTER_HELP: &str = "\
 While the coordinator has a thread of Codex paused, Codex's limits on the thread's commands stand still (`yield_time_ms` of \
-`exec_command`). The coordinator's thread has the id of Codex's thread, which commands see as CODEX_THREAD_ID: \
-`pausewatch hold --thread-id \"$CODEX_THREAD_ID\" -- COMMAND`. Tested with Codex 0.169.0.
+`exec_command`). The coordinator's thread has the id of Codex's thread, which commands see as CODEX_THREAD_ID, and \
+which `pausewatch hold -- COMMAND` uses (with --thread-prefix TEXT: `hold --thread-id \"TEXT$CODEX_THREAD_ID\"`). Tested with \
+Codex 0.169.0.
 
 Use this command with COMMAND wherever a client starts `codex app-server`. All messages pass through unchanged, except that \
 `initialize` asks for the experimental API (capabilities.experimentalApi) if the client does not mention it. The environment of \

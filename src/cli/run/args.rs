@@ -83,8 +83,8 @@ const THREAD_HELP: &str = "\
 The thread whose pauses count [env: PAUSEWATCH_THREAD_ID, else CODEX_THREAD_ID, else CLAUDE_CODE_SESSION_ID] [default: a new one]";
 
 const KEY_HELP: &str = "\
-Give COMMAND a token that opens its thread only, signed with the private key in this PEM file, instead of your own token \
-[env: PAUSEWATCH_TOKEN_KEY]";
+Give COMMAND a token that opens its thread and those of --also only, signed with the private key in this PEM file, instead of your \
+own token [env: PAUSEWATCH_TOKEN_KEY]";
 
 const AFTER_HELP: &str = "\
 DURATION is a number with an optional unit: s (the default), m, h or d. 0 means no limit.

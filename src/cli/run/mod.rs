@@ -7,8 +7,8 @@
 //! 2. The command starts before the coordinator is connected, and its time counts from its start. Only with a thread (its own,
 //!    or of `--also`) and no configured address is a coordinator looked for first (`default_coordinator.rs`).
 //! 3. The environment of the command names its thread and coordinator. A `run` within a `run` uses both, so a pause of the
-//!    inner command pauses the outer one too. The command's token opens its thread only, unless there is no key to sign one:
-//!    then it gets our own token.
+//!    inner command pauses the outer one too. The command's token opens its thread and those of `--also` only, unless there is no
+//!    key to sign one: then it gets our own token.
 //! 4. The limit on wall time (`--max-wall`) holds beside the other one; the earlier one ends the command.
 //! 5. With `--rules`, programs are judged as they are executed (`judged.rs`).
 //! 6. A problem with the coordinator is only a warning; the command runs, and its time limit holds.

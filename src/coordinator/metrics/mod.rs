@@ -125,7 +125,7 @@ pub struct State {
     pub paused: u64,
     /// Open elicitations.
     pub open: u64,
-    /// How long the thread has been paused that has been for the longest.
+    /// The length of the longest open pause.
     pub oldest_pause: Duration,
     /// Paused threads that no stream watches by their id.
     pub unwatched: u64,
@@ -201,7 +201,7 @@ impl Metrics {
         text.sample(name, &[("by", "lease")], self.expired.get());
         text.sample(name, &[("by", "max_pause")], self.capped.get());
         let name = "pausewatch_pause_duration_seconds";
-        text.family(name, Kind::Histogram, "Lengths of the pauses of threads that are over.");
+        text.family(name, Kind::Histogram, "Lengths of ended pauses.");
         text.histogram(name, &[], &self.pauses.read(), 1e9);
         let name = "pausewatch_commit_batch_size";
         text.family(name, Kind::Histogram, "Changes that a commit made durable together.");
@@ -233,11 +233,11 @@ fn show_state(text: &mut Text, state: &State) {
     for (name, help, value) in gauges {
         text.single(name, Kind::Gauge, help, value);
     }
-    let help = "How long the thread has been paused that has been for the longest; 0: none is.";
+    let help = "The length of the longest open pause; 0: no thread is paused.";
     text.single("pausewatch_oldest_pause_seconds", Kind::Gauge, help, state.oldest_pause.as_secs_f64());
     let help = "States of threads given to watches.";
     text.single("pausewatch_deliveries_total", Kind::Counter, help, state.deliveries);
-    let help = "States of threads that a watch was not given because a later one overtook them.";
+    let help = "States of threads that a watch did not get because a later one replaced them.";
     text.single("pausewatch_conflations_total", Kind::Counter, help, state.conflations);
     state.fleet.iter().for_each(|state| fleet::show(text, state));
 }

@@ -8,7 +8,7 @@ with fail_after(10, thread_id="thread-1"):
 ```
 
 The block is an `anyio.CancelScope` that is cancelled when a stopwatch of the synchronous client expires. So it works on asyncio
-and on Trio, and cancellation, nesting and shielding are those of AnyIO. Requires AnyIO 4.11: `pip install 'pausewatch[anyio]'`.
+and on Trio, and cancellation, nesting and shielding are those of AnyIO. Requires AnyIO 4.11, which the extra `anyio` installs.
 """
 
 from __future__ import annotations
