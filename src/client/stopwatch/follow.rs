@@ -5,6 +5,7 @@ use super::{
     command::Command,
     link::LinkReporter,
     paused_time::Source,
+    stopwatch::LATE_CONFIRMATION_TIME,
     threads::{Idle, LINGER, Threads},
 };
 use crate::client::{Event, Message, Watch, deadline_after};
@@ -46,8 +47,9 @@ pub(super) async fn follow(
                             if !states.has_stream() {
                                 threads.clock(&thread_id).inspect(|clock| clock.cut_off());
                             }
-                            // After the grace, nobody waits for it.
-                            states.confirm(thread_id, deadline_after(Instant::now(), link.grace()));
+                            // After that, nobody waits for it.
+                            let longest = link.grace().max(LATE_CONFIRMATION_TIME);
+                            states.confirm(thread_id, deadline_after(Instant::now(), longest));
                         }
                     }
                 }

@@ -24,6 +24,10 @@ use tokio::{
 
 /// A confirmation on a stream gets at least this much time, even if less of `disconnect_grace` is left.
 const MIN_CONFIRMATION_TIME: Duration = Duration::from_millis(250);
+/// If a check finds later than this that the time ran out, the process was stopped, or the link was dead without notice: nobody could be asked
+/// before. Then the confirmation has a time of its own, in which a new stream can be opened.
+const LATE: Duration = Duration::from_secs(1);
+pub(super) const LATE_CONFIRMATION_TIME: Duration = Duration::from_secs(2);
 
 /// A limit on time that does not count pauses. It starts when it is created; clones share it.
 ///
@@ -48,6 +52,8 @@ struct State {
     meter: Meter,
     follows: Option<Follows>,
     registrations: u64,
+    /// When a check found that the time had run out; `None`: it has not.
+    found_over: Option<Instant>,
     ended_by: Option<EndedBy>,
 }
 
@@ -81,7 +87,7 @@ impl Stopwatch {
     pub(super) fn with_limits(limit: Option<Duration>, max_wall: Option<Duration>) -> Self {
         let now = Instant::now();
         let meter = Meter::new(limit, now.into_std());
-        let state = Mutex::new(State { meter, follows: None, registrations: 0, ended_by: None });
+        let state = Mutex::new(State { meter, follows: None, registrations: 0, found_over: None, ended_by: None });
         let wall_end = max_wall.map(|max_wall| deadline_after(now, max_wall));
         Self(Arc::new(Inner { state, wall_end, changed: Notify::new(), pause_changed: Notify::new() }))
     }
@@ -215,10 +221,15 @@ impl Stopwatch {
 
     /// Takes one step of the confirmations, one for each thread; expires when all have come, or the grace is over.
     async fn confirm(&self, ran_out: Instant) {
-        let followed = self.state().follows.as_ref().map(Follows::all).unwrap_or_default();
+        let (followed, found_over) = {
+            let state = self.state();
+            (state.follows.as_ref().map(Follows::all).unwrap_or_default(), state.found_over)
+        };
         // The grace is one budget, whichever thread has used it.
         let grace = followed.iter().map(|(clock, joined)| clock.grace_left(*joined)).min().unwrap_or_default();
-        let give_up = deadline_after(ran_out, grace);
+        let late = found_over.filter(|found| found.saturating_duration_since(ran_out) > LATE);
+        let least = late.map_or(ran_out, |found| found + LATE_CONFIRMATION_TIME);
+        let give_up = deadline_after(ran_out, grace).max(least);
         // All are asked at once; the later ones are waited for in later steps.
         let mut waits = None;
         for (clock, _) in &followed {
@@ -255,6 +266,7 @@ impl Stopwatch {
         if state.ended_by.is_some() {
             return Check::Expired;
         }
+        let found_over = state.found_over.take();
         let (now, paused_time) = state.now();
         if state.meter.is_paused() {
             return Check::Stopped;
@@ -269,7 +281,10 @@ impl Stopwatch {
                 Check::RunsUnconfirmed(deadline_after(now, left), clock)
             }
             (Limit::Left(left), _) => Check::Runs(deadline_after(now, left)),
-            (Limit::Over(over), Some(_)) => Check::RanOut(now.checked_sub(over).unwrap_or(now)),
+            (Limit::Over(over), Some(_)) => {
+                state.found_over = found_over.or(Some(now));
+                Check::RanOut(now.checked_sub(over).unwrap_or(now))
+            }
             (Limit::Over(_), None) => {
                 state.ended_by = Some(EndedBy::Limit);
                 Check::Expired

@@ -70,8 +70,8 @@ async fn g2_a_thread_that_was_paused_when_the_link_broke_does_not_freeze_for_eve
 
 #[tokio::test(start_paused = true)]
 async fn g2_a_pause_in_a_network_that_froze_counts_for_one_grace_after_the_last_message() {
-    // That nothing comes any more is noticed 30 s after the last message; then the shorter grace has been over for long.
-    for (grace, after_last_message) in [(s(5), s(30)), (GRACE, GRACE + s(2))] {
+    // That nothing comes any more is noticed 30 s after the last message; then the shorter grace has been over for long, and 2 s are left to ask.
+    for (grace, after_last_message) in [(s(5), s(30) + s(2)), (GRACE, GRACE + s(2))] {
         let fake = Fake::start();
         let controller = StopwatchController::with_disconnect_grace(fake.client(), grace);
         let command = Command::start(&controller, s(3));
@@ -83,6 +83,25 @@ async fn g2_a_pause_in_a_network_that_froze_counts_for_one_grace_after_the_last_
         let (lasted, expected) = (command.lasted().await, s(1) + after_last_message);
         assert!(lasted >= expected && lasted <= expected + ms(255), "{grace:?}: {lasted:?}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn g1_a_dead_link_that_is_found_late_leaves_time_to_ask_on_a_new_stream() {
+    let fake = Fake::start();
+    let controller = StopwatchController::with_disconnect_grace(fake.client(), s(1));
+    let command = Command::start(&controller, s(3));
+    command.until(s(1)).await;
+    fake.pause("t");
+    command.until(s(2)).await;
+    fake.freeze(true);
+    // As a process that was stopped for so long.
+    controller.link().wait_for(|link| link.reason().is_some()).await.unwrap();
+    fake.cut();
+    sleep(s(1)).await;
+    fake.freeze(false);
+    fake.mend();
+    command.until(s(100)).await;
+    assert!(command.stopwatch.is_paused() && !command.expired.is_finished());
 }
 
 #[tokio::test(start_paused = true)]
