@@ -6,6 +6,7 @@
 pub(crate) mod asker;
 pub(crate) mod bridge;
 mod call;
+mod certificate_warnings;
 mod config;
 mod config_file;
 mod config_sources;

@@ -13,7 +13,7 @@ pub(super) use lease::{Reporter, close};
 
 use super::connection::{self, Connection, NO_THREAD, Thread};
 use super::failure::{call_error, cannot_run, say};
-use super::{exit, traces};
+use super::{certificate_warnings, exit, traces};
 use crate::client::{Error, Hold, Settings};
 use crate::exec::supervise::{ExitAction, Program};
 use command::Running;
@@ -102,6 +102,7 @@ pub(crate) fn run(args: Args) -> ExitCode {
         Ok(settings) => settings,
         Err(why) => return fail(&why.to_string()),
     };
+    certificate_warnings::report(args.name(), &settings);
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return fail(&format!("start: {error}")),
