@@ -165,10 +165,12 @@ fn run_command() -> ExitCode {
     }
     let usage_code = match name {
         Some("run" | "hold") => exit::OWN_FAILURE,
-        // Claude Code takes 2 for the answer that the tool must not be used; `install` and `uninstall` are for people.
-        Some("hook") if !arguments.get(3).is_some_and(|argument| argument == "install" || argument == "uninstall") => {
-            exit::FAILED
-        }
+        Some("hook") => match arguments.get(3).and_then(|name| name.to_str()) {
+            Some("install" | "uninstall") => exit::USAGE,
+            Some("clock" | "clock-guard" | "clock-watch") => exit::OWN_FAILURE,
+            // Claude Code takes 2 for the answer that the tool must not be used.
+            _ => exit::FAILED,
+        },
         _ => exit::USAGE,
     };
     let program = Program::command();
