@@ -175,9 +175,9 @@ fn run_command() -> ExitCode {
     };
     let program = Program::command();
     let serve = program.find_subcommand("serve").expect("it is one of the commands");
-    let matches = match program.clone().try_get_matches_from(arguments) {
+    let matches = match program.clone().try_get_matches_from(&arguments) {
         Ok(matches) => matches,
-        Err(error) => return usage::exit_code(&error, usage_code),
+        Err(error) => return usage::exit_code(&usage::explained(error, &program, &arguments), usage_code),
     };
     match Program::from_arg_matches(&matches).expect("clap accepted them").command {
         Command::Run(args) => run::run(args),
