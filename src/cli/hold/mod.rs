@@ -94,7 +94,8 @@ Exit status:
   125  pausewatch itself failed, or --require was not met
   126  COMMAND is found but cannot be executed
   127  COMMAND cannot be found
-  else the status of COMMAND; if a signal killed it, pausewatch dies by the same signal (shells show 128+n)";
+  else the status of COMMAND; if a signal killed it, pausewatch dies by the same
+       signal (shells show 128+n)";
 
 /// Runs the command and returns its exit code, or dies by the signal that killed it.
 pub(crate) fn run(args: Args) -> ExitCode {
