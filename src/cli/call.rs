@@ -1,4 +1,5 @@
 //! The commands that call a coordinator: options, settings, runtime, client and exit code, once for all of them.
+use super::certificate_warnings;
 use super::connection::{self, Connection, Thread};
 use super::failure::{Failure, exit_code};
 use super::output::{Output, check_open};
@@ -22,7 +23,7 @@ impl ThreadCall {
     /// Makes the call and prints the response, a `response_name` of our package. `text` gets the thread and the response.
     pub(crate) fn run<M: Message>(
         self,
-        command: &str,
+        command: &'static str,
         response_name: &str,
         call: impl AsyncFnOnce(Client, String) -> Result<M, Error>,
         text: impl FnOnce(&str, &M) -> String,
@@ -37,7 +38,7 @@ impl ThreadCall {
 
 /// Runs `body` with a client, and reports a failure.
 pub(crate) fn run(
-    command: &str,
+    command: &'static str,
     connection: &Connection,
     body: impl AsyncFnOnce(Client, &Settings) -> Result<(), Failure>,
 ) -> ExitCode {
@@ -45,6 +46,7 @@ pub(crate) fn run(
         Ok(settings) => settings,
         Err(error) => return exit_code(command, &Address::default(), Err(error.into())),
     };
+    certificate_warnings::report(command, &settings);
     let address = settings.address.clone().unwrap_or_default();
     // Before a call whose answer nobody gets.
     let result = check_open().and_then(|()| {

@@ -201,6 +201,8 @@ impl Coordinator {
         if own.is_some() {
             (config.token, config.token_source) = (None, own);
         }
+        // A pipe is waited for now, not while a clock runs. A token that is wrong fails the calls.
+        let _ = config.token_source.as_ref().map(TokenSource::token);
         let client = Client::with_config(&config)?;
         Ok(Self { client, address: config.address, settings, command_token: CommandToken::Own, private: None })
     }

@@ -9,6 +9,7 @@ use super::{
     token::Key,
 };
 use crate::{
+    client::read_text,
     client::stopwatch::StopwatchController,
     core::types::ThreadId,
     exec::judge,
@@ -209,7 +210,7 @@ async fn listen(address: &str, args: &Args) -> Result<(TcpListener, Http), Strin
     let token = match &args.http_token_file {
         None => None,
         Some(file) => {
-            let token = std::fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?;
+            let token = read_text(file).map_err(|error| format!("{}: {error}", file.display()))?;
             let token = token.trim().to_owned();
             if token.len() < MIN_TOKEN_LENGTH || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
                 return Err(format!(

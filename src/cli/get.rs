@@ -3,6 +3,7 @@ use super::{call::ThreadCall, duration, format, table};
 use crate::client::{Client, Elicitation, GetPauseStateRequest, GetPauseStateResponse, PauseState};
 use crate::escape::escaped;
 use std::process::ExitCode;
+use unicode_width::UnicodeWidthStr;
 
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -16,7 +17,8 @@ pub(crate) fn run(args: Args) -> ExitCode {
 }
 
 fn text(response: &GetPauseStateResponse) -> String {
-    response.pause_state.iter().map(|state| summary(state) + &elicitations(state)).collect()
+    let width = table::terminal_width();
+    response.pause_state.iter().map(|state| summary(state) + &elicitations(state, width)).collect()
 }
 
 /// `thread-1: paused for 12s, 1 open elicitation; 3m05s paused in all`, or
@@ -30,7 +32,7 @@ fn summary(state: &PauseState) -> String {
     format!("{}: {now}; {} paused in all{last}\n", escaped(&state.thread_id), format::length_text(&state.paused_total))
 }
 
-fn elicitations(state: &PauseState) -> String {
+fn elicitations(state: &PauseState, width: Option<usize>) -> String {
     if state.elicitations.is_empty() {
         return String::new();
     }
@@ -50,5 +52,23 @@ fn elicitations(state: &PauseState) -> String {
         ]
     };
     let rows: Vec<_> = state.elicitations.iter().map(row).collect();
-    table::render(["ELICITATION", "OPEN FOR", "LEASE LEFT", "HOLDER", "REASON"], &rows, table::terminal_width())
+    // A column is cut before its header is, and an id is for `decrement` and `renew`.
+    let longest = rows.iter().map(|row| row[0].width()).max().unwrap_or_default();
+    let id = format!("{:longest$}", "ELICITATION");
+    table::render([&id, "OPEN FOR", "LEASE LEFT", "HOLDER", "REASON"], &rows, width)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_whole_on_a_usual_terminal() {
+        let elicitation_id = "86e87465fe2b7ba123c2c8afb65d9360".to_owned();
+        let reason = "May I delete the branch of the last release? ".repeat(3);
+        let elicitations = vec![Elicitation { elicitation_id, reason, ..Elicitation::default() }];
+        let text = super::elicitations(&PauseState { elicitations, ..PauseState::default() }, Some(80));
+        assert!(text.contains("86e87465fe2b7ba123c2c8afb65d9360  ") && text.contains("May I"), "{text}");
+        assert!(text.lines().all(|line| line.width() <= 80), "{text}");
+    }
 }

@@ -5,7 +5,9 @@ use super::output::{finish, print};
 use crate::client::Address;
 use clap::Command;
 use clap_complete::Shell;
-use std::path::PathBuf;
+use clap_mangen::Man;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 #[derive(Debug, clap::Args)]
@@ -42,16 +44,37 @@ fn without_hidden(command: &Command) -> Command {
 }
 
 pub(crate) fn man(args: ManArgs, program: Command) -> ExitCode {
+    let mut program = program.disable_help_subcommand(true);
+    program.build();
     let result = match args.directory {
         Some(directory) => std::fs::create_dir_all(&directory)
-            .and_then(|()| clap_mangen::generate_to(program, &directory))
+            .and_then(|()| write_pages(&program, &directory))
             .map_err(|error| Failure::System(format!("write the manual pages to {}", directory.display()), error)),
-        None => {
-            let mut page = Vec::new();
-            let rendered = clap_mangen::Man::new(program.disable_help_subcommand(true)).render(&mut page);
-            rendered.expect("writing to memory cannot fail");
-            print(&page)
-        }
+        None => print(page(&program).as_bytes()),
     };
     exit_code("man", &Address::default(), result)
+}
+
+fn write_pages(command: &Command, directory: &Path) -> io::Result<()> {
+    let mut commands = command.get_subcommands().filter(|command| !command.is_hide_set());
+    commands.try_for_each(|command| write_pages(command, directory))?;
+    std::fs::write(directory.join(Man::new(command.clone()).get_filename()), page(command))
+}
+
+/// The page of a command, whose footer names the program and its version. Lines of `after_help` that begin with blanks are code or a list,
+/// and stay as they are.
+fn page(command: &Command) -> String {
+    // An empty date has to be written as one: the version would take its place.
+    let man = Man::new(command.clone()).date("\"\"").source(concat!("pausewatch ", env!("CARGO_PKG_VERSION")));
+    let mut page = Vec::new();
+    man.render(&mut page).expect("writing to memory cannot fail");
+    let (mut lines, mut is_code) = (String::new(), false);
+    for line in String::from_utf8_lossy(&page).lines() {
+        if line.starts_with("  ") != is_code {
+            lines += if is_code { ".fi\n" } else { ".nf\n" };
+            is_code = !is_code;
+        }
+        lines = lines + line + "\n";
+    }
+    lines + if is_code { ".fi\n" } else { "" }
 }

@@ -6,6 +6,7 @@
 pub(crate) mod asker;
 pub(crate) mod bridge;
 mod call;
+mod certificate_warnings;
 mod config;
 mod config_file;
 mod config_sources;
@@ -164,17 +165,19 @@ fn run_command() -> ExitCode {
     }
     let usage_code = match name {
         Some("run" | "hold") => exit::OWN_FAILURE,
-        // Claude Code takes 2 for the answer that the tool must not be used; `install` and `uninstall` are for people.
-        Some("hook") if !arguments.get(3).is_some_and(|argument| argument == "install" || argument == "uninstall") => {
-            exit::FAILED
-        }
+        Some("hook") => match arguments.get(3).and_then(|name| name.to_str()) {
+            Some("install" | "uninstall") => exit::USAGE,
+            Some("clock" | "clock-guard" | "clock-watch") => exit::OWN_FAILURE,
+            // Claude Code takes 2 for the answer that the tool must not be used.
+            _ => exit::FAILED,
+        },
         _ => exit::USAGE,
     };
     let program = Program::command();
     let serve = program.find_subcommand("serve").expect("it is one of the commands");
-    let matches = match program.clone().try_get_matches_from(arguments) {
+    let matches = match program.clone().try_get_matches_from(&arguments) {
         Ok(matches) => matches,
-        Err(error) => return usage::exit_code(&error, usage_code),
+        Err(error) => return usage::exit_code(&usage::explained(error, &program, &arguments), usage_code),
     };
     match Program::from_arg_matches(&matches).expect("clap accepted them").command {
         Command::Run(args) => run::run(args),

@@ -34,6 +34,7 @@ mod config_error;
 mod connect;
 pub(crate) mod error;
 mod hold;
+mod input_file;
 mod pem;
 mod retry;
 mod route;
@@ -70,6 +71,8 @@ pub use crate::proto::v1::{
 pub(crate) use connect::channel;
 #[cfg(feature = "cli")]
 pub(crate) use connect::channel_over;
+#[cfg(feature = "cli")]
+pub(crate) use input_file::read_text;
 pub(crate) use retry::deadline_after;
 #[cfg(feature = "cli")]
 pub(crate) use settings::read_config_file;

@@ -1,4 +1,5 @@
 //! Certificates and keys in PEM (RFC 7468), of files that may be replaced while the program runs.
+use super::input_file;
 use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -36,7 +37,7 @@ impl Pem {
     pub(super) fn read(setting: &'static str, kind: Kind, path: &Path) -> Result<Self, String> {
         // A pipe has its content only once, as that of `--tls-ca <(print-the-authority)`.
         let can_be_read_again = fs::metadata(path).is_ok_and(|data| data.is_file());
-        let text = fs::read(path).map_err(|error| format!("{setting} {}: {error}", path.display()))?;
+        let text = input_file::read(path).map_err(|error| format!("{setting} {}: {error}", path.display()))?;
         let pem = Self { setting, kind, text, file: Some(path.to_owned()) }.checked()?;
         Ok(if can_be_read_again { pem } else { Self { file: None, ..pem } })
     }

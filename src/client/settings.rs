@@ -7,11 +7,11 @@
 //! 3. An unknown key is an error with its name and line: a misspelled key must not silently select the default.
 //! 4. A plaintext address overrides and ignores inherited TLS settings (an `https://` address or certificate files) and
 //!    their token: they belong to another coordinator.
-use super::{Address, Config, ConfigError, Tls, Token, TokenSource, config::check_tls};
+use super::{Address, Config, ConfigError, Tls, Token, TokenSource, config::check_tls, input_file};
 use crate::core::types::ThreadId;
 use serde::de::{Error as _, IgnoredAny};
 use serde::{Deserialize, Deserializer};
-use std::{env, ffi::OsString, fmt::Display, fs, io::ErrorKind, path::Path, path::PathBuf};
+use std::{env, ffi::OsString, fmt::Display, io::ErrorKind, path::Path, path::PathBuf};
 
 /// The variables that name the thread; the first one that is set counts. Codex and Claude Code set theirs for the commands
 /// that they run, so that a tool of an agent pauses the agent's thread without any setting.
@@ -273,7 +273,7 @@ fn read_config_file_of(
     let named = path.map(Path::to_owned).or_else(|| path_variable(environment, "PAUSEWATCH_CONFIG"));
     let must_exist = named.is_some();
     let Some(path) = named.or_else(|| default_path(environment)) else { return Ok(None) };
-    match fs::read_to_string(&path) {
+    match input_file::read_text(&path) {
         Ok(text) => Ok(Some((path, text))),
         Err(error) if error.kind() == ErrorKind::NotFound && !must_exist => Ok(None),
         Err(error) => Err(in_file(&path, error)),
@@ -404,6 +404,7 @@ mod tests {
     fn settings_are_found_as_in_all_libraries() {
         use crate::client::vectors::{cases, check_keys};
         use serde_json::{Map, Value};
+        use std::fs;
 
         let object =
             |value: &Value, key: &str| value.get(key).map_or_else(Map::new, |map| map.as_object().unwrap().clone());

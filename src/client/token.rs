@@ -1,10 +1,10 @@
 //! The bearer token of a client (RFC 6750), which is never printed.
-use super::ConfigError;
+use super::{ConfigError, input_file};
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use std::{
-    fmt, fs,
-    path::PathBuf,
-    sync::Arc,
+    fmt,
+    path::{Path, PathBuf},
+    sync::{Arc, OnceLock},
     time::{Duration, SystemTime},
 };
 use tonic::metadata::{Ascii, MetadataValue};
@@ -78,13 +78,13 @@ impl TokenSource {
         Self(Arc::new(get))
     }
 
-    /// The token in a file, which is read each time; white space around it does not count.
+    /// The token in a file, which is read each time; white space around it does not count. A pipe or a device is read once, at the
+    /// first time: that waits for whoever writes to the pipe, and fails after 5 s if there is nobody.
     pub fn file(path: impl Into<PathBuf>) -> Self {
-        let path = path.into();
-        Self::new(move || {
-            let wrong = |why: &dyn fmt::Display| ConfigError::new(format!("token file {}: {why}", path.display()));
-            let text = fs::read_to_string(&path).map_err(|error| wrong(&error))?;
-            Token::new(text.trim()).map_err(|error| wrong(&error))
+        let (path, once): (PathBuf, _) = (path.into(), OnceLock::new());
+        Self::new(move || match once.get() {
+            None if !input_file::is_pipe_or_device(&path) => token_in(&path),
+            _ => once.get_or_init(|| token_in(&path)).clone(),
         })
     }
 
@@ -95,6 +95,12 @@ impl TokenSource {
     pub fn token(&self) -> Result<Token, ConfigError> {
         (self.0)()
     }
+}
+
+fn token_in(path: &Path) -> Result<Token, ConfigError> {
+    let wrong = |why: &dyn fmt::Display| ConfigError::new(format!("token file {}: {why}", path.display()));
+    let text = input_file::read_text(path).map_err(|error| wrong(&error))?;
+    Token::new(text.trim()).map_err(|error| wrong(&error))
 }
 
 impl PartialEq for TokenSource {
@@ -114,6 +120,7 @@ impl fmt::Debug for TokenSource {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     #[test]
     fn a_token_is_sent_and_never_shown() {

@@ -1,5 +1,7 @@
 //! The commands that make one call each: their effects, refusals, and how they find the coordinator.
 use crate::program::{Coordinator, ended, program};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 
 #[test]
 fn increment_prints_the_id_that_decrement_takes() {
@@ -103,6 +105,28 @@ fn bad_usage_exits_with_2_and_a_field_beyond_its_limits_with_1() {
         assert_eq!(ended.err.contains("(INVALID_ARGUMENT INVALID_FIELD)"), code == 1, "{ended:?}");
         assert!(code == 0 || ended.out.is_empty(), "{ended:?}");
     }
+}
+
+#[test]
+fn text_that_is_not_utf8_is_named() {
+    let other = OsStr::from_bytes(b"caf\xe9");
+    let reason = OsStr::from_bytes(b"--reason=caf\xe9");
+    let [increment, hold, config] = ["increment", "hold", "--config"].map(OsStr::new);
+    for (args, name, code) in [
+        (&[increment, "--reason".as_ref(), other][..], "--reason", 2),
+        // Of these, paths and the command may be of any bytes.
+        (&[increment, reason, config, other], "--reason", 2),
+        (&[increment, "--config".as_ref(), other, "--token".as_ref(), other], "--token", 2),
+        (&[hold, config, other, "--thread-id".as_ref(), other, "--".as_ref(), other], "--thread-id", 125),
+        (&["token".as_ref(), "create".as_ref(), "--prefix".as_ref(), other], "--prefix", 2),
+        (&["decrement".as_ref(), other], "caf\u{fffd}", 2),
+    ] {
+        let ended = ended(program().args(args));
+        let why = format!("error: {name}: not UTF-8; write it in UTF-8, or convert it");
+        assert!(ended.code == Some(code) && ended.err.starts_with(&why), "{args:?}: {ended:?}");
+        assert!(ended.err.contains(&format!("\nUsage: pausewatch {}", args[0].display())), "{ended:?}");
+    }
+    assert_eq!(ended(program().args([hold, config, "/dev/null".as_ref(), "true".as_ref(), other])).code, Some(0));
 }
 
 #[test]

@@ -264,4 +264,14 @@ fn completions_and_manual_pages_contain_every_command_and_option() {
     let serve = page("pausewatch-serve.1").replace('\\', "");
     assert_eq!(options.iter().find(|option| !serve.contains(&format!("--{option}"))), None);
     assert_eq!(ended(program().arg("man")).out, page("pausewatch.1"));
+    let title = |page: &str| page.lines().find(|line| line.starts_with(".TH")).unwrap().trim_end().to_owned();
+    let version = env!("CARGO_PKG_VERSION");
+    assert_eq!(title(&page("pausewatch.1")), format!(".TH pausewatch 1 \"\" \"pausewatch {version}\""));
+    let [run, follow] = ["pausewatch-run.1", "pausewatch-follow.1"].map(page);
+    assert_eq!(title(&run), format!(".TH pausewatch-run 1 \"\" \"pausewatch {version}\""));
+    assert!(run.contains("\nExit status:\n.nf\n  124  COMMAND") && run.ends_with("status of COMMAND\n.fi\n"), "{run}");
+    assert!(
+        follow.contains("object:\n.nf\n  {\"do\": \"start\"") && follow.contains("}\n.fi\nmax_wall and"),
+        "{follow}"
+    );
 }

@@ -1,5 +1,5 @@
 //! `pausewatch token`, and what `run` gives its command: from nothing to a token that opens one thread.
-use crate::program::{Coordinator, ended, program};
+use crate::program::{Coordinator, Process, ended, program};
 use crate::shell::{End, Run};
 use crate::support::PATIENCE;
 use std::os::unix::fs::PermissionsExt;
@@ -236,4 +236,57 @@ fn g1_a_token_file_that_is_replaced_keeps_a_command_paused() {
     assert!(run.is_running(), "the question is open");
     run.write("answered\n");
     assert_eq!(run.ended(), End::Code(0));
+}
+
+/// A coordinator that wants the token in the file `token`.
+fn with_a_token(site: &Site) -> Coordinator {
+    let token = site.token(&["add", "--prefix", "", "tokens"]);
+    std::fs::write(site.path("token"), token).unwrap();
+    Coordinator::start_with(["--listen", "127.0.0.1:0", "--store", "memory", "--tokens", &site.path("tokens")])
+}
+
+#[test]
+fn g2_a_token_in_a_pipe_is_read_once() {
+    let site = Site::new();
+    let coordinator = with_a_token(&site);
+    // The renewals and the end need it again.
+    let hold = r#"cat "$1" | PAUSEWATCH_TOKEN_FILE=/dev/stdin "$0" hold --ttl 1s -- sleep 2"#;
+    let mut command = Command::new("sh");
+    command.args(["-c", hold, env!("CARGO_BIN_EXE_pausewatch"), &site.path("token")]);
+    command
+        .env("PAUSEWATCH_ADDRESS", &coordinator.address)
+        .env("PAUSEWATCH_THREAD_ID", "t")
+        .env("HOME", "/nonexistent");
+    let ended = ended(&mut command);
+    assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{ended:?}");
+}
+
+#[test]
+fn g2_a_pipe_that_nobody_writes_to_stops_nothing_for_ever() {
+    let site = Site::new();
+    let coordinator = with_a_token(&site);
+    let pipe = site.path("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let run = |args: &[&str], variable: &str| {
+        let mut command = coordinator.command([]);
+        command.args(args).env(variable, &pipe);
+        Process::start(command).end()
+    };
+    // The limit holds.
+    assert_eq!(run(&["run", "0.1", "sleep", "600"], "PAUSEWATCH_TOKEN_FILE").code, Some(124));
+    let why = "pipe: nobody writes to this pipe: waited 5s";
+    for (args, variable, code) in [
+        (&["get"][..], "PAUSEWATCH_TOKEN_FILE", 1),
+        (&["get"], "PAUSEWATCH_CONFIG", 2),
+        (&["token", "create", "--thread-id", "t"], "PAUSEWATCH_TOKEN_KEY", 1),
+    ] {
+        let ended = run(args, variable);
+        assert!(ended.code == Some(code) && ended.err.contains(why), "{args:?} {variable}: {ended:?}");
+    }
+    site.refused(&["add", "--thread-id", "t", "pipe"], 1, "it is not a regular file");
+    let endless = ended(coordinator.command(["get"]).env("PAUSEWATCH_TOKEN_FILE", "/dev/zero"));
+    assert!(
+        endless.code == Some(1) && endless.err.contains("/dev/zero: it has more than 1048576 bytes"),
+        "{endless:?}"
+    );
 }

@@ -1,6 +1,6 @@
 //! Certificates of clients that are renewed on disk while the client runs.
 use crate::exec_server::{self, client::exec_server};
-use crate::program::Coordinator;
+use crate::program::{Coordinator, Process, program};
 use crate::support::certs::Authority;
 use crate::support::timed;
 use pausewatch::client::{Client, Config, Event, GetPauseStateRequest, Tls};
@@ -191,4 +191,51 @@ async fn a_wrong_file_is_one_warning_for_each_problem() {
     let why = format!("tls_ca {}: there is no PEM of a certificate in it; still", ca.display());
     assert!(no_pem.contains(&why), "{no_pem}");
     assert!(mismatch.contains("exec-server.key: keys may not be consistent: KeyMismatch; still"), "{mismatch}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_command_warns_once_that_a_file_is_wrong() {
+    let authority = Authority::new("one");
+    let site = Site::of(&authority);
+    let mut server = site.serve("127.0.0.1:0");
+    let [ca, cert, key] = ["client-ca.crt", "client.crt", "client.key"].map(|name| site.file(name));
+    let start = |args: &[&str]| {
+        let mut command = program();
+        command.args(args).env("PAUSEWATCH_ADDRESS", &server.address).env("PAUSEWATCH_THREAD_ID", "t");
+        command.env("PAUSEWATCH_TLS_CA", &ca).env("PAUSEWATCH_TLS_CERT", &cert).env("PAUSEWATCH_TLS_KEY", &key);
+        Process::start(command)
+    };
+    let commands = [
+        ("watch", start(&["watch", "--output", "json"])),
+        ("hold", start(&["hold", "--ttl", "1s", "--", "sleep", "600"])),
+        ("run", start(&["run", "60", "sleep", "600"])),
+    ];
+    let asker = client(&server, site.tls());
+    let all_connected = async || {
+        let request = || GetPauseStateRequest { thread_id: "t".into() };
+        timed("a hold and two watches", async {
+            loop {
+                let state = asker.get_pause_state(request()).await.unwrap().pause_state.unwrap();
+                if (state.count, state.watchers) == (1, 2) {
+                    break;
+                }
+                sleep(Duration::from_millis(20)).await;
+            }
+        })
+        .await;
+    };
+    all_connected().await;
+    std::fs::write(&ca, "half of").unwrap();
+    server = site.restart(server);
+    for (name, process) in commands {
+        let why = format!("tls_ca {}: there is no PEM of a certificate in it; still using the last good", ca.display());
+        let warning = format!("pausewatch {name}: warning: {why}");
+        let mut line = process.error_line();
+        while !line.starts_with(&warning) {
+            // Only what it says of the lost connection may come before.
+            assert!(!line.contains("tls_ca"), "{line}");
+            line = process.error_line();
+        }
+    }
+    drop(server);
 }

@@ -93,6 +93,10 @@ fn settings_that_cannot_be_changed_stay_as_they_are() {
     for wrong in [&["hook", "claude", "--nonsense"][..], &["hook", "clod"], &["hook"]] {
         assert_eq!(ended(program().args(wrong)).code, Some(1), "{wrong:?}");
     }
+    // As all else that keeps a clock from starting.
+    for wrong in [&["clock", "soon"][..], &["clock"], &["clock-guard"], &["clock-watch", "--limit", "1s"]] {
+        assert_eq!(ended(program().args(["hook", "claude"]).args(wrong)).code, Some(125), "{wrong:?}");
+    }
 }
 
 #[test]

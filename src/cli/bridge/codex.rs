@@ -7,7 +7,7 @@ use super::{
     connection::{Connection as AppServer, Problem},
     socket, wrapper,
 };
-use crate::cli::{connection::Connection, coordinator::Coordinator, duration, exit, usage};
+use crate::cli::{certificate_warnings, connection::Connection, coordinator::Coordinator, duration, exit, usage};
 use crate::core::types::ThreadId;
 use crate::exec::supervise::{Program, Signal};
 use clap::{Args as _, error::ErrorKind};
@@ -84,8 +84,11 @@ pub(super) fn run(args: Args) -> ExitCode {
 }
 
 async fn bridge(args: Args) -> ExitCode {
-    let settings = args.connection.settings().and_then(|settings| Coordinator::configured(settings, None));
-    let coordinator = match settings {
+    let coordinator = args.connection.settings().and_then(|settings| {
+        certificate_warnings::report(NAME, &settings);
+        Coordinator::configured(settings, None)
+    });
+    let coordinator = match coordinator {
         Ok(coordinator) => coordinator,
         Err(why) => return fail(&why.to_string(), exit::USAGE),
     };

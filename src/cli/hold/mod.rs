@@ -13,7 +13,7 @@ pub(super) use lease::{Reporter, close};
 
 use super::connection::{self, Connection, NO_THREAD, Thread};
 use super::failure::{call_error, cannot_run, say};
-use super::{exit, traces};
+use super::{certificate_warnings, exit, traces};
 use crate::client::{Error, Hold, Settings};
 use crate::exec::supervise::{ExitAction, Program};
 use command::Running;
@@ -94,7 +94,8 @@ Exit status:
   125  pausewatch itself failed, or --require was not met
   126  COMMAND is found but cannot be executed
   127  COMMAND cannot be found
-  else the status of COMMAND; if a signal killed it, pausewatch dies by the same signal (shells show 128+n)";
+  else the status of COMMAND; if a signal killed it, pausewatch dies by the same
+       signal (shells show 128+n)";
 
 /// Runs the command and returns its exit code, or dies by the signal that killed it.
 pub(crate) fn run(args: Args) -> ExitCode {
@@ -102,6 +103,7 @@ pub(crate) fn run(args: Args) -> ExitCode {
         Ok(settings) => settings,
         Err(why) => return fail(&why.to_string()),
     };
+    certificate_warnings::report(args.name(), &settings);
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return fail(&format!("start: {error}")),

@@ -24,6 +24,7 @@ pub(crate) use args::Args;
 pub use duration::parse as parse_duration;
 
 use super::{
+    certificate_warnings,
     coordinator::{Coordinator, SignedTokens},
     default_coordinator, exit, failure, lost_link, quote, usage,
 };
@@ -250,6 +251,7 @@ impl Plan {
         let named = self.thread_ids.get(usize::from(self.thread_source.is_none()));
         default_coordinator::choose("run", &mut self.settings, named.map(String::as_str), self.private).await;
         if self.settings.address.is_some() {
+            certificate_warnings::report("run", &self.settings);
             return Coordinator::configured(self.settings.clone(), self.signed.take()).map(Some);
         }
         match Coordinator::private(&self.thread_ids).await {

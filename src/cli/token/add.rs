@@ -37,6 +37,10 @@ pub(super) fn run(args: Args) -> Result<String, Problem> {
     });
     let secret = mint::secret().map_err(Problem::Failed)?;
     let mut entry = mint::entry(&secret, &token, expires.transpose()?.as_deref()).map_err(Problem::Usage)?;
+    // A server refuses it too. To read a pipe could wait for ever.
+    if fs::metadata(&args.file).is_ok_and(|found| !found.is_file()) {
+        return Err(Problem::Failed(format!("token file {}: it is not a regular file", args.file.display())));
+    }
     let original = match fs::read_to_string(&args.file) {
         Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
         original => original.map_err(|error| failed("read", &args.file, &error))?,

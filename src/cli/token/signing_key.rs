@@ -1,7 +1,7 @@
 //! The key that signs tokens, from the command line or the environment.
+use crate::client::read_text;
 use crate::server::access::AUDIENCE;
 use crate::server::access::mint::Signer;
-use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ impl Key {
     pub(crate) fn signer(&self) -> Result<Option<Signer>, String> {
         let variable = || std::env::var_os(KEY_VARIABLE).filter(|path| !path.is_empty()).map(PathBuf::from);
         let Some(path) = self.token_key.clone().or_else(variable) else { return Ok(None) };
-        let text = fs::read_to_string(&path).map_err(|error| error.to_string());
+        let text = read_text(&path).map_err(|error| error.to_string());
         let signer = text.and_then(|text| Signer::from_pem(&text));
         let mut signer = signer.map_err(|why| format!("token key {}: {why}", path.display()))?;
         (signer.audience, signer.issuer) = (self.token_audience.clone(), self.token_issuer.clone());

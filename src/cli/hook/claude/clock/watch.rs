@@ -1,6 +1,7 @@
 //! `clock-watch`: has the clock, and the private coordinator if none is configured.
 use super::{READY, WatchArgs, shell::Shell};
 use crate::cli::{
+    certificate_warnings,
     coordinator::Coordinator,
     duration::show,
     hook::claude::{
@@ -69,7 +70,10 @@ async fn coordinator(settings: Settings, shell: Pid) -> Result<Option<Coordinato
     let private = match private_socket::of_shell(settings.address.as_ref(), shell) {
         Some(socket) => private_socket::directory().map(|_| socket),
         None if settings.address.is_none() => return Ok(None),
-        None => return Coordinator::configured(settings, None).map(Some).map_err(|why| why.to_string()),
+        None => {
+            certificate_warnings::report("hook claude", &settings);
+            return Coordinator::configured(settings, None).map(Some).map_err(|why| why.to_string());
+        }
     };
     let served = match private {
         Ok(socket) => Coordinator::private_at(&socket).await,

@@ -34,7 +34,7 @@ pub(crate) fn install(args: &Args) -> ExitCode {
 }
 
 pub(crate) fn uninstall(args: &Args) -> ExitCode {
-    change(args, |text| Ok((settings::uninstall(text)?, Vec::new())))
+    change(args, |text| Ok((settings::uninstall(text, &own_path::quoted()?)?, Vec::new())))
 }
 
 fn change(args: &Args, edit: impl Fn(&str) -> Result<(String, Vec<String>), String>) -> ExitCode {

@@ -2,8 +2,8 @@
 //!
 //! 1. `uninstall` after `install` gives the settings that were there before. An object or list that is empty afterwards is
 //!    removed.
-//! 2. An entry of another path of pausewatch is replaced by `install` and removed by `uninstall`. The options that a person gave to a hook
-//!    stay at `install`.
+//! 2. An entry of another path of pausewatch is replaced by `install` and removed by `uninstall`. A program of another name is pausewatch
+//!    if it is this one, or is allowed to be the clock. The options that a person gave to a hook stay at `install`.
 //! 3. A `BASH_MAX_TIMEOUT_MS` that someone else wrote stays.
 use jsonc_parser::{
     ParseOptions,
@@ -42,17 +42,18 @@ pub(super) fn install(text: &str, program: &str) -> Result<Installed, String> {
         )),
     }
     let allow = array(&object(&settings, "permissions")?, "permissions.allow", "allow")?;
+    let ours = Programs::of(&settings, program);
     let rule = format!("Bash({hook} clock *)");
-    remove_elements(&allow, |text| is_our_rule(text) && text != rule);
+    remove_elements(&allow, |text| program_of_rule(text).is_some() && text != rule);
     if !allow.elements().iter().any(|element| text_of(element).as_deref() == Some(&rule)) {
         allow.append(json!(rule));
     }
     let hooks = object(&settings, "hooks")?;
     for (event, matcher) in [("PreToolUse", Some("Bash")), ("SessionStart", None)] {
         let groups = array(&hooks, &format!("hooks.{event}"), event)?;
-        let options = commands(&groups).find_map(|(_, command)| options_of(&command).map(str::to_owned));
+        let options = commands(&groups).find_map(|(_, command)| ours.options_of(&command).map(str::to_owned));
         let hook = hook.clone() + &options.unwrap_or_default();
-        if !retain_hook(&groups, &hook) {
+        if !retain_hook(&groups, &ours, &hook) {
             groups.append(match matcher {
                 Some(matcher) => {
                     json!({ "matcher": matcher, "hooks": [{ "type": "command", "command": (hook.clone()) }] })
@@ -64,13 +65,14 @@ pub(super) fn install(text: &str, program: &str) -> Result<Installed, String> {
     Ok(Installed { text: root.to_string(), notes })
 }
 
-/// Removes the entries.
+/// Removes the entries. `program` is that of `install`.
 ///
 /// # Errors
 /// The text is not JSON.
-pub(super) fn uninstall(text: &str) -> Result<String, String> {
+pub(super) fn uninstall(text: &str, program: &str) -> Result<String, String> {
     let root = parse(text)?;
     let settings = root.object_value().ok_or("it is not a JSON object")?;
+    let ours = Programs::of(&settings, program);
     if let Some(env) = settings.object_value("env") {
         let ours = env
             .get(MAX_TIMEOUT)
@@ -82,7 +84,7 @@ pub(super) fn uninstall(text: &str) -> Result<String, String> {
     }
     if let Some(permissions) = settings.object_value("permissions")
         && let Some(allow) = permissions.array_value("allow")
-        && remove_elements(&allow, is_our_rule)
+        && remove_elements(&allow, |text| program_of_rule(text).is_some())
     {
         remove_if_empty(&permissions, "allow");
         remove_if_empty(&settings, "permissions");
@@ -91,7 +93,7 @@ pub(super) fn uninstall(text: &str) -> Result<String, String> {
         let mut changed = false;
         for event in ["PreToolUse", "SessionStart"] {
             if let Some(groups) = hooks.array_value(event)
-                && remove_hooks(&groups, is_our_hook)
+                && remove_hooks(&groups, |command| ours.options_of(command).is_some())
             {
                 remove_if_empty(&hooks, event);
                 changed = true;
@@ -122,25 +124,37 @@ fn text_of(node: &CstNode) -> Option<String> {
     node.as_string_lit()?.decoded_value().ok()
 }
 
-/// The options in a command of a hook, with the space before them. `None`: the command is not this program's, wherever that is.
-fn options_of(command: &str) -> Option<&str> {
-    let (program, options) = command.rsplit_once(" hook claude")?;
-    let is_ours = program.trim_matches('\'').rsplit('/').next().is_some_and(|name| name.starts_with("pausewatch"));
-    (is_ours && (options.is_empty() || options.starts_with(" -"))).then_some(options)
+/// The programs, quoted for the shell, that are pausewatch under another name. Another program may have a `hook claude` too.
+struct Programs(Vec<String>);
+
+impl Programs {
+    /// `program`: this one.
+    fn of(settings: &CstObject, program: &str) -> Self {
+        let allow = settings.object_value("permissions").and_then(|permissions| permissions.array_value("allow"));
+        let rules = allow.into_iter().flat_map(|allow| allow.elements()).filter_map(|rule| text_of(&rule));
+        let allowed = rules.filter_map(|rule| program_of_rule(&rule).map(str::to_owned));
+        Self(allowed.chain([program.to_owned()]).collect())
+    }
+
+    /// The options in a command of a hook, with the space before them. `None`: the command is not this program's, wherever that is.
+    fn options_of<'a>(&self, command: &'a str) -> Option<&'a str> {
+        let (program, options) = command.rsplit_once(" hook claude")?;
+        let has_our_name =
+            program.trim_matches('\'').rsplit('/').next().is_some_and(|name| name.starts_with("pausewatch"));
+        let is_ours = has_our_name || self.0.iter().any(|ours| ours == program);
+        (is_ours && (options.is_empty() || options.starts_with(" -"))).then_some(options)
+    }
 }
 
-fn is_our_hook(command: &str) -> bool {
-    options_of(command).is_some()
-}
-
-fn is_our_rule(rule: &str) -> bool {
-    rule.strip_prefix("Bash(").and_then(|rule| rule.strip_suffix(" clock *)")).is_some_and(is_our_hook)
+/// The program that a rule of `install` allows, quoted for the shell. No other program has such a clock.
+fn program_of_rule(rule: &str) -> Option<&str> {
+    rule.strip_prefix("Bash(")?.strip_suffix(" hook claude clock *)")
 }
 
 /// Removes other hooks of ours, and returns whether this one is there.
-fn retain_hook(groups: &CstArray, hook: &str) -> bool {
+fn retain_hook(groups: &CstArray, ours: &Programs, hook: &str) -> bool {
     let is_there = commands(groups).any(|(_, command)| command == hook);
-    remove_hooks(groups, |command| is_our_hook(command) && command != hook);
+    remove_hooks(groups, |command| ours.options_of(command).is_some() && command != hook);
     is_there
 }
 
@@ -206,6 +220,10 @@ mod tests {
         install(text, PROGRAM).unwrap().text
     }
 
+    fn uninstalled(text: &str) -> String {
+        uninstall(text, PROGRAM).unwrap()
+    }
+
     #[test]
     fn install_adds_the_entries_and_uninstall_removes_them() {
         for before in [
@@ -227,11 +245,11 @@ mod tests {
                 assert_eq!(last["hooks"][0]["command"], "/opt/bin/pausewatch hook claude", "{after}");
             }
             assert_eq!(installed(&after), after, "installing twice changes nothing");
-            let removed = uninstall(&after).unwrap();
+            let removed = uninstalled(&after);
             let [removed_value, before_value] =
                 [&removed, before].map(|text| serde_json::from_str::<Value>(text).unwrap());
             assert_eq!(removed_value, before_value);
-            assert_eq!(uninstall(&removed).unwrap(), removed);
+            assert_eq!(uninstalled(&removed), removed);
         }
     }
 
@@ -248,7 +266,26 @@ mod tests {
         let before = install("{}\n", "'/old place/pausewatch'").unwrap().text;
         assert!(before.contains("/old place"), "{before}");
         assert_eq!(installed(&before), installed("{}\n"));
-        assert_eq!(uninstall(&before).unwrap(), "{}\n");
+        assert_eq!(uninstalled(&before), "{}\n");
+    }
+
+    #[test]
+    fn a_program_of_another_name_is_known_by_its_clock() {
+        let of_another = "{\"hooks\":{\"PreToolUse\":[{\"hooks\":\
+                          [{\"type\":\"command\",\"command\":\"/usr/bin/audit hook claude\"}]}]}}";
+        for program in ["/opt/bin/pw", "'/old place/pw'"] {
+            for before in ["{}\n", of_another] {
+                let value = |text: &str| serde_json::from_str::<Value>(text).unwrap();
+                let after = install(before, program).unwrap().text;
+                assert_eq!(install(&after, program).unwrap().text, after);
+                assert_eq!(value(&installed(&after)), value(&installed(before)), "its entries are replaced");
+                assert_eq!(value(&uninstalled(&after)), value(before));
+                // Without the rule, it is known to itself.
+                let without_rule = after.replace(" clock *)", " *)");
+                let kept = |by: &str| uninstall(&without_rule, by).unwrap().matches(&format!("{program} hook")).count();
+                assert_eq!((kept(program), kept(PROGRAM)), (1, 3), "{without_rule}");
+            }
+        }
     }
 
     #[test]
@@ -259,7 +296,7 @@ mod tests {
             assert_ne!(before, fresh);
             let expected = installed("{}\n").replace(" hook claude\"", " hook claude --max-limit 1h\"");
             assert_eq!(installed(&before), expected);
-            assert_eq!(uninstall(&before).unwrap(), "{}\n");
+            assert_eq!(uninstalled(&before), "{}\n");
         }
     }
 
@@ -271,8 +308,8 @@ mod tests {
         assert_eq!(notes.len(), 1, "{notes:?}");
         assert!(text.contains("\"900000\""), "{text}");
         let value = |text: &str| serde_json::from_str::<Value>(text).unwrap();
-        assert_eq!(value(&uninstall(&text).unwrap()), value(before));
-        assert_eq!(uninstall(before).unwrap(), before);
+        assert_eq!(value(&uninstalled(&text)), value(before));
+        assert_eq!(uninstalled(before), before);
     }
 
     #[test]
