@@ -64,6 +64,46 @@ async fn an_fsync_that_fails_ends_the_process_with_a_clear_message() {
     }
 }
 
+/// G5, G7: as when all the files that it may have are taken by connections.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_server_that_can_open_no_file_goes_on_with_the_journal_that_it_has() {
+    use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
+    let directory = tempfile::tempdir().unwrap();
+    let server = Process::serve(directory.path(), "127.0.0.1:0");
+    let mut api = server.api().await;
+    // Its connection is accepted.
+    api.increment("first", None).await;
+    let allow = |files| {
+        let limit = Rlimit { current: Some(files), ..getrlimit(Resource::Nofile) };
+        prlimit(Pid::from_raw(server.id().cast_signed()), Resource::Nofile, limit).unwrap();
+    };
+    allow(1);
+    // More than two files of 1 MiB take.
+    for round in 0..15 {
+        let mut calls = tokio::task::JoinSet::new();
+        for thread in 0..100 {
+            let request = v1::IncrementElicitationRequest {
+                thread_id: thread.to_string(),
+                reason: "r".repeat(1_024),
+                ..Default::default()
+            };
+            let mut api = api.clone();
+            calls.spawn(
+                async move { api.0.increment_elicitation(request).await.map(|answer| answer.into_inner().count) },
+            );
+        }
+        while let Some(count) = timed("an answer", calls.join_next()).await {
+            assert_eq!(count.unwrap().expect("it goes on"), round + 1);
+        }
+    }
+    assert!(!directory.path().join("journal-2").exists(), "it could not be made");
+    allow(256);
+    server.kill();
+    let server = Process::serve(directory.path(), "127.0.0.1:0");
+    assert_eq!(server.api().await.get("99").await.count, 15);
+}
+
 /// A store whose commits wait while they are held.
 struct Held {
     store: Embedded,

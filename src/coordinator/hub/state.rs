@@ -25,6 +25,8 @@ pub(super) struct State {
     pub(super) watchers: Slab<Watcher>,
     /// Keys of the watchers of every thread.
     pub(super) watch_all: Vec<u32>,
+    /// How many of those are no observers.
+    pub(super) seeing_all: u32,
     /// Keys of the watchers of every thread that is in their scope.
     pub(super) watch_within: Vec<u32>,
     /// The scopes of those, without those of observers.
@@ -79,8 +81,7 @@ impl State {
     pub(super) fn watchers_of(&self, thread: &ThreadId, topic: Option<&Topic>) -> u32 {
         let by_id = topic.into_iter().flat_map(|topic| topic.subscribers.iter()).map(|subscriber| subscriber.watcher);
         let counted = |&key: &u32| !self.watchers[key as usize].observes;
-        let watching = by_id.filter(counted).count() + self.watch_all.iter().copied().filter(counted).count();
-        u32::try_from(watching).unwrap_or(u32::MAX).saturating_add(self.scopes.of(thread.as_str()))
+        small(by_id.filter(counted).count()) + self.seeing_all + self.scopes.of(thread.as_str())
     }
 
     /// Makes room for more topics.
@@ -239,11 +240,14 @@ impl State {
 impl State {
     pub(super) fn watch_all(&mut self, key: u32, within: Option<Scope>, observes: bool) -> Changed {
         let keys = if within.is_none() { &mut self.watch_all } else { &mut self.watch_within };
+        let place = small(keys.len());
         keys.push(key);
-        if !observes {
-            within.iter().for_each(|scope| self.scopes.add(scope));
+        match &within {
+            _ if observes => {}
+            None => self.seeing_all += 1,
+            Some(scope) => self.scopes.add(scope),
         }
-        Changed::All(Box::new(All::new(within, self.last_change)))
+        Changed::All(Box::new(All::new(within, place, self.last_change)))
     }
 
     /// `in_snapshot`: whether a thread is part of the snapshot.
@@ -365,8 +369,18 @@ impl State {
         match changed {
             Changed::All(all) => {
                 let keys = if all.within.is_none() { &mut self.watch_all } else { &mut self.watch_within };
-                keys.retain(|&other| other != key);
-                all.within.iter().filter(|_| !observes).for_each(|scope| self.scopes.remove(scope));
+                // The last one moves to its place: with many, a search for each that ends would take long.
+                keys.swap_remove(all.place as usize);
+                if let Some(&moved) = keys.get(all.place as usize)
+                    && let Changed::All(moved) = &mut self.watchers[moved as usize].changed
+                {
+                    moved.place = all.place;
+                }
+                match &all.within {
+                    _ if observes => {}
+                    None => self.seeing_all -= 1,
+                    Some(scope) => self.scopes.remove(scope),
+                }
             }
             Changed::One { thread, .. } => self.unsubscribe(thread),
             Changed::Many(many) => {

@@ -53,7 +53,7 @@ impl Hub {
         let mut read_to = 0;
         loop {
             let state = self.lock();
-            let is_seen_by_all = state.watch_all.iter().any(|&key| !state.watchers[key as usize].observes);
+            let is_seen_by_all = state.seeing_all > 0;
             let (mut count, after) = (0, (Bound::Excluded(read_to), Bound::Unbounded));
             for (&number, &key) in state.paused.range(after).take(AT_ONCE) {
                 let topic = &state.topics[key as usize];

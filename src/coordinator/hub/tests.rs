@@ -7,6 +7,7 @@ mod stats;
 mod watch_all;
 
 use super::topic_id::TopicId;
+use super::watcher::Changed;
 use super::*;
 use crate::core::scope::Scope;
 use crate::core::types::ElicitationId;
@@ -169,6 +170,16 @@ fn check(hub: &Hub) {
             assert_eq!(watched, (key as u32, place as u32), "{thread}");
         }
     }
+    for keys in [&state.watch_all, &state.watch_within] {
+        for (place, &key) in keys.iter().enumerate() {
+            let Changed::All(all) = &state.watchers[key as usize].changed else {
+                panic!("{key} watches no thread of its own")
+            };
+            assert_eq!(all.place as usize, place);
+        }
+    }
+    let seeing_all = state.watch_all.iter().filter(|&&key| !state.watchers[key as usize].observes).count();
+    assert_eq!(state.seeing_all as usize, seeing_all);
     assert_eq!(state.topics.iter().filter(|(_, topic)| topic.is_paused()).count(), state.paused.len());
     assert_eq!(state.changes.len(), state.known.len());
     let open = state.topics.iter().filter_map(|(_, topic)| topic.known.as_ref()).map(|known| known.open.len() as u64);

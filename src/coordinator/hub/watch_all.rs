@@ -10,6 +10,8 @@ use crate::core::types::ThreadId;
 pub(super) struct All {
     /// `None`: every thread.
     pub(super) within: Option<Scope>,
+    /// Its place in the list of those like it.
+    pub(super) place: u32,
     pub(super) phase: Phase,
     /// The number of the last entry of the list that was read.
     pub(super) read_to: u64,
@@ -34,8 +36,8 @@ struct Part {
 }
 
 impl All {
-    pub(super) fn new(within: Option<Scope>, last_change: u64) -> Self {
-        All { within, phase: Phase::Snapshot { until: last_change }, read_to: 0, parts: Vec::new() }
+    pub(super) fn new(within: Option<Scope>, place: u32, last_change: u64) -> Self {
+        All { within, place, phase: Phase::Snapshot { until: last_change }, read_to: 0, parts: Vec::new() }
     }
 
     pub(super) fn sees(&self, thread: &ThreadId) -> bool {

@@ -29,7 +29,7 @@ impl CallerKey {
     /// The caller with this address.
     pub fn peer(address: IpAddr) -> Self {
         match address.to_canonical() {
-            IpAddr::V6(address) => {
+            IpAddr::V6(address) if !address.is_loopback() => {
                 let network = address.to_bits() & !u128::from(u64::MAX);
                 CallerKey::Peer(IpAddr::V6(Ipv6Addr::from_bits(network)))
             }
@@ -251,6 +251,7 @@ mod tests {
         assert_ne!(key("2001:db8:1:2::1"), key("2001:db8:1:3::1"));
         assert_eq!(key("::ffff:10.0.0.1"), key("10.0.0.1"));
         assert_eq!(key("2001:db8:1:2:3:4:5:6").to_string(), "2001:db8:1:2::/64");
+        assert_eq!(key("::1").to_string(), "::1");
     }
 
     const fn most(in_all: u64, per_caller: u64) -> LimitPair {

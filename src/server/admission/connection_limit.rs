@@ -27,8 +27,9 @@ use tonic::transport::server::Connected;
 
 /// File descriptors reserved for other purposes: the store, listeners, runtimes, and connections that are being closed.
 const OTHER_FILES: u64 = 64;
-/// The maximum number of connections whose calls are refused.
-const REFUSED: usize = 64;
+/// The maximum number of connections whose calls are refused. Without file descriptors for them, nobody would be told why, and
+/// liveness probes would fail.
+const REFUSED: u64 = 64;
 /// The time for the first request of a new connection, under a flood of connections: a request arrives within a round trip.
 pub(crate) const FIRST_REQUEST_TIME: Duration = Duration::from_millis(250);
 /// The retry delay that refused connections are given.
@@ -40,6 +41,7 @@ pub(crate) struct ConnectionLimiter {
     context: Arc<ServiceContext>,
     clock: Arc<dyn Clock>,
     most: LimitPair,
+    most_refused: usize,
     entered: AtomicU64,
     inside: Mutex<Connections>,
 }
@@ -76,7 +78,8 @@ impl ConnectionLimiter {
         let most = context.limits.connections;
         let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
         // A process that may open very few files, such as one started with `ulimit -n 64`, still serves.
-        let slots = (files - OTHER_FILES.min(files / 4)).max(1);
+        let most_refused = REFUSED.min(files / 4);
+        let slots = (files - most_refused - OTHER_FILES.min(files / 4)).max(1);
         let in_all = most.in_all.unwrap_or(u64::MAX).min(slots);
         // If the total is lowered, the limit per caller is lowered to half of it.
         let fits =
@@ -87,6 +90,7 @@ impl ConnectionLimiter {
             context,
             clock,
             most,
+            most_refused: most_refused as usize,
             entered: AtomicU64::default(),
             inside: Mutex::default(),
         })
@@ -123,7 +127,7 @@ impl ConnectionLimiter {
             Some(exceeded) => {
                 self.context.metrics.refuse(exceeded.limit);
                 inside.refused.insert(number, connection.clone());
-                if inside.refused.len() > REFUSED
+                if inside.refused.len() > self.most_refused
                     && let Some((_, oldest)) = inside.refused.pop_first()
                 {
                     oldest.closing().cancel();
@@ -359,6 +363,6 @@ mod tests {
         assert!(refused.iter().all(|permit| limit(permit) == Some(Limit::ConnectionsPerCaller)));
         assert!(refused[0].connection.closing().is_cancelled() && !refused[1].connection.closing().is_cancelled());
         assert!(limit(&limiter.enter(OTHER)).is_none() && !of_other.connection.closing().is_cancelled());
-        assert_eq!(limiter.context.metrics.refused(Limit::ConnectionsPerCaller), REFUSED as u64 + 1);
+        assert_eq!(limiter.context.metrics.refused(Limit::ConnectionsPerCaller), REFUSED + 1);
     }
 }

@@ -5,6 +5,7 @@
 //! 2. It holds little memory: one request at a time, a head of [`MAX_HEAD`], and as much of an answer as its client reads.
 use super::linger::Lingering;
 use super::rewind::Rewound;
+use crate::coordinator::metrics::Rpc;
 use crate::http_connections::UntilSent;
 use crate::server::admission::{AdmittedStream, ConnectionContext};
 use crate::server::services::Services;
@@ -51,13 +52,14 @@ pub(crate) async fn serve<S: Transport>(
     stream.stream().get_ref().break_after(IDLE_TIMEOUT);
     let connection = stream.connect_info();
     let in_flight = Arc::new(());
+    let watches = Arc::new(AtomicBool::new(false));
     let service = service_fn({
-        let (connection, in_flight) = (connection.clone(), in_flight.clone());
-        move |request: Request<Incoming>| answer(request, &connection, &services, in_flight.clone())
+        let (connection, in_flight, watches) = (connection.clone(), in_flight.clone(), watches.clone());
+        move |request: Request<Incoming>| answer(request, &connection, &services, in_flight.clone(), &watches)
     });
     let mut http = http1::Builder::new();
-    http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIME).max_buf_size(MAX_HEAD);
-    let mut served = pin!(http.serve_connection(TokioIo::new(Lingering::new(stream)), service));
+    http.half_close(true).timer(TokioTimer::new()).header_read_timeout(HEAD_TIME).max_buf_size(MAX_HEAD);
+    let mut served = pin!(http.serve_connection(TokioIo::new(Lingering::new(stream, watches)), service));
     // Errors concern only this client, which receives them.
     tokio::select! {
         _ = &mut served => return,
@@ -78,9 +80,13 @@ fn answer(
     connection: &Arc<ConnectionContext>,
     services: &Services,
     in_flight: Arc<()>,
+    watches: &Arc<AtomicBool>,
 ) -> impl Future<Output = Result<Response<UntilSent<Body, Arc<()>>>, Infallible>> + use<> {
     let is_read = Arc::new(AtomicBool::new(request.body().is_end_stream()));
-    let mut request = request.map(|body| Body::new(Noted { body, is_read: is_read.clone() }));
+    let is_watch = Rpc::of_path(request.uri().path()).is_watch();
+    watches.store(is_watch && request.body().is_end_stream(), Relaxed);
+    let watches = is_watch.then(|| watches.clone());
+    let mut request = request.map(|body| Body::new(Noted { body, is_read: is_read.clone(), watches }));
     request.extensions_mut().insert(connection.clone());
     let answer = services.call(request);
     async move {
@@ -97,6 +103,8 @@ fn answer(
 struct Noted {
     body: Incoming,
     is_read: Arc<AtomicBool>,
+    /// Of a watch: its connection notes it too.
+    watches: Option<Arc<AtomicBool>>,
 }
 
 impl http_body::Body for Noted {
@@ -107,6 +115,7 @@ impl http_body::Body for Noted {
         let frame = ready!(Pin::new(&mut self.body).poll_frame(cx));
         if frame.is_none() || self.body.is_end_stream() {
             self.is_read.store(true, Relaxed);
+            self.watches.iter().for_each(|watches| watches.store(true, Relaxed));
         }
         Poll::Ready(frame)
     }

@@ -6,7 +6,8 @@ use crate::escape::{escaped, escaped_json};
 use crate::server::status;
 use bytes::Bytes;
 use prost::Message;
-use prost_reflect::{DeserializeOptions, DynamicMessage, SerializeOptions};
+use prost_reflect::{DeserializeOptions, DynamicMessage, Kind, SerializeOptions};
+use serde_json::{Map, Value};
 use std::borrow::Cow;
 use tonic::Status;
 
@@ -27,10 +28,40 @@ pub(super) fn request(method: &Method, codec: Codec, bytes: &Bytes, is_strict: b
     match codec {
         Codec::Proto => Ok(envelope::write(0, bytes)),
         Codec::Json => {
-            let message = read(method, bytes, is_strict).map_err(|error| unreadable(&error))?;
-            Ok(envelope::write(0, &message.encode_to_vec()))
+            let message = read(method, bytes, is_strict).or_else(|error| match with_integers(method, bytes)? {
+                Some(json) => read(method, &json, is_strict).map_err(|error| unreadable(&error)),
+                None => Err(unreadable(&error)),
+            });
+            Ok(envelope::write(0, &message?.encode_to_vec()))
         }
     }
+}
+
+/// The same request with its whole numbers as integers: the mapping also allows `5.0`, `1e2` and `"1e2"`, which `prost-reflect`
+/// does not read. `None`: there is no such number. Requests have integers of 32 bits only, and none in messages within them.
+fn with_integers(method: &Method, json: &[u8]) -> Result<Option<Vec<u8>>, Status> {
+    let integers: Vec<_> = method.input.fields().filter(|field| field.kind() == Kind::Int32).collect();
+    let object = if integers.is_empty() { None } else { serde_json::from_slice::<Map<String, Value>>(json).ok() };
+    let Some(mut object) = object else { return Ok(None) };
+    let mut has_changed = false;
+    for (name, value) in &mut object {
+        let Some(field) = integers.iter().find(|field| [field.json_name(), field.name()].contains(&name.as_str()))
+        else {
+            continue;
+        };
+        let number = match value {
+            Value::Number(number) => Some(number.as_f64().unwrap_or(f64::INFINITY)),
+            Value::String(text) => text.parse().ok(),
+            _ => None,
+        };
+        let Some(number) = number else { continue };
+        if number.fract() != 0.0 || number < i32::MIN.into() || number > i32::MAX.into() {
+            let allowed = "a whole number of 32 bits";
+            return Err(status::of_field(InvalidField::new(field.name(), start(&value.to_string()), allowed)));
+        }
+        (*value, has_changed) = ((number as i32).into(), true);
+    }
+    Ok(has_changed.then(|| Value::Object(object).to_string().into_bytes()))
 }
 
 fn read(method: &Method, json: &[u8], is_strict: bool) -> Result<DynamicMessage, serde_json::Error> {
@@ -43,10 +74,13 @@ fn read(method: &Method, json: &[u8], is_strict: bool) -> Result<DynamicMessage,
 
 fn unreadable(error: &serde_json::Error) -> Status {
     let allowed = "the request message of this call as JSON, such as {\"threadId\": \"t\"}";
-    let why = error.to_string();
-    let start: String = why.chars().take(MAX_WHY).collect();
-    let more = if start.len() < why.len() { "…" } else { "" };
-    status::of_field(InvalidField::new("request", format!("{}{more}", escaped(&start)), allowed))
+    status::of_field(InvalidField::new("request", start(&error.to_string()), allowed))
+}
+
+fn start(text: &str) -> String {
+    let start: String = text.chars().take(MAX_WHY).collect();
+    let more = if start.len() < text.len() { "…" } else { "" };
+    format!("{}{more}", escaped(&start))
 }
 
 /// A message of the answer, as the client reads it.
@@ -80,7 +114,8 @@ mod tests {
     use super::super::methods::tests::method;
     use super::*;
     use crate::proto::v1;
-    use serde_json::{Value, json};
+    use prost_reflect::MessageDescriptor;
+    use serde_json::json;
     use tonic_types::StatusExt;
 
     fn increment(json: &str, is_strict: bool) -> Result<v1::IncrementElicitationRequest, Status> {
@@ -120,6 +155,58 @@ mod tests {
             assert!(info.metadata["was"].contains(why) && info.metadata["was"].contains("line"), "{json}: {info:?}");
         }
         assert!(increment(r#"{"thread": "t"}"#, false).is_ok(), "a client of a later version is not strict");
+    }
+
+    #[test]
+    fn a_whole_number_is_an_integer_however_it_is_written() {
+        let read = |page_size: &str| {
+            let json = format!(r#"{{"pageSize": {page_size}, "threadId": "t"}}"#);
+            let message = request(&method("ListPauses"), Codec::Json, &json.into(), true)?;
+            let read = v1::ListPausesRequest::decode(&message[5..]).unwrap();
+            assert_eq!(read.thread_id, "t");
+            Ok::<_, Status>(read.page_size)
+        };
+        for (json, number) in [
+            ("5", 5),
+            ("5.0", 5),
+            ("1e2", 100),
+            ("1.5E+1", 15),
+            (r#""1e2""#, 100),
+            (r#""5.0""#, 5),
+            ("-0.0", 0),
+            ("2147483647.0", i32::MAX),
+            ("null", 0),
+        ] {
+            assert_eq!(read(json).unwrap(), number, "{json}");
+        }
+        for json in ["5.5", r#""5.5""#, "2147483648", "-2147483649", r#""1e10""#, r#""inf""#, r#""NaN""#] {
+            let refused = read(json).expect_err(json);
+            let metadata = refused.get_error_details().error_info().cloned().unwrap().metadata;
+            assert_eq!((metadata["field"].as_str(), metadata["was"].as_str()), ("page_size", json), "{json}");
+        }
+        for json in ["true", "[]", r#""""#, r#"" 5""#, r#""0x5""#] {
+            let refused = read(json).expect_err(json);
+            assert_eq!(
+                refused.get_error_details().error_info().cloned().unwrap().metadata["field"],
+                "request",
+                "{json}"
+            );
+        }
+    }
+
+    #[test]
+    fn requests_have_integers_only_where_they_are_read() {
+        let is_wkt = |message: MessageDescriptor| message.full_name().starts_with("google.protobuf.");
+        for service in method("ListPauses").input.parent_pool().services() {
+            for field in service.methods().flat_map(|method| method.input().fields().collect::<Vec<_>>()) {
+                let is_read = match field.kind() {
+                    Kind::Message(inner) => is_wkt(inner),
+                    Kind::Int32 => !field.is_list(),
+                    kind => matches!(kind, Kind::String | Kind::Bool),
+                };
+                assert!(is_read, "{field:?}");
+            }
+        }
     }
 
     #[test]

@@ -2,9 +2,14 @@
 //!
 //! A request that is refused may still be on its way. Closed with bytes that nobody has read, a connection is reset, and then the
 //! answer may be lost on its way (RFC 9112, 9.6). So what comes after the end is read for a moment, and thrown away.
+//!
+//! A client may close its side behind its request, and wait for the answer. So hyper does not look for its end while it answers, but a
+//! watch, which has no end of its own, ends with its client.
 use std::future::Future;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -20,6 +25,10 @@ const PART: usize = 4 << 10;
 /// A stream that is shut down on both sides.
 pub(super) struct Lingering<S> {
     stream: S,
+    /// A watch is open whose request was read: the next byte is of another request.
+    watches: Arc<AtomicBool>,
+    /// That byte.
+    next: Option<u8>,
     end: Option<End>,
 }
 
@@ -30,13 +39,34 @@ struct End {
 }
 
 impl<S> Lingering<S> {
-    pub(super) fn new(stream: S) -> Self {
-        Lingering { stream, end: None }
+    pub(super) fn new(stream: S, watches: Arc<AtomicBool>) -> Self {
+        Lingering { stream, watches, next: None, end: None }
+    }
+}
+
+impl<S: AsyncRead + Unpin> Lingering<S> {
+    /// Fails if the client of a watch has closed its side.
+    fn look_for_end(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
+        if self.next.is_some() || !self.watches.load(Relaxed) {
+            return Ok(());
+        }
+        let mut byte = [0];
+        let mut buf = ReadBuf::new(&mut byte);
+        if Pin::new(&mut self.stream).poll_read(cx, &mut buf)?.is_ready() {
+            self.next = Some(*buf.filled().first().ok_or(io::ErrorKind::UnexpectedEof)?);
+            // Who waited for it was not woken.
+            cx.waker().wake_by_ref();
+        }
+        Ok(())
     }
 }
 
 impl<S: AsyncRead + Unpin> AsyncRead for Lingering<S> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        if let Some(next) = self.next.take_if(|_| buf.remaining() > 0) {
+            buf.put_slice(&[next]);
+            return Poll::Ready(Ok(()));
+        }
         Pin::new(&mut self.stream).poll_read(cx, buf)
     }
 }
@@ -59,11 +89,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Lingering<S> {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.look_for_end(cx)?;
         Pin::new(&mut self.stream).poll_flush(cx)
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let Lingering { stream, end } = self.get_mut();
+        let Lingering { stream, end, .. } = self.get_mut();
         let mut stream = Pin::new(stream);
         let end = match end {
             Some(end) => end,
@@ -99,7 +130,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_shutdown_waits_for_the_client_and_takes_what_it_still_sends() {
         let (mut client, server) = duplex(16);
-        let mut server = Lingering::new(server);
+        let mut server = Lingering::new(server, Arc::default());
         let closing = tokio::spawn(async move { server.shutdown().await });
         assert_eq!(client.read(&mut [0; 8]).await.unwrap(), 0, "the client sees the end at once");
         client.write_all(&[0; 10_000]).await.unwrap();
@@ -112,7 +143,25 @@ mod tests {
     async fn a_shutdown_waits_for_a_moment_only() {
         let (_client, server) = duplex(16);
         let began = Instant::now();
-        Lingering::new(server).shutdown().await.unwrap();
+        Lingering::new(server, Arc::default()).shutdown().await.unwrap();
         assert_eq!(began.elapsed().as_millis(), LINGER.as_millis());
+    }
+
+    #[tokio::test]
+    async fn the_end_of_a_client_is_seen_while_it_watches_only() {
+        let watches = Arc::new(AtomicBool::new(false));
+        let (mut client, server) = duplex(16);
+        let mut server = Lingering::new(server, watches.clone());
+        client.write_all(b"next").await.unwrap();
+        watches.store(true, Relaxed);
+        server.flush().await.unwrap();
+        let mut next = [0; 4];
+        server.read_exact(&mut next).await.unwrap();
+        assert_eq!(&next, b"next");
+        client.shutdown().await.unwrap();
+        watches.store(false, Relaxed);
+        server.flush().await.unwrap();
+        watches.store(true, Relaxed);
+        assert_eq!(server.flush().await.unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
     }
 }

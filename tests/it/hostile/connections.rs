@@ -3,6 +3,8 @@ use super::{MIB, assert_bounded, serve};
 use crate::support::http2::{DATA, END_HEADERS, END_STREAM, HEADERS, Raw, call, frame, message, streams};
 use crate::support::{Process, beside, timed};
 use std::process::Command;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpStream, UnixStream};
 
 /// A server with few file descriptors, as a large one with many.
 #[tokio::test]
@@ -37,6 +39,36 @@ async fn silent_connections_are_closed_for_active_ones() {
     let (report, ()) = beside("600 silent connections, with 256 file descriptors", &server, attack).await;
     assert_eq!(speaker.get("first").await.count, 1, "who has spoken stays");
     assert_bounded(&report, 32 * MIB);
+}
+
+/// Connections that are refused take files too.
+#[tokio::test]
+async fn g7_with_few_files_callers_over_the_limit_are_told_so_and_probes_are_answered() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let socket = directory.path().join("p.sock");
+    let mut command = Command::new("sh");
+    let serve = "ulimit -n 256; exec \"$0\" serve --listen 127.0.0.1:0 --listen \"unix:$1\" --store memory";
+    command.args(["-c", serve, env!("CARGO_BIN_EXE_pausewatch")]).arg(&socket);
+    let server = Process::start(command);
+    // A connection with a watch stays.
+    let ask = b"GET /pausewatch.v1.ElicitationService/WatchPauseState HTTP/1.1\r\nhost: localhost\r\n\
+                accept: text/event-stream\r\n\r\n";
+    let (mut over_tcp, mut over_unix) = (Vec::new(), Vec::new());
+    for _ in 0..150 {
+        let mut answer = [0; 12];
+        let mut tcp = TcpStream::connect(&server.address).await.expect("it listens");
+        tcp.write_all(ask).await.expect("it reads");
+        timed("an answer over TCP", tcp.read_exact(&mut answer)).await.expect("it answers");
+        over_tcp.push((tcp, answer));
+        let mut unix = UnixStream::connect(&socket).await.expect("it listens");
+        unix.write_all(ask).await.expect("it reads");
+        timed("an answer over the Unix socket", unix.read_exact(&mut answer)).await.expect("it answers");
+        over_unix.push((unix, answer));
+    }
+    let last = [over_tcp.last().expect("many").1, over_unix.last().expect("many").1];
+    assert_eq!(last, [*b"HTTP/1.1 429"; 2], "there are more than may be");
+    let probe = Command::new(env!("CARGO_BIN_EXE_pausewatch")).args(["health", "--address", &server.address]).output();
+    assert!(probe.expect("the program starts").status.success(), "it is alive");
 }
 
 #[tokio::test]

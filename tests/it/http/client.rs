@@ -96,6 +96,11 @@ impl Connection {
         self.stream.flush().await.unwrap();
     }
 
+    /// Closes this side: nothing more is sent.
+    pub(super) async fn finish(&mut self) {
+        self.stream.shutdown().await.unwrap();
+    }
+
     /// Sends a request and reads its answer.
     pub(super) async fn ask(&mut self, request: &[u8]) -> Answer {
         self.send(request).await;

@@ -1,7 +1,7 @@
 //! HTTP/1.1 and HTTP/2, over TCP, TLS and Unix sockets.
 use super::client::{Connection, SERVICE, ask, json, json_with, request};
 use crate::support::certs::Authority;
-use crate::support::{Running, channel, config, timed, unix};
+use crate::support::{Running, channel, config, embedded, timed, unix};
 use bytes::Bytes;
 use http_body_util::BodyExt;
 use pausewatch::server::{Config, TlsFiles};
@@ -45,6 +45,23 @@ async fn a_connection_serves_many_requests_one_after_the_other() {
     let pipelined = [json("IncrementElicitation", INCREMENT), json("DecrementElicitation", INCREMENT)].concat();
     assert_eq!(connection.ask(&pipelined).await.json()["count"], 4);
     assert_eq!(connection.answer(true).await.json()["count"], 3);
+}
+
+/// As with `nc -N`.
+#[tokio::test]
+async fn a_client_that_closes_its_side_behind_its_requests_gets_the_answers() {
+    let directory = tempfile::tempdir().unwrap();
+    let running = Running::start(embedded(directory.path())).await;
+    for count in [1, 3] {
+        let mut connection = Connection::open(&running.address).await;
+        let requests = [json("IncrementElicitation", INCREMENT), json("IncrementElicitation", INCREMENT)].concat();
+        connection.send(&requests).await;
+        connection.finish().await;
+        for count in [count, count + 1] {
+            assert_eq!(connection.answer(true).await.json()["count"], count);
+        }
+        assert_eq!(connection.closed().await, b"", "nothing is left to do");
+    }
 }
 
 #[tokio::test]

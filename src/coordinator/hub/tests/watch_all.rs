@@ -106,3 +106,28 @@ fn h1_h2_a_slow_watch_of_all_threads_has_a_whole_snapshot_and_rising_revisions_u
         check(&hub);
     }
 }
+
+#[test]
+fn watches_of_all_threads_come_and_go_in_any_order() {
+    let hub = Arc::<Hub>::default();
+    let mut random = Random(0x5eed_0004);
+    let mut watching: Vec<(Watching, bool)> = Vec::new();
+    for revision in 1..=500 {
+        if random.below(2) == 0 && !watching.is_empty() {
+            watching.swap_remove(random.below(watching.len()));
+        } else {
+            let within = || Interest::Within(scope(&[], &["t"]));
+            let interest = if random.below(2) == 0 { Interest::All } else { within() };
+            let observes = random.below(2) == 0;
+            let start = if observes { observe } else { watch };
+            watching.push((start(&hub, interest), observes));
+        }
+        watching.iter_mut().for_each(|(watching, _)| _ = watching.take());
+        hub.publish([opened("t", revision)]);
+        for (watching, _) in &mut watching {
+            assert_eq!(watching.take(), [state("t", revision, revision as usize)]);
+        }
+        assert_eq!(hub.watchers(&id("t")) as usize, watching.iter().filter(|(_, observes)| !observes).count());
+        check(&hub);
+    }
+}

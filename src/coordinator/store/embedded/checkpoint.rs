@@ -6,7 +6,7 @@
 //!
 //! - K1: the writer waits only for a thread that is at work, and that ends in a free file, or in saying why not.
 use super::database::{ApplyError, Database, View, caught};
-use super::disk::{Disk, Health, is_no_space};
+use super::disk::{Disk, Health, is_no_space, is_out_of_files};
 use super::journal::{self, Journal, ReadError};
 use super::segments::{self, MAX_SEGMENTS, Pool, Segment};
 #[cfg(target_os = "linux")]
@@ -160,6 +160,8 @@ impl Checkpoints {
                         return Ok(made);
                     }
                     Err(error) if is_no_space(&error) => self.health.full.store(true, Relaxed),
+                    // Those that there are do, more slowly.
+                    Err(error) if is_out_of_files(&error) => {}
                     Err(error) => return Err(NoFile::Broken(format!("make a file of the journal: {error}"))),
                 }
             }

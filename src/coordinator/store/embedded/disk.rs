@@ -209,6 +209,12 @@ fn allocate(file: &File) -> io::Result<()> {
     io::copy(&mut io::Read::take(io::repeat(0), RESERVE_BYTES), &mut file).map(|_| ())
 }
 
+/// Whether `error` says that the process, or the system, has as many files open as it may have.
+pub(super) fn is_out_of_files(error: &io::Error) -> bool {
+    use rustix::io::Errno;
+    matches!(Errno::from_io_error(error), Some(Errno::MFILE | Errno::NFILE))
+}
+
 /// Whether `error` says that there is no space: on the disk, in the quota, or under the limit of a file's size.
 pub(super) fn is_no_space(error: &io::Error) -> bool {
     use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
