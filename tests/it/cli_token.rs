@@ -249,8 +249,8 @@ fn with_a_token(site: &Site) -> Coordinator {
 fn g2_a_token_in_a_pipe_is_read_once() {
     let site = Site::new();
     let coordinator = with_a_token(&site);
-    // The renewals and the end need it again.
-    let hold = r#"cat "$1" | PAUSEWATCH_TOKEN_FILE=/dev/stdin "$0" hold --ttl 1s -- sleep 2"#;
+    // A renewal, after 2 s, and the end need it again.
+    let hold = r#"cat "$1" | PAUSEWATCH_TOKEN_FILE=/dev/stdin "$0" hold --ttl 6s -- sleep 3"#;
     let mut command = Command::new("sh");
     command.args(["-c", hold, env!("CARGO_BIN_EXE_pausewatch"), &site.path("token")]);
     command
