@@ -1,8 +1,7 @@
 //! Workers serve connections: one current-thread runtime each.
 //!
-//! tokio's multi-thread runtime would take two to four times the CPU here: woken streams hop between its threads, so
-//! that their frames are written one by one instead of many at once (`docs/performance.md`). More cores are used by
-//! more workers; a connection stays with one.
+//! tokio's multi-thread runtime takes two to four times the CPU here (`docs/decisions/0007-commits-on-the-workers.md`).
+//! More workers use more cores; a connection stays with one worker.
 use super::admission::{AdmittedStream, ConnectionPermit};
 use super::authority::ValidAuthority;
 use super::connection::{self, Serving};
