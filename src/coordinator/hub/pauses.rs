@@ -33,7 +33,7 @@ pub struct PausePage {
     pub pauses: Vec<Arc<EndedPause>>,
     /// Whether there are more.
     pub more: bool,
-    /// From here on no pause is missing, in nanoseconds of the wall clock.
+    /// No pause that ended after this is missing, in nanoseconds of the wall clock.
     pub complete_from: i64,
 }
 
