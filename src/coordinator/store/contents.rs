@@ -1,4 +1,4 @@
-//! Makes records of stored rows.
+//! Builds records from stored rows.
 use super::ops::Table;
 use super::rows::{ElicitationRow, MemoryRow, Remembered, RowCodec, ThreadRow};
 use crate::core::Record;
@@ -6,7 +6,7 @@ use crate::core::types::ThreadId;
 use prost::Message;
 use std::error::Error;
 
-/// The records of the rows so far. Rows come in the order of [`Table`], and of their keys within it.
+/// The records of the rows so far. Rows come in the order of [`Table`], and of their keys within a table.
 pub(super) struct RecordBuilder {
     codec: RowCodec,
     records: Vec<Record>,
