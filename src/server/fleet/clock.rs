@@ -1,7 +1,7 @@
 //! The cluster clock as this replica knows it, whoever leads: for what it tells.
 //!
 //! While it leads, it stands still as soon as another replica might have decided something that this one does not know, as after a
-//! SIGSTOP: a paused time that is told then must not be above what the other one says later (invariant 6).
+//! SIGSTOP: a paused time that is told then must not be above what the other one says later (I6).
 use crate::clock::Clock;
 use crate::coordinator::store::etcd::{Pulse, SURE_FOR};
 use crate::core::Timestamp;

@@ -5,7 +5,7 @@
 //! - W3: forwarding has one effect: a call without a request id is given one, and is then sent again, as a client would, until its
 //!   time is over.
 //! - W4: who is allowed what, and counts against which limit, is decided by the leader as for a call of its own, with the caller, the
-//!   rights and the waiting time that the follower tells (invariant 12). Calls a second are limited where they come in.
+//!   rights and the waiting time that the follower tells (I12). Calls a second are limited where they come in.
 //!
 //! - W5: only an answer of a replica is passed on: it has a header that needs the key of the fleet. Whoever else is at the leader's
 //!   address, such as after its end, has not answered.

@@ -1,4 +1,5 @@
-//! Reads the rows and the log: a follower everything, at one revision; a new leader what it has to put into rows.
+//! Reads the rows and the log: a follower reads everything, at one revision; a new leader reads what it has to move
+//! into rows.
 use super::checkpoint::Checkpoint;
 use super::kv::{Kv, KvError};
 use super::record::{Applied, Entry, Keys, LeaderRecord};
@@ -14,33 +15,33 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio::time::sleep;
 
-/// Keys of the first page. Log entries have up to 512 KiB.
+/// The maximum of keys in the first page. Log entries have up to 512 KiB.
 const FIRST_PAGE: i64 = 64;
 const LARGEST_PAGE: i64 = 10_000;
-/// The size of a page that is worth its round trip, in bytes.
+/// The size of a page that makes up for its round trip, in bytes.
 const GOOD_PAGE: usize = 4 << 20;
-/// How many times as many keys a page has than the page before, at most.
+/// The maximum growth of the number of keys from one page to the next.
 const MOST_GROWTH: i64 = 4;
 const AGAIN_AFTER: Duration = Duration::from_millis(50);
 
-/// All rows as the log leaves them.
+/// All rows with the log applied.
 #[derive(Debug, Default)]
 pub(crate) struct Loaded {
     pub(super) rows: BTreeMap<(Table, Vec<u8>), Vec<u8>>,
-    /// Above the number of every row that was seen.
+    /// Above the number of every row that was read.
     next_row: u64,
     /// The last entry.
     seq: u64,
-    /// The beginning of a batch at the end of the log.
+    /// The first parts of an incomplete batch at the end of the log.
     begun: Option<Entry>,
-    /// The revision of etcd at which this was so.
+    /// The revision of etcd at which everything was read.
     pub(super) revision: i64,
 }
 
-/// Why there is nothing.
+/// Why nothing was loaded.
 #[derive(Debug)]
 pub(super) enum LoadError {
-    /// etcd has forgotten the revision meanwhile: load again.
+    /// etcd has compacted the revision meanwhile: load again.
     Compacted,
     Damaged(OpenError),
 }
@@ -174,7 +175,7 @@ pub(super) async fn pages<K: Kv>(
                 if !std::mem::replace(&mut has_failed, true) {
                     tracing::warn!(why, "read from etcd; it is asked again");
                 }
-                // Perhaps the page is too large to come in time, or at all.
+                // The page may be too large to arrive in time, or at all.
                 range.limit = (range.limit / 2).max(1);
                 sleep(AGAIN_AFTER).await;
                 continue;
@@ -198,10 +199,10 @@ pub(super) async fn pages<K: Kv>(
 }
 
 impl Loaded {
-    /// As records of a fleet with this id.
+    /// As the records of the fleet with the id `epoch`.
     ///
     /// # Errors
-    /// They make no sense.
+    /// The rows are invalid.
     pub(super) fn contents(&self, epoch: u64, keys: &Keys) -> Result<Contents, OpenError> {
         let threads = self.rows.keys().filter(|(table, _)| *table == Table::Threads).count();
         let mut builder = RecordBuilder::new(codec(epoch), threads);
