@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::{sync::mpsc, task::JoinSet, time::Instant};
 use tonic::{Status, Streaming};
 
-/// Dropping it ends the stream; the server sees the reset of the HTTP/2 stream.
+/// An open stream. Dropping it ends the stream with an HTTP/2 reset.
 #[derive(Debug)]
 pub(super) struct Stream {
     requests: mpsc::UnboundedSender<WatchRequest>,
