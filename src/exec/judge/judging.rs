@@ -14,7 +14,7 @@ use tokio::{
 /// The maximum of a reason, in characters: a packet must hold it.
 const MAX_REASON: usize = 10_000;
 
-/// Takes what the caller of a command should know of the programs in it.
+/// Receives notes for the caller of a command about its programs.
 pub(crate) type Note = Arc<dyn Fn(String) + Send + Sync>;
 
 /// The connection to the supervisor of a command, and the verdicts that are being determined.
