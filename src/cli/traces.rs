@@ -46,7 +46,7 @@ pub(crate) fn parse_endpoint(text: &str) -> Result<String, String> {
 /// (`OTEL_SDK_DISABLED`).
 ///
 /// # Errors
-/// The endpoint makes no sense, or the system has no thread for it.
+/// The endpoint is invalid, or the system cannot start a thread.
 pub(crate) fn start(endpoint: &str) -> Result<Option<Traces>, String> {
     if std::env::var("OTEL_SDK_DISABLED").is_ok_and(|value| value.eq_ignore_ascii_case("true")) {
         return Ok(None);

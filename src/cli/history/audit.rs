@@ -89,7 +89,7 @@ impl Replay {
     pub fn line(&mut self, line: &[u8]) -> Result<Option<Pause>, String> {
         let line: Line<'_> =
             serde_json::from_slice(line).map_err(|error| format!("no line of an audit trail: {error}"))?;
-        let time: jiff::Timestamp = line.time.parse().map_err(|_| "its time is none".to_owned())?;
+        let time: jiff::Timestamp = line.time.parse().map_err(|_| "its time is invalid".to_owned())?;
         let by_event = match &*line.event {
             "opened" => return self.opened(&line, time).map(|()| None),
             "closed" => PauseEnd::Decremented,
@@ -100,7 +100,7 @@ impl Replay {
                 self.gaps.unwritten_lines = self.gaps.unwritten_lines.saturating_add(line.lines.unwrap_or(0));
                 return Ok(None);
             }
-            _ => return Err("its event is none of an audit trail of this version".into()),
+            _ => return Err("this version does not know its event".into()),
         };
         let how = if line.ended_by == "released" { PauseEnd::Released } else { by_event };
         self.closed(&line, time, how)

@@ -172,7 +172,7 @@ pub(super) fn parse(text: &str) -> Result<Vec<Key>, String> {
 fn parse_pem(text: &str) -> Result<Vec<Key>, String> {
     let mut keys = Vec::new();
     for section in <(SectionKind, Vec<u8>)>::pem_slice_iter(text.as_bytes()) {
-        match section.map_err(|error| format!("it is no PEM: {error}"))? {
+        match section.map_err(|error| format!("it is not PEM: {error}"))? {
             (SectionKind::PublicKey, der) => keys.push(Key { id: None, material: Material::from_spki(&der)? }),
             (SectionKind::PrivateKey | SectionKind::EcPrivateKey | SectionKind::RsaPrivateKey, _) => {
                 return Err("there is a private key in it, which the server is not to have: name the file of the \

@@ -289,7 +289,7 @@ impl Checkpointer {
             full.iter().map(|segment| journal::payloads(segment, database.seed).map_err(damaged)).collect();
         let done = payloads.and_then(|payloads| {
             let changes = journal::changes(payloads.iter().flatten().map(Vec::as_slice));
-            let changes = changes.ok_or_else(|| ApplyError::Broken("the journal makes no sense".into()))?;
+            let changes = changes.ok_or_else(|| ApplyError::Broken("the journal is invalid".into()))?;
             database.apply(&changes, full.last().map_or(0, |segment| segment.last))
         });
         match done {

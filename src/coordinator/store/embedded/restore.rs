@@ -64,7 +64,7 @@ pub fn restore(
         Ok(())
     });
     let summary = read.map_err(|error| OpenError::Corrupt(format!("{error}. Nothing was changed")))?;
-    let senseless = || OpenError::Corrupt("the backup makes no sense. Nothing was changed".into());
+    let senseless = || OpenError::Corrupt("the backup is invalid: use another one. Nothing was changed".into());
     let mut changes = journal::changes(parts.iter().map(Vec::as_slice)).ok_or_else(senseless)?;
     let restored = RestoredRows::of(&changes, now).ok_or_else(senseless)?;
     restored.put(&mut changes);

@@ -63,7 +63,7 @@ impl Snapshot {
     /// `out` cannot be written, or the store cannot be read any more. The written part must not be used.
     pub fn write(&self, taken: i64, out: &mut dyn io::Write) -> io::Result<Summary> {
         let changes = journal::changes(self.payloads.iter().map(Vec::as_slice));
-        let changes = changes.ok_or_else(|| io::Error::other(format!("{}: the journal makes no sense", self.name)))?;
+        let changes = changes.ok_or_else(|| io::Error::other(format!("{}: the journal is invalid", self.name)))?;
         let mut writer = backup::Writer::begin(taken, out)?;
         self.view.merged(&changes, &mut |table, key, value| writer.put(table, key, value))?;
         writer.end()

@@ -273,7 +273,7 @@ impl<K: Kv> Follower<K> {
         let prefix = self.keys.prefix();
         let record = LeaderRecord::decode(value);
         let record =
-            record.map_err(|_| OpenError::Corrupt(format!("etcd under {prefix}: the leader record makes no sense")))?;
+            record.map_err(|_| OpenError::Corrupt(format!("etcd under {prefix}: the leader record is invalid")))?;
         check_format(record.format, prefix)?;
         Ok(record)
     }

@@ -47,7 +47,7 @@ impl Image {
             Ok(())
         });
         let summary = read.map_err(|error| OpenError::Corrupt(format!("{error}. Nothing was changed")))?;
-        let senseless = || OpenError::Corrupt("the backup makes no sense. Nothing was changed".into());
+        let senseless = || OpenError::Corrupt("the backup is invalid: use another one. Nothing was changed".into());
         let mut changes = Changes::new();
         parts.iter().try_for_each(|part| ops::decode(part, &mut changes)).ok_or_else(senseless)?;
         let restored = RestoredRows::of(&changes, now).ok_or_else(senseless)?;
@@ -79,7 +79,8 @@ impl Image {
 
 /// Whether a server could start from these rows.
 fn check(changes: &Changes<'_>, codec: RowCodec, threads: u64) -> Result<(), OpenError> {
-    let wrong = |why: String| OpenError::Corrupt(format!("the backup makes no sense: {why}. Nothing was changed"));
+    let wrong =
+        |why: String| OpenError::Corrupt(format!("the backup is invalid: {why}. Use another one. Nothing was changed"));
     let mut records = RecordBuilder::new(codec, usize::try_from(threads).unwrap_or(0));
     for ((table, key), value) in changes {
         let value = value.ok_or_else(|| wrong("it has a row that was deleted".into()))?;

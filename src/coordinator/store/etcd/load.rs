@@ -62,7 +62,7 @@ pub(super) async fn load<K: Kv>(kv: &K, keys: &Keys) -> Result<Loaded, LoadError
     let mut record = pages(kv, one(keys.leader()), |_| Ok(())).await?;
     let mut loaded = Loaded { revision: record.revision(), ..Loaded::default() };
     let last = record.kvs.pop().map(|found| LeaderRecord::decode(&found.value[..])).transpose();
-    let last = last.map_err(|_| damaged("the leader record makes no sense"))?.unwrap_or_default().seq;
+    let last = last.map_err(|_| damaged("the leader record is invalid"))?.unwrap_or_default().seq;
     let at = |range| RangeRequest { revision: loaded.revision, ..range };
     let applied = applied(kv, keys, loaded.revision).await?;
     let (all_rows, all_entries) = (at(keys.rows()), at(keys.entries()));
@@ -124,11 +124,11 @@ async fn applied<K: Kv>(kv: &K, keys: &Keys, revision: i64) -> Result<u64, LoadE
     let mut applied =
         pages(kv, RangeRequest { key: keys.applied(), revision, ..RangeRequest::default() }, |_| Ok(())).await?;
     let applied = applied.kvs.pop().map(|found| Applied::decode(&found.value[..])).transpose();
-    Ok(applied.map_err(|_| damaged(keys, "the key \"applied\" makes no sense"))?.unwrap_or_default().seq)
+    Ok(applied.map_err(|_| damaged(keys, "the key \"applied\" is invalid"))?.unwrap_or_default().seq)
 }
 
-/// Reads the log: gives the number and the clock of each entry to `take`, and the batch that it completes, if it does; `None`: it
-/// makes no sense. Returns the beginning of a batch at the end.
+/// Reads the log. Gives `take` the number and the clock of each entry, and the batch that the entry completes, if any;
+/// `None` from `take`: the batch is invalid. Returns the first parts of an incomplete batch at the end.
 async fn entries<K: Kv>(
     kv: &K,
     keys: &Keys,
@@ -144,7 +144,7 @@ async fn entries<K: Kv>(
             return Err(damaged(&format!("the log has no entry {}", seq - 1)));
         }
         before = Some(seq);
-        let nonsense = || damaged(&format!("log entry {seq} makes no sense"));
+        let nonsense = || damaged(&format!("log entry {seq} is invalid"));
         let entry = Entry::decode(&value[..]).map_err(|_| nonsense())?;
         let entry = whole(begun.take(), entry);
         take(seq, entry.clock, (!entry.more).then_some(&*entry.ops)).ok_or_else(nonsense)?;
@@ -212,7 +212,7 @@ impl Loaded {
         let (records, next_row) = builder.finish().map_err(|error| damaged(keys, &error.to_string()))?;
         let floor = self.rows.get(&(Table::Meta, FLOOR_KEY.as_bytes().to_vec()));
         let floor = floor.map_or(Some(0), |floor| Some(u64::from_be_bytes(floor[..].try_into().ok()?)));
-        let floor = floor.ok_or_else(|| damaged(keys, "the revision floor makes no sense"))?;
+        let floor = floor.ok_or_else(|| damaged(keys, "the revision floor is invalid"))?;
         Ok(Contents { records, floor, next_row: next_row.max(self.next_row), epoch })
     }
 

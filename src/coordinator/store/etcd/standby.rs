@@ -78,7 +78,7 @@ impl Standby {
         let codec = codec(self.epoch);
         let (mut changed, mut committed) = (HashSet::new(), Vec::new());
         for ((table, key), value) in changes {
-            self.change(codec, table, key, value, &mut changed).ok_or("it has a row that makes no sense")?;
+            self.change(codec, table, key, value, &mut changed).ok_or("it has an invalid row")?;
         }
         let now = Timestamp { boot: entry.clock, wall: 0 };
         for thread in changed {

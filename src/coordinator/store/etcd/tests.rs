@@ -106,7 +106,7 @@ fn is_deposed(outcome: &Result<(), CommitError>) -> bool {
     matches!(outcome, Err(CommitError::Deposed(_)))
 }
 
-/// J2: else the keys of the second would be entries of the first one's log that make no sense.
+/// J2: otherwise the keys of the second fleet would be invalid log entries of the first.
 #[tokio::test]
 async fn no_fleet_is_founded_within_another_one() {
     let etcd = FakeEtcd::default();
