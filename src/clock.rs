@@ -94,7 +94,7 @@ impl Clock for System {
     }
 }
 
-/// A clock that stands still until it is moved.
+/// A clock that changes only when it is moved.
 #[derive(Debug)]
 pub struct Manual(Mutex<(Timestamp, Duration, u64)>);
 

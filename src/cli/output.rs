@@ -135,7 +135,7 @@ pub(crate) fn print(bytes: &[u8]) -> Result<(), Failure> {
     }
 }
 
-/// Writes a part of an output that goes on, without blocking the runtime. `false`: the reader has gone away.
+/// Writes a part of a continuing output, without blocking the runtime. `false`: the reader has gone away.
 pub(crate) async fn print_part(out: &mut tokio::io::Stdout, text: &str) -> Result<bool, Failure> {
     let written = async {
         out.write_all(text.as_bytes()).await?;

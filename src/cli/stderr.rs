@@ -41,7 +41,7 @@ pub(crate) fn flush() {
     flush_within(WRITE_TIMEOUT_AT_END);
 }
 
-/// Waits until everything is written, for so long at most.
+/// Waits until everything is written, at most for `timeout`.
 pub(crate) fn flush_within(timeout: Duration) {
     if let Some(Some(writer)) = WRITER.get() {
         writer.wait_until_written(timeout);

@@ -43,8 +43,8 @@ async fn connects(address: &Address) -> bool {
     tokio::time::timeout(WITHIN, connected).await.unwrap_or(false)
 }
 
-/// In words. `silent`: who has not answered the health check either, and whether connections to them can be opened. `is_explained`: the
-/// failure says what to do.
+/// The findings as text. `silent`: the addresses that have not answered the health check either, and whether connections
+/// to them can be opened. `is_explained`: the failure says what to do.
 fn known(asked: &[Replica], silent: &[(String, bool)], is_explained: bool) -> String {
     if let Some(leader) = asked.iter().find(|replica| replica.leads() && replica.serving) {
         return format!("but the replica at {} leads its fleet and serves: call again", leader.address);

@@ -71,7 +71,7 @@ pub(super) const STOPPING: Refusal = Refusal::StoreUnavailable { why: "the serve
 /// The answer to a call whose outcome is unknown, because another replica took over meanwhile.
 pub(super) const DEPOSED: Refusal = Refusal::NotLeading { leader: None };
 
-/// The engine cannot go on, and nothing of the batch may be answered or published.
+/// The engine must stop, and nothing of the batch may be answered or published.
 #[derive(Debug, thiserror::Error)]
 pub enum Fatal {
     /// The store cannot be trusted any more: the process has to end, without an answer to anyone.

@@ -76,7 +76,7 @@ impl Coordinator {
         Self::start_on(Arc::default(), store, clock, settings, fatal)
     }
 
-    /// As [`Coordinator::start_with`], with a hub that may have watchers already: they go on.
+    /// As [`Coordinator::start_with`], with a hub that may already have watchers: they continue.
     ///
     /// # Errors
     /// The store cannot be loaded.

@@ -114,7 +114,7 @@ impl Backend {
 }
 
 impl Running {
-    /// Gives up the leadership, so that another replica can go on with it.
+    /// Gives up the leadership, so that another replica can take over.
     pub(super) async fn hand_over(&self) {
         self.stop.hand_over.cancel();
         if self.task.is_some() {

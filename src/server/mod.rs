@@ -136,8 +136,8 @@ impl Server {
         Ok(server)
     }
 
-    /// Starts on a store that is open already; `config.store` is not looked at. `clock`: the one that the store was
-    /// opened for.
+    /// Starts on a store that is open already; `config.store` is ignored. `clock`: the one that the store was opened
+    /// with.
     ///
     /// # Errors
     /// See [`StartError`].
@@ -153,7 +153,7 @@ impl Server {
         Self::of(base, listeners, services, Backend::Alone(coordinator), health).await
     }
 
-    /// Starts a replica of a fleet on the clock of this machine; `config.store` is not looked at.
+    /// Starts a replica of a fleet on the clock of this machine; `config.store` is ignored.
     ///
     /// # Errors
     /// See [`StartError`].

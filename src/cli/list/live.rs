@@ -17,7 +17,7 @@ use tokio::time::{Instant, sleep_until};
 
 /// The shortest time between two drawings.
 const MIN_INTERVAL: Duration = Duration::from_millis(250);
-/// The time between two drawings while nothing changes, on a terminal: durations go on.
+/// The time between two drawings on a terminal while nothing changes, because durations grow.
 const TICK: Duration = Duration::from_secs(1);
 /// The time between two lists, and before the list for a new thread.
 const LIST_INTERVAL: Duration = Duration::from_secs(3);

@@ -48,7 +48,7 @@ impl Stream {
         let _ = self.requests.send(request);
     }
 
-    /// When the last sign of life was received.
+    /// When the last message arrived or, before the first one, when the stream was opened.
     pub(super) fn last_sign(&self) -> Instant {
         self.last_message.unwrap_or(self.opened)
     }

@@ -56,7 +56,7 @@ impl LongLeases {
         self.moved = true;
     }
 
-    /// All ends have moved by so much.
+    /// All ends have moved by `time`.
     pub(super) fn move_by(&mut self, time: Duration) {
         self.drift += time;
         self.moved |= self.drift >= DRIFT;

@@ -108,7 +108,7 @@ impl History {
         self.complete_from
     }
 
-    /// Remembers an elicitation that was closed while the pause goes on.
+    /// Records an elicitation that was closed while the pause continues.
     pub(super) fn remember(&mut self, so_far: &mut ClosedSoFar, closed: ClosedElicitation) {
         let bytes = self.open_bytes + closed.bytes();
         if so_far.kept.len() + 1 < MAX_ELICITATIONS && bytes <= MAX_OPEN_BYTES {

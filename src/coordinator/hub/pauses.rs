@@ -37,7 +37,7 @@ pub struct PausePage {
     pub complete_from: i64,
 }
 
-/// Pauses that are looked at while the hub is locked, so that no call waits for all of them.
+/// Pauses that are read per lock of the hub, so that no call waits for all of them.
 const AT_ONCE: usize = 512;
 
 impl Hub {

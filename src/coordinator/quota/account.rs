@@ -158,7 +158,7 @@ pub struct Weight {
 }
 
 impl Weight {
-    /// A watch that names so many threads.
+    /// A watch that names this many threads.
     pub const fn watch(named: usize) -> Self {
         Weight { streams: 1, watched: named as u64 }
     }

@@ -74,7 +74,7 @@ impl Judging {
         while self.ended().await.is_some() {}
     }
 
-    /// Withdraws the questions that are open, and waits until whoever asks has noticed.
+    /// Withdraws the open questions, and waits until the calls that ask them have noticed.
     pub(crate) async fn withdraw_all(&mut self) {
         self.open.clear();
         self.verdicts.shutdown().await;

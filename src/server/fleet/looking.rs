@@ -33,7 +33,7 @@ pub trait LeaderLink: Clone + Send + Sync + 'static {
     fn look(self, anew: bool) -> impl Future<Output = Result<Vouched, String>> + Send;
 }
 
-/// The state that looks at a leader update.
+/// The state that the answers to looks update.
 pub struct Looking {
     /// How far the follower is.
     pub progress: Arc<Progress>,
@@ -130,7 +130,8 @@ impl Looking {
             };
             let why = match looked {
                 Ok(Ok(answer)) if answer.term == term => {
-                    // Nothing may be told by a clock that was never compared. The leader has asked etcd meanwhile, so later answers say more.
+                    // No duration may be shown by a clock that was never compared. Later comparisons are more exact, because for this
+                    // answer the leader may have waited for etcd.
                     if self.leader_clock.offset(term).is_none() {
                         self.heard(term, asked, &answer);
                     }

@@ -132,7 +132,7 @@ impl Peers {
         Ok(())
     }
 
-    /// The connection to whoever leads.
+    /// The connection to the current leader.
     pub(crate) fn links(&self) -> watch::Receiver<Option<Link>> {
         self.link.subscribe()
     }

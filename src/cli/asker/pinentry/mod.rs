@@ -108,7 +108,7 @@ async fn pass_on(child: &mut Child, hold: &mut Option<Hold>) -> io::Result<()> {
             }
             read = from_pinentry.read_until(b'\n', &mut answer) => {
                 let is_end = read? == 0;
-                // The clock goes on only when the answer is known, and before its reader does.
+                // The clock continues only when the answer is known, and before gpg-agent reads the answer.
                 if questions.answer(&answer) && let Some(hold) = hold.take() {
                     hold::close(&hold, hold::Reporter("pinentry")).await;
                 }

@@ -52,7 +52,7 @@ impl From<OpenError> for LoadError {
     }
 }
 
-/// Reads everything as it is at one revision, whoever writes meanwhile.
+/// Reads everything at one revision, while others may write.
 ///
 /// # Errors
 /// The stored data contradicts itself, or was compacted. While etcd does not answer, it is asked again.

@@ -37,10 +37,10 @@ pub struct Progress {
 #[derive(Debug)]
 struct State {
     follows: bool,
-    /// The last entry that is shown: as [`Progress::applied`] says, which is told later, once durations are told as far.
+    /// The last entry that is shown. `Progress::applied` follows a little later, when durations are shown up to it.
     applied: u64,
     told: i64,
-    /// Entries with what holds once they are applied.
+    /// Horizons that hold once their entry is applied.
     waiting: VecDeque<(u64, i64)>,
 }
 

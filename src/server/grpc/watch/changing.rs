@@ -54,7 +54,7 @@ struct Answer {
 
 /// Why a request had no effect.
 enum Failure {
-    /// The stream goes on.
+    /// The stream continues.
     Refused(v1::Refusal),
     /// The stream ends.
     Invalid(Status),
