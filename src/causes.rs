@@ -1,4 +1,4 @@
-//! The causes of an error: that of a failed connection, for example, may be a certificate.
+//! The causes of an error: the cause of a failed connection may be an invalid certificate, for example.
 use std::error::Error;
 
 /// The causes of an error, from the outermost to the innermost.
@@ -6,7 +6,7 @@ pub(crate) fn causes<'e>(error: &'e dyn Error) -> impl Iterator<Item = &'e (dyn 
     std::iter::successors(error.source(), |&cause| cause.source())
 }
 
-/// The text and the causes of an error, each once: a cause is often part of the text that is around it.
+/// The text of an error followed by its causes, each once: a cause is often part of the text.
 pub(crate) fn with_causes(text: &str, error: &dyn Error) -> String {
     let mut whole = text.to_owned();
     for cause in causes(error).map(ToString::to_string) {

@@ -1,7 +1,7 @@
-//! The only place that reads time.
+//! The clock of the server: the only place in which the rules, the coordinator and the gRPC service read the time.
 //!
-//! Lengths come from the boot-time clock (`CLOCK_BOOTTIME` in clock_gettime(2)): it goes on while the machine sleeps,
-//! and cannot be set. The boot id shows whether a stored time is of the same boot.
+//! Durations come from the boot-time clock (`CLOCK_BOOTTIME` in clock_gettime(2)): it continues while the machine
+//! sleeps, and cannot be set. The boot id shows whether a stored time is of the same boot.
 use crate::core::Timestamp;
 use std::sync::Mutex;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -10,13 +10,14 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 pub trait Clock: Send + Sync + 'static {
     /// Now.
     fn now(&self) -> Timestamp;
-    /// The boot-time clock alone, where the wall clock would be read for nothing.
+    /// The boot-time clock alone, without reading the wall clock.
     fn boot(&self) -> i64 {
         self.now().boot
     }
-    /// Time that the machine was awake, from some start: less than [`Clock::now`] has passed means it slept.
+    /// The time that the machine was awake, from some start: if it grows by less than [`Clock::now`], the machine has
+    /// slept.
     fn awake(&self) -> Duration;
-    /// Names the run of the kernel that the boot-time clock counts from, and how a time namespace has moved it.
+    /// Identifies the boot that the boot-time clock counts from, and the offset of its time namespace.
     fn boot_id(&self) -> u64;
 }
 
@@ -27,7 +28,7 @@ pub struct System {
 }
 
 impl System {
-    /// Reads the boot id. Where the system has none, every process is taken for a new boot: the wall clock bridges.
+    /// Reads the boot id. Without one, every process counts as a new boot, and the wall clock bridges the time between.
     pub fn new() -> Self {
         let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
         let boot_id = named(&read("/proc/sys/kernel/random/boot_id"), &read("/proc/self/timens_offsets"));
@@ -41,8 +42,8 @@ impl Default for System {
     }
 }
 
-/// The boot-time clock that this process reads: that of the boot `boot_id`, moved as the time namespace's `offsets` say, if at all
-/// (time_namespaces(7)).
+/// The id of the boot-time clock that this process reads: that of the boot `boot_id` with the `offsets` of the time
+/// namespace (time_namespaces(7)).
 fn named(boot_id: &str, offsets: &str) -> Option<u64> {
     let digits = boot_id.replace('-', "");
     let boot_id = u64::from_str_radix(digits.get(..16)?, 16).ok()?;
@@ -53,7 +54,7 @@ fn named(boot_id: &str, offsets: &str) -> Option<u64> {
     Some(boot_id ^ seconds.wrapping_mul(1_000_000_000).wrapping_add(nanos).cast_unsigned())
 }
 
-/// The wall clock: for people and labels, not for lengths.
+/// The wall clock: for people and labels, not for durations.
 pub(crate) fn wall_time() -> SystemTime {
     SystemTime::now()
 }
@@ -93,7 +94,7 @@ impl Clock for System {
     }
 }
 
-/// A clock that stands still until it is moved.
+/// A clock that changes only when it is moved.
 #[derive(Debug)]
 pub struct Manual(Mutex<(Timestamp, Duration, u64)>);
 
@@ -103,20 +104,20 @@ impl Manual {
         Manual(Mutex::new((now, Duration::ZERO, boot_id)))
     }
 
-    /// Time goes on.
+    /// Advances the time.
     pub fn advance(&self, by: Duration) {
         let mut state = self.0.lock().expect("no panic while locked");
         state.0 = state.0.after(by);
         state.1 += by;
     }
 
-    /// The machine sleeps: the boot-time clock and the wall clock go on.
+    /// The machine sleeps: only the boot-time clock and the wall clock advance.
     pub fn sleep(&self, by: Duration) {
         let mut state = self.0.lock().expect("no panic while locked");
         state.0 = state.0.after(by);
     }
 
-    /// The machine boots again, `off` after it went down, and its wall clock is off by `skew_ns`.
+    /// The machine boots again after `off`, and its wall clock is off by `skew_ns`.
     pub fn reboot(&self, off: Duration, skew_ns: i64) {
         let mut state = self.0.lock().expect("no panic while locked");
         let wall = state.0.after(off).wall.saturating_add(skew_ns);
@@ -138,7 +139,7 @@ impl Clock for Manual {
     }
 }
 
-/// How long the machine has slept by `boot`, a moment that was read just now.
+/// How long the machine has slept in total. `boot`: the boot-time clock, read just now.
 pub(crate) fn slept(boot: i64, clock: &dyn Clock) -> i64 {
     let awake = i64::try_from(clock.awake().as_nanos()).unwrap_or(i64::MAX);
     boot.saturating_sub(awake)

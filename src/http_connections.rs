@@ -1,8 +1,8 @@
-//! A bound on the HTTP/1 connections of a listener that keeps it free for those who ask.
+//! Limits the HTTP/1 connections of a listener, and keeps it available under a flood.
 //!
-//! A connection without a request that counts, such as one that sends half a request or one whose request was refused,
-//! gives way to a new one, the oldest first. Under a flood of connections, each has [`FIRST_REQUEST_TIME`] for its first
-//! request: the next one is accepted a little later.
+//! A connection without a counted request, such as one that sends half a request or one whose request was refused, is
+//! closed for a new one, the oldest first. Under a flood, each connection has [`FIRST_REQUEST_TIME`] for its first
+//! request, because the next one is accepted a little later.
 use hyper::body::{Body, Frame, SizeHint};
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -30,7 +30,7 @@ struct State {
     idle: BTreeMap<u64, CancellationToken>,
 }
 
-/// A connection that is open. Dropped with the last request, it is closed.
+/// An open connection. It is closed when this and its last request are dropped.
 pub(crate) struct HttpConnection {
     all: Arc<HttpConnections>,
     closing: CancellationToken,
@@ -38,9 +38,9 @@ pub(crate) struct HttpConnection {
 }
 
 enum Requests {
-    /// No request, and the number in the list of such connections.
+    /// No request; with the number in the list of idle connections.
     None(u64),
-    /// This many.
+    /// The number of requests.
     Some(usize),
 }
 
@@ -48,7 +48,7 @@ enum Requests {
 pub(crate) struct HttpRequest(Arc<HttpConnection>);
 
 impl HttpConnections {
-    /// At most this many at a time.
+    /// A listener with at most `most` connections.
     pub(crate) fn new(most: usize) -> Arc<Self> {
         Arc::new(HttpConnections { most, state: Mutex::default(), freed: Notify::new() })
     }
@@ -57,7 +57,7 @@ impl HttpConnections {
         self.state.lock().expect("no panic while locked")
     }
 
-    /// Waits until one more connection may be accepted. It may take the place of another one.
+    /// Waits until one more connection may be accepted. It may replace another one.
     pub(crate) async fn wait_for_room(&self) {
         loop {
             let freed = self.freed.notified();
@@ -106,7 +106,7 @@ impl HttpConnection {
         self.closing.cancelled().await;
     }
 
-    /// Notes a request that counts.
+    /// Records a request that keeps the connection open.
     pub(crate) fn request(self: &Arc<Self>) -> HttpRequest {
         let mut requests = self.requests.lock().expect("no panic while locked");
         *requests = match *requests {
@@ -127,7 +127,7 @@ impl HttpRequest {
     }
 }
 
-/// A body with a guard, which lives until the body is sent: its request counts until then.
+/// A body with a guard that lives until the body is sent: its request counts until then.
 pub(crate) struct UntilSent<B, G> {
     body: B,
     _guard: G,
@@ -164,7 +164,7 @@ impl Drop for HttpRequest {
             Requests::Some(count) if count > 1 => Requests::Some(count - 1),
             _ => Requests::None(all.lock().list(closing.clone())),
         };
-        // One that waits may take its place.
+        // A waiting connection may take its place.
         all.freed.notify_one();
     }
 }
@@ -172,7 +172,7 @@ impl Drop for HttpRequest {
 impl Drop for HttpConnection {
     fn drop(&mut self) {
         let mut state = self.all.lock();
-        // One that gave way is not counted any more.
+        // A connection that was closed for another one is no longer counted.
         if let Requests::None(number) = *self.requests.get_mut().expect("no panic while locked")
             && state.idle.remove(&number).is_some()
         {

@@ -17,9 +17,10 @@
 //! Features: `client` (client and stopwatches; no server, no database), `server`, `etcd` (a server as a replica over etcd), `exec-server` (the MCP exec server and its
 //! policy, as a library), `cli` (the program; its command `exec-server` needs that feature too). Default: the whole program.
 
-// Except src/exec/judge/notify.rs: see docs/decisions/0004-execs-judged-by-seccomp-notification.md.
+// The exceptions are in src/exec/judge, src/exec/supervise/prepare.rs and src/coordinator/store/embedded/stand_back.rs:
+// see decisions 3, 4 and 6 in docs/decisions.
 #![deny(unsafe_code)]
-// docs.rs says of each item which feature it needs.
+// docs.rs shows the feature that each item needs.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 // Some items serve the program alone; unused items are checked with all features enabled.
 #![cfg_attr(not(all(feature = "cli", feature = "exec-server")), allow(dead_code, unused_imports, unreachable_pub))]

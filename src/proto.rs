@@ -1,6 +1,6 @@
 //! The generated messages and stubs of `proto/pausewatch/v1`: the only file that names generated code.
 //!
-//! `clients/rust/generate` makes it, and CI compares.
+//! `clients/rust/generate` generates it, and CI checks that it is up to date.
 
 /// Package `pausewatch.v1`.
 #[allow(missing_docs, unreachable_pub, clippy::all)]

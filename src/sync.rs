@@ -1,8 +1,7 @@
-//! The locks, atomics and threads of what several threads or tasks share: those of the standard library.
+//! The locks, atomics and threads for data that several threads or tasks share: those of the standard library.
 //!
-//! They are named here, and imported from here, so that `tests/interleavings` can build the same sources with the ones
-//! of a scheduler that tries many orders of their steps. What nobody shares across an await or a thread of ours needs
-//! no detour.
+//! They are imported from here, so that `tests/interleavings` can build the same sources with those of a scheduler that
+//! tries many orders of their steps. Data that is not shared across an await or between our threads does not need this.
 pub(crate) use std::sync::{Mutex, MutexGuard};
 
 #[cfg(feature = "client")]

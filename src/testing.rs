@@ -1,7 +1,7 @@
 //! A coordinator in this process, for the tests of programs that use [`client`](crate::client) and [`stopwatch`](crate::stopwatch).
 //!
-//! It is the real one, like `pausewatch serve --store memory`, on a free port of this machine: counts, leases, watches and errors are
-//! those of production. With the features `client` and `server`:
+//! It is a real coordinator, like `pausewatch serve --store memory`, on a free port of this machine: counts, leases,
+//! watches and errors are those of production. It needs the features `client` and `server`:
 //!
 //! ```toml
 //! [dev-dependencies]
@@ -37,7 +37,7 @@ pub struct TestCoordinator {
 }
 
 impl TestCoordinator {
-    /// Starts one on a free port of 127.0.0.1, which keeps nothing.
+    /// Starts a coordinator on a free port of 127.0.0.1, with its state in memory.
     ///
     /// # Errors
     /// See [`StartError`].
@@ -48,8 +48,8 @@ impl TestCoordinator {
         Self::start_with(Config::default(), "127.0.0.1:0").await
     }
 
-    /// Starts one with other settings. `listen`: `HOST:PORT`, for example the [`address`](Self::address) of one that was stopped;
-    /// `config.listen` is not looked at.
+    /// Starts a coordinator with other settings. `listen`: `HOST:PORT`, for example the [`address`](Self::address) of
+    /// one that was stopped; `config.listen` is ignored.
     ///
     /// # Errors
     /// See [`StartError`].
@@ -61,7 +61,7 @@ impl TestCoordinator {
         let address = server.addresses().swap_remove(0);
         let address = address.parse().expect("a server shows its address as clients take it");
         let (stop, stopped) = oneshot::channel();
-        // A sender that is dropped stops it too.
+        // Dropping the sender stops it too.
         let running = tokio::spawn(server.run(async move { drop(stopped.await) }));
         Ok(Self { address, stop, running })
     }
@@ -82,10 +82,10 @@ impl TestCoordinator {
         Client::new(&self.address)
     }
 
-    /// Stops it as SIGTERM does, and waits until nobody is served any more: at most 5 s.
+    /// Stops it like SIGTERM, and waits until nobody is served any more: at most 5 s.
     pub async fn stop(self) {
         drop(self.stop);
-        // It has panicked, which the tests show.
+        // If it has panicked, the tests show it.
         let _ = self.running.await;
     }
 }

@@ -1,10 +1,10 @@
-//! The warnings of the client library about certificates that became wrong on disk, for a command that has no log.
+//! The warnings of the client library about certificate files that became invalid, for a command that has no log.
 use super::failure::say;
 use crate::client::Settings;
 use std::io;
 use tracing_subscriber::{filter::Targets, prelude::*};
 
-/// Prints them for a command. To be called before its client connects.
+/// Prints them for a command. Call it before its client connects.
 pub(crate) fn report(command: &'static str, settings: &Settings) {
     if [&settings.tls_ca, &settings.tls_cert, &settings.tls_key].iter().all(|file| file.is_none()) {
         return;

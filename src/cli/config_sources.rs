@@ -1,5 +1,5 @@
-//! Merges what the command line, the environment and the config file set for `serve`: the first of them that has an
-//! option wins, else its default holds.
+//! Merges the options of `serve` from the command line, the environment and the config file. The first of these that
+//! sets an option takes precedence; otherwise the default applies.
 use super::config_file::ConfigFile;
 use super::option_value::{OptionValue, check, is_repeatable, is_switch, options, variable};
 use clap::parser::ValueSource;
@@ -60,7 +60,7 @@ pub(crate) fn environment_and_file(serve: &Command, config: Option<&Path>) -> Re
     if problems.is_empty() { Ok(set) } else { Err(problems) }
 }
 
-/// The variables that look like those of options, and are none: a typing error must not silently select the default.
+/// Variables that look like those of options and are not: a typing error must not silently select the default.
 fn misspelt(serve: &Command) -> Vec<String> {
     let known: Vec<_> = options(serve).map(|(key, _)| variable(&key)).collect();
     let prefix = variable("");

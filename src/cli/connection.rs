@@ -1,5 +1,5 @@
-//! The options that select the coordinator and the thread: a flag wins over the environment, and that over the config
-//! file.
+//! The options that select the coordinator and the thread. An option takes precedence over the environment, and the
+//! environment over the config file.
 use crate::client::{Address, Client, Config, ConfigError, Error, Event, Settings, Token, Watch};
 use crate::trace::Parent;
 use std::{convert::Infallible, fmt, path::PathBuf, time::Duration};
@@ -85,7 +85,7 @@ impl Connection {
         Ok(flags.or(Settings::from_env_and(config.as_deref())?))
     }
 
-    /// The settings for a coordinator of our own: what is configured about another one is not looked at.
+    /// The settings for a private coordinator: the configuration of another one is ignored.
     pub(crate) fn without_coordinator(&self) -> Result<Settings, ConfigError> {
         Settings::without_coordinator(self.config.as_deref())
     }
@@ -100,7 +100,7 @@ pub(crate) fn client(settings: &Settings) -> Result<Client, ConfigError> {
     })
 }
 
-/// The first event of a watch. Unlike later ones, it must come: the address may be wrong.
+/// The first event of a watch. It must arrive, unlike later ones, because the address may be wrong.
 pub(crate) async fn first_event(watch: &mut Watch) -> Result<Event, Error> {
     let error = match watch.next().await {
         Event::Disconnected { error, .. } => error,

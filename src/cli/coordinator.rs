@@ -39,7 +39,7 @@ const TOKEN_TTL: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 /// The maximum length of the path of a Unix socket, in bytes.
 const MAX_SOCKET_PATH: usize = 107;
-/// The same of its parent directory's path.
+/// The maximum length of the path of its parent directory, in bytes.
 const MAX_BASE_LENGTH: usize = 80;
 
 /// A coordinator, and how commands reach it.
@@ -53,7 +53,7 @@ pub(crate) struct Coordinator {
 
 /// The socket of a private coordinator.
 enum PrivateSocket {
-    /// In a directory of its own, which goes with it.
+    /// In its own temporary directory, which is removed with it.
     Temporary { _directory: TempDir },
     /// At a path that the caller chose.
     Given,
@@ -72,7 +72,7 @@ enum CommandToken {
 pub(crate) struct SignedTokens {
     /// In the environment of the command, where it cannot be replaced.
     command: Token,
-    /// Ours, as long as the command lasts.
+    /// Our own token, renewed as long as the command runs.
     own: TokenSource,
 }
 
@@ -201,7 +201,7 @@ impl Coordinator {
         if own.is_some() {
             (config.token, config.token_source) = (None, own);
         }
-        // A pipe is waited for now, not while a clock runs. A token that is wrong fails the calls.
+        // A pipe is read now, so that no clock runs while it is awaited. An invalid token makes the calls fail.
         let _ = config.token_source.as_ref().map(TokenSource::token);
         let client = Client::with_config(&config)?;
         Ok(Self { client, address: config.address, settings, command_token: CommandToken::Own, private: None })
@@ -234,8 +234,8 @@ impl Coordinator {
         Ok(Self { private: Some(PrivateSocket::Temporary { _directory: directory.0 }), ..configured })
     }
 
-    /// A private coordinator at a path in a directory that only this user can enter, for every program of this user. The
-    /// file goes with the current tokio runtime, which serves it.
+    /// A private coordinator at a path in a directory that only this user can enter, for every program of this user.
+    /// The socket is removed when the current tokio runtime, which serves it, ends.
     pub(crate) async fn private_at(socket: &Path) -> Result<Self, String> {
         let settings = Settings { address: Some(serve(socket.to_owned(), None).await?), ..Settings::default() };
         let configured = Self::configured(settings, None).map_err(|error| error.to_string())?;
@@ -299,7 +299,7 @@ impl Coordinator {
         let optional = [
             ("PAUSEWATCH_TOKEN", token.as_ref().map(Token::secret).unwrap_or_default().into()),
             ("PAUSEWATCH_TOKEN_FILE", if is_own { optional_file(token_file) } else { OsString::new() }),
-            // With the key, a command could open every thread.
+            // With the signing key, a command could open every thread.
             (KEY_VARIABLE, OsString::new()),
             ("PAUSEWATCH_TLS_CA", optional_file(tls_ca)),
             ("PAUSEWATCH_TLS_CERT", optional_file(tls_cert)),

@@ -1,4 +1,4 @@
-//! Which data directory: the one that `serve` would use.
+//! The data directory of a command: by default the one that `serve` would use.
 use super::config_sources;
 use clap::Command;
 use std::path::{Path, PathBuf};

@@ -3,7 +3,7 @@
 //!
 //! 1. Only an answer to a call about the thread counts. Another program may listen there, or a coordinator that refuses our
 //!    token: then a warning says why the pauses of the thread are not followed.
-//! 2. Nobody waits for a coordinator that does not exist: a connection on loopback is refused at once.
+//! 2. If there is no coordinator, nothing waits: a connection on loopback is refused at once.
 use super::failure;
 use crate::client::{Address, Client, Config, GetPauseStateRequest, Settings};
 use std::time::Duration;

@@ -88,7 +88,7 @@ impl Command {
     fn prepare(&self) -> Result<(), String> {
         if self.open_files.is_some() {
             let maximum = getrlimit(Resource::Nofile).maximum;
-            // As good as without: the command has more than it needs.
+            // A failure is harmless: the command has a higher limit than it needs.
             let _ = setrlimit(Resource::Nofile, Rlimit { current: self.open_files, maximum });
         }
         if let Some(directory) = &self.workdir {

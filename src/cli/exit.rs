@@ -2,7 +2,7 @@
 
 /// The coordinator refused the call or did not respond, or the system refused something.
 pub(crate) const FAILED: u8 = 1;
-/// Bad usage, for all commands except `run` and `hold`.
+/// Bad usage, for most commands: `cli/mod.rs` has the exceptions.
 pub const USAGE: u8 = 2;
-/// Bad usage or a failure of our own, for `run` and `hold`: other codes are those of the command that they run.
+/// Bad usage or our own failure, for commands that run another one, whose exit codes they return otherwise.
 pub(crate) const OWN_FAILURE: u8 = 125;

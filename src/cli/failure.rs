@@ -17,7 +17,7 @@ pub(crate) enum Failure {
     /// The coordinator refused the call, or did not respond.
     #[error(transparent)]
     Call(#[from] Error),
-    /// The coordinator did not respond, and what else is known.
+    /// The coordinator did not respond; with further findings.
     #[error("{0}; {1}")]
     Unanswered(Error, String),
     /// The system refused an action.
@@ -62,8 +62,8 @@ pub(crate) fn call_error(error: &Error, address: &Address) -> String {
     }
 }
 
-/// The next step of a caller who knows only the error. A broken or refused connection has a cause; what was not answered in time, or
-/// refused by a replica that follows nobody, has none.
+/// The next step for a caller who knows only the error. A broken or refused connection has a cause; a timeout, or a
+/// refusal by a replica that knows no leader, has none.
 fn advice(error: &Error, address: &Address) -> &'static str {
     match std::error::Error::source(error.status()) {
         _ if hint(&cause(error)).is_some() => "",
@@ -73,7 +73,7 @@ fn advice(error: &Error, address: &Address) -> &'static str {
     }
 }
 
-/// The message for a call that was not answered, with what is `known`.
+/// The message for a call that was not answered, with the findings in `known`.
 fn unanswered(error: &Error, address: &Address, known: &str) -> String {
     let separator = if known.is_empty() { "" } else { "; " };
     with_code(&format!("no response from a coordinator at {address}: {}{separator}{known}", cause(error)), error)

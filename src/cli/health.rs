@@ -98,9 +98,9 @@ async fn ask(args: &Args, settings: &Settings) -> Result<(), Unhealthy> {
         args.output.show_value(&asked, text).map_err(Unhealthy::Output)?;
         return replicas::problem(&asked).map_or(Ok(()), |why| Err(Unhealthy::Fleet(why)));
     }
-    // The first replica that answers speaks for itself; one that does not answer is passed over.
+    // The first replica that answers determines the result; replicas that do not answer are skipped.
     let (last, others) = config.address.each().split_last().expect("an address has a server");
-    // Whoever has a limit for this command, such as the probe of a container, would end it before the last one is asked.
+    // The timeout is shared, because a container's probe may end this command before the last replica is asked.
     let within = args.timeout / u32::try_from(others.len() + 1).unwrap_or(u32::MAX);
     for address in others {
         match ask_one(args, &config, address, within).await {

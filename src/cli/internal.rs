@@ -1,13 +1,14 @@
 //! The arguments of the hidden commands, which only this program starts: `--name VALUE` or `--name`, up to `--` or the first operand.
 //!
-//! Their processes are many and short, so they do without clap, whose work would be most of their start, and much of the memory of a supervisor.
+//! There are many of these short processes, so they do without clap: it would take most of their start, and much of the
+//! memory of a supervisor.
 use super::{exit, failure};
 use std::{ffi::OsString, process::ExitCode, str::FromStr};
 
 /// The arguments of a hidden command that are left to read.
 pub(super) struct Arguments(std::iter::Peekable<std::vec::IntoIter<OsString>>);
 
-/// Arguments that this program never gives.
+/// Invalid arguments, which this program never passes.
 #[derive(Debug, thiserror::Error)]
 #[error("invalid arguments: pausewatch itself starts this command, with others")]
 pub(super) struct Invalid;
@@ -29,7 +30,7 @@ impl Arguments {
         self.0.next().ok_or(Invalid)
     }
 
-    /// The value of the option, as what it says.
+    /// The value of the option, parsed.
     pub(super) fn parsed<T: FromStr>(&mut self) -> Result<T, Invalid> {
         self.value()?.to_str().and_then(|text| text.parse().ok()).ok_or(Invalid)
     }

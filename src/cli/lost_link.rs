@@ -7,7 +7,8 @@ use tokio::{sync::watch, time::timeout};
 /// How long a client of several replicas may take to reach another one: longer than a takeover.
 const MOVE: Duration = Duration::from_secs(4);
 
-/// Warns once, when the coordinator is unreachable for the first time; of several replicas, when none is for a while.
+/// Warns once, when the coordinator becomes unreachable for the first time; with several replicas, when none was
+/// reachable for some time.
 pub(super) async fn warn(address: Address, mut link: watch::Receiver<Link>, grace: Duration, say: fn(&str)) {
     loop {
         let Some(why) = lost(&mut link).await else { return };
@@ -23,7 +24,7 @@ pub(super) async fn warn(address: Address, mut link: watch::Receiver<Link>, grac
     }
 }
 
-/// Waits until it is; says why.
+/// Waits until the coordinator is unreachable; returns the cause.
 async fn lost(link: &mut watch::Receiver<Link>) -> Option<String> {
     let lost = link.wait_for(|link| link.reason().is_some()).await.ok()?;
     lost.reason().map(ToString::to_string)

@@ -2,7 +2,9 @@
 //!
 //! A command is an `Args`, which clap parses, and a function `run`, which returns the exit code.
 //!
-//! 1. Bad usage has exit code 125 for `run` and `hold` (as for GNU `timeout`), and 2 for all others.
+//! 1. Bad usage has exit code 125 for `run` and `hold` (as for GNU `timeout`) and for the clock of `hook claude`. It
+//!    has 1 for `hook claude` itself, because Claude Code treats 2 as the answer that the tool must not be used, and 2
+//!    for all others.
 pub(crate) mod asker;
 pub(crate) mod bridge;
 mod call;
@@ -149,7 +151,8 @@ fn run_command() -> ExitCode {
     if let Some(code) = name.and_then(|name| run_internal(name, &arguments[2..])) {
         return code;
     }
-    // Those that commands wait for are parsed alone: to describe all others takes a millisecond.
+    // `run` and `hold` are parsed alone, because commands wait for them: describing all other commands takes a
+    // millisecond.
     match name {
         Some("run") => {
             if let Some(args) = parse_alone("run", &arguments) {
@@ -168,7 +171,7 @@ fn run_command() -> ExitCode {
         Some("hook") => match arguments.get(3).and_then(|name| name.to_str()) {
             Some("install" | "uninstall") => exit::USAGE,
             Some("clock" | "clock-guard" | "clock-watch") => exit::OWN_FAILURE,
-            // Claude Code takes 2 for the answer that the tool must not be used.
+            // Claude Code treats 2 as the answer that the tool must not be used.
             _ => exit::FAILED,
         },
         _ => exit::USAGE,
@@ -208,7 +211,7 @@ fn run_command() -> ExitCode {
     }
 }
 
-/// The arguments of one command; `None`: they are no valid ones, or ask for help.
+/// The arguments of one command; `None`: they are invalid, or ask for help.
 fn parse_alone<A: clap::Args>(name: &'static str, arguments: &[OsString]) -> Option<A> {
     let alone = clap::Command::new("pausewatch").subcommand(A::augment_args(clap::Command::new(name)));
     A::from_arg_matches(alone.try_get_matches_from(arguments).ok()?.subcommand_matches(name)?).ok()

@@ -1,5 +1,5 @@
-//! The options of `serve` outside of the command line: their keys in the config file, their environment variables, and
-//! the check of one value. Everything follows from the definition of the option for clap. Values are logged: a secret
+//! The options of `serve` outside the command line: their keys in the config file, their environment variables, and the
+//! check of one value. All of this is derived from clap's definition of the option. Values are logged, so a secret
 //! belongs in a file that an option names.
 use clap::builder::ArgAction;
 use clap::error::{ContextKind, ContextValue};

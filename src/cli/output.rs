@@ -1,7 +1,7 @@
 //! Standard output: text for people, or the response in the JSON mapping of the proto.
 //!
 //! 1. A reader that has gone away is no error: the command ends quietly.
-//! 2. Text output does not pay for the descriptors that JSON needs.
+//! 2. Text output does not load the descriptors, which only JSON needs.
 use super::failure::{Failure, exit_code};
 use crate::client::Address;
 use crate::escape::escaped_json;
@@ -102,16 +102,17 @@ pub(crate) fn finish(command: &str, text: &str) -> ExitCode {
     exit_code(command, &Address::default(), print(text.as_bytes()))
 }
 
-/// Writes what a server says at its start to standard output, by a thread: its parent process may not read it.
+/// Writes the messages of a starting server to standard output on a separate thread, because its parent may not read
+/// them.
 pub(crate) fn print_in_background(text: String) {
-    // A server without a thread for it still serves.
+    // If there is no thread for it, the server still serves.
     let _ = std::thread::Builder::new().spawn(move || print(text.as_bytes()));
 }
 
 /// Whether this process was started without standard output (`>&-`). Rust's runtime opens /dev/null in its place.
 static WAS_CLOSED: AtomicBool = AtomicBool::new(false);
 
-/// To be called before Rust's runtime starts.
+/// Call it before Rust's runtime starts.
 pub(super) fn record_if_closed() {
     WAS_CLOSED.store(rustix::io::fcntl_getfd(rustix::stdio::stdout()).is_err(), Relaxed);
 }
@@ -134,7 +135,7 @@ pub(crate) fn print(bytes: &[u8]) -> Result<(), Failure> {
     }
 }
 
-/// Writes a part of an output that goes on, without blocking the runtime. `false`: the reader has gone away.
+/// Writes a part of a continuing output, without blocking the runtime. `false`: the reader has gone away.
 pub(crate) async fn print_part(out: &mut tokio::io::Stdout, text: &str) -> Result<bool, Failure> {
     let written = async {
         out.write_all(text.as_bytes()).await?;

@@ -40,12 +40,12 @@ pub(crate) struct Replica {
     pub(crate) serving: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) problem: Option<String>,
-    /// How far the question came.
+    /// What happened to the request.
     #[serde(skip)]
     pub(crate) reached: Reached,
 }
 
-/// How far a question came.
+/// What happened to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reached {
     /// There is no connection, or it broke.

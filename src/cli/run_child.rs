@@ -1,8 +1,8 @@
 //! `pausewatch run-child` (hidden): the first program of a judged command, which its supervisor does not judge. It executes COMMAND of
 //! `run --rules`, which is judged.
 //!
-//! With `--ignore-pipe`, COMMAND starts with SIGPIPE ignored. Rust's runtime ignores it before `main`; `execvp` keeps that, whereas the
-//! standard library's `exec` resets it to the default.
+//! With `--ignore-pipe`, COMMAND starts with SIGPIPE ignored. Rust's runtime ignores it before `main`; `execvp` keeps
+//! that, but the standard library's `exec` resets it to the default.
 use super::{
     failure,
     internal::{Arguments, Invalid},

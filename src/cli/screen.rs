@@ -1,8 +1,8 @@
 //! The whole terminal, for a command that redraws it in place.
 //!
 //! 1. The terminal is restored when this is dropped, and before a panic is reported.
-//! 2. A terminal that takes no output, such as a stopped one, delays neither the command nor its end.
-//! 3. What is typed is not shown.
+//! 2. A terminal that accepts no output, such as a stopped one, delays neither the command nor its end.
+//! 3. Typed characters are not shown.
 use crate::server::background_writer::{BackgroundWriter, Sink};
 use rustix::termios::{LocalModes, OptionalActions, Termios, isatty, tcgetattr, tcgetwinsize, tcsetattr};
 use std::{
@@ -87,7 +87,7 @@ impl Screen {
         Some(if size.ws_col == 0 || size.ws_row == 0 { DEFAULT_SIZE } else { (size.ws_col, size.ws_row) })
     }
 
-    /// Draws, from the upper left corner. `false`: the terminal has not taken the last drawing yet.
+    /// Draws, from the upper left corner. `false`: the terminal has not accepted the last drawing yet.
     pub(crate) fn draw(&self, drawing: &str) -> bool {
         match &*self.shown.lock().unwrap_or_else(PoisonError::into_inner) {
             Some(Shown { writer, .. }) => writer.is_empty() && writer.push(drawing.as_bytes()),

@@ -1,8 +1,9 @@
-//! Standard error, which a thread writes: a pipe that nobody reads, or a terminal that was stopped, must not stop a clock.
+//! Standard error, written by a separate thread: a pipe that nobody reads, or a stopped terminal, must not stop a
+//! clock.
 //!
-//! 1. A line waits at most [`WRITE_TIMEOUT`] for being written, so that messages and the output of a command keep their order. If
-//!    the lines before it are not written yet, it does not wait.
-//! 2. What exceeds the buffer is dropped.
+//! 1. The writer of a line waits at most [`WRITE_TIMEOUT`], so that messages and the output of a command keep their
+//!    order. If earlier lines are not written yet, it does not wait.
+//! 2. Lines that exceed the buffer are dropped.
 use crate::coordinator::metrics::LOG_LINES_LOST;
 use crate::escape::escaped_json;
 use crate::server::background_writer::{BackgroundWriter, Sink};
@@ -40,7 +41,7 @@ pub(crate) fn flush() {
     flush_within(WRITE_TIMEOUT_AT_END);
 }
 
-/// Waits until everything is written, for so long at most.
+/// Waits until everything is written, at most for `timeout`.
 pub(crate) fn flush_within(timeout: Duration) {
     if let Some(Some(writer)) = WRITER.get() {
         writer.wait_until_written(timeout);

@@ -1,8 +1,8 @@
-//! Spans on their way to a collector, by OTLP over gRPC, on a thread and a runtime of their own: a collector that is slow or
-//! away costs nobody anything but the spans that do not fit its queue of 2,048.
+//! Exports spans to a collector, by OTLP over gRPC, on a separate thread and runtime: if the collector is slow or
+//! unreachable, only the spans that exceed its queue of 2,048 are lost.
 //!
-//! All else is as the environment of OpenTelemetry says: `OTEL_SERVICE_NAME`, `OTEL_TRACES_SAMPLER`, `OTEL_EXPORTER_OTLP_HEADERS`
-//! and so on.
+//! Everything else is set by OpenTelemetry's environment variables: `OTEL_SERVICE_NAME`, `OTEL_TRACES_SAMPLER`,
+//! `OTEL_EXPORTER_OTLP_HEADERS` and so on.
 use opentelemetry_otlp::{SpanExporter, WithExportConfig};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::error::OTelSdkResult;
@@ -29,7 +29,7 @@ pub(crate) fn endpoint() -> Option<String> {
     set("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT").or_else(|| set("OTEL_EXPORTER_OTLP_ENDPOINT"))
 }
 
-/// Checks the URL of a collector. Without this, the exporter takes what is no URL, and every export fails.
+/// Checks the URL of a collector. Without this, the exporter accepts an invalid URL, and every export fails.
 pub(crate) fn parse_endpoint(text: &str) -> Result<String, String> {
     let is_http = |url: &Uri| matches!(url.scheme_str(), Some("http" | "https"));
     let has_host = |url: &Uri| url.host().is_some_and(|host| !host.is_empty());
@@ -46,7 +46,7 @@ pub(crate) fn parse_endpoint(text: &str) -> Result<String, String> {
 /// (`OTEL_SDK_DISABLED`).
 ///
 /// # Errors
-/// The endpoint makes no sense, or the system has no thread for it.
+/// The endpoint is invalid, or the system cannot start a thread.
 pub(crate) fn start(endpoint: &str) -> Result<Option<Traces>, String> {
     if std::env::var("OTEL_SDK_DISABLED").is_ok_and(|value| value.eq_ignore_ascii_case("true")) {
         return Ok(None);
@@ -81,7 +81,7 @@ fn provide(exporter: SpanExporter) -> SdkTracerProvider {
     SdkTracerProvider::builder().with_batch_exporter(exporter).with_resource(resource.build()).build()
 }
 
-/// Logs when exports begin to fail, and when they succeed again: the SDK says it to nobody.
+/// Logs when exports begin to fail, and when they succeed again, because the SDK does not.
 #[derive(Debug)]
 struct Reported {
     exporter: SpanExporter,

@@ -6,10 +6,10 @@ use crate::client::{Address, Error, Settings};
 use std::error::Error as _;
 use std::time::Duration;
 
-/// How long the health service is asked, and how long a connection may take.
+/// The timeout of the health check, and of a connection.
 const WITHIN: Duration = Duration::from_secs(1);
 
-/// The failure of a call; if it was not answered, with the reason as far as the health service and the connection show it.
+/// The failure of a call. If it was not answered, the health service and a connection are tried to find the reason.
 pub(super) async fn look_into(error: Error, settings: &Settings) -> Failure {
     let Ok(config) = settings.config() else { return error.into() };
     let is_unanswered = matches!(error, Error::Unavailable(_) | Error::DeadlineExceeded(_));
@@ -43,8 +43,8 @@ async fn connects(address: &Address) -> bool {
     tokio::time::timeout(WITHIN, connected).await.unwrap_or(false)
 }
 
-/// In words. `silent`: who has not answered the health check either, and whether connections to them can be opened. `is_explained`: the
-/// failure says what to do.
+/// The findings as text. `silent`: the addresses that have not answered the health check either, and whether connections
+/// to them can be opened. `is_explained`: the failure says what to do.
 fn known(asked: &[Replica], silent: &[(String, bool)], is_explained: bool) -> String {
     if let Some(leader) = asked.iter().find(|replica| replica.leads() && replica.serving) {
         return format!("but the replica at {} leads its fleet and serves: call again", leader.address);

@@ -7,12 +7,13 @@ use std::ffi::OsString;
 use std::io::ErrorKind;
 use std::process::ExitCode;
 
-/// Names the text that is not UTF-8, which clap does not.
+/// Adds the name of the option to an error about text that is not UTF-8, which clap does not name.
 pub(crate) fn explained(error: clap::Error, program: &clap::Command, arguments: &[OsString]) -> clap::Error {
     if error.kind() != Kind::InvalidUtf8 {
         return error;
     }
-    // Paths and the words of a command may be anything. The one that is meant is that without which the error is another.
+    // Paths and the words of a command may contain any bytes. The invalid argument is the one whose removal changes the
+    // error.
     let mut rest = arguments.to_vec();
     let is_meant = |index: &usize| {
         rest[*index] = arguments[*index].to_string_lossy().into_owned().into();

@@ -1,4 +1,5 @@
-//! Writes to small files that other programs read. They take place whole or not at all: of a write that fails, on a full disk, nothing stays.
+//! Writes to small files that other programs read. A write is complete or has no effect: a failed write, such as on a
+//! full disk, leaves nothing behind.
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -8,7 +9,7 @@ use std::path::Path;
 pub(super) fn append(path: &Path, text: &str, mode: u32) -> io::Result<()> {
     let mut file = OpenOptions::new().append(true).create(true).mode(mode).open(path)?;
     let length = file.metadata()?.len();
-    // In one write: whoever reads meanwhile sees all of it or nothing.
+    // In one write: a concurrent reader sees all of it or nothing.
     let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
     written.inspect_err(|_| _ = file.set_len(length))
 }

@@ -1,8 +1,8 @@
 //! The address of a coordinator, as one string.
 //!
-//! `host:port` (an IPv6 host in brackets), `http://host[:port]`, `https://host[:port]`, `unix:PATH` (also `unix:///PATH`); for
-//! a coordinator of several replicas, the addresses of all, with commas between them. A printed address parses to the same
-//! address.
+//! `host:port` (an IPv6 host in brackets), `http://host[:port]`, `https://host[:port]`, `unix:PATH` (also
+//! `unix:///PATH`). Several replicas are the addresses of all, separated by commas. A printed address parses to the
+//! same address.
 use std::{
     fmt,
     net::{IpAddr, Ipv6Addr},
@@ -12,7 +12,7 @@ use std::{
 
 /// The default address of a coordinator.
 const DEFAULT: &str = "127.0.0.1:7420";
-/// The maximum number of addresses of one coordinator: far more than replicas are useful.
+/// The maximum number of addresses of one coordinator: far more replicas than are useful.
 const MAX_ADDRESSES: usize = 16;
 
 /// The address of a coordinator.
@@ -37,8 +37,8 @@ pub enum Address {
     Replicas(Replicas),
 }
 
-/// The addresses of the replicas of one coordinator: 2 to 16, each another one, all with TLS or all without. Made by parsing an
-/// [`Address`].
+/// The addresses of the replicas of one coordinator: 2 to 16 different ones, either all with TLS or all without. Made
+/// by parsing an [`Address`].
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Replicas(Vec<Address>);
 
@@ -126,7 +126,7 @@ impl FromStr for Address {
     type Err = AddressError;
 
     fn from_str(s: &str) -> Result<Self, AddressError> {
-        // A path may have commas; replicas are on several machines.
+        // A path may contain commas; replicas have no Unix sockets, because they are on several machines.
         match s.contains(',') && !s.starts_with("unix:") {
             true => replicas(s),
             false => one(s),

@@ -37,7 +37,7 @@ pub struct Client {
     pub(super) route: Arc<Route>,
     policy: retry::RetryPolicy,
     token: Option<Token>,
-    /// Instead of `token`.
+    /// Used instead of `token`.
     token_source: Option<TokenSource>,
     /// The parent span of its calls; `None`: the span that is current when a call is made.
     parent: Option<Parent>,
@@ -135,7 +135,7 @@ impl Client {
         retry::unary(self.policy, &self.route, message, call).await.map_err(|error| self.with_address(error))
     }
 
-    /// The error with the address that nobody answers at.
+    /// Adds the address to an error if nobody answers there.
     fn with_address(&self, error: Error) -> Error {
         match &self.address {
             Some(address) => error.at(address),
@@ -143,7 +143,7 @@ impl Client {
         }
     }
 
-    /// Fails if there is no token where there should be one; then nothing is to be sent.
+    /// Fails if a token is configured and cannot be read; then the call must not be sent.
     fn write_metadata(&self, parent: &Parent, metadata: &mut MetadataMap) -> Result<(), Status> {
         let token = self.new_token().transpose().map_err(|error| Status::unauthenticated(error.to_string()))?;
         if let Some(token) = token.as_ref().or(self.token.as_ref()) {

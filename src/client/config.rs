@@ -23,9 +23,9 @@ pub struct Config {
     /// The maximum number of retries of a call within its deadline, when the coordinator is unavailable or limits calls per
     /// second. Default: unlimited. 0 reports at once that no coordinator runs.
     pub retries: usize,
-    /// The token that is sent with every call; in plain text to this machine only.
+    /// The token that is sent with every call; in plain text only to this machine.
     pub token: Option<Token>,
-    /// Where the token comes from, again for every call, instead of `token`.
+    /// The source of the token, which is asked for every call. Used instead of `token`.
     pub token_source: Option<TokenSource>,
     /// TLS settings, for addresses with TLS only. `None`: trusts the system's certificate authorities.
     pub tls: Option<Tls>,

@@ -52,7 +52,7 @@ where
     endpoint_settings(unnamed()).connect_timeout(CONNECT_TIMEOUT).connect_with_connector_lazy(connector)
 }
 
-/// For a connector that knows where to connect. Requests need some valid authority; servers log it.
+/// For a connector that already knows its target. Requests need a valid authority, which servers log.
 fn unnamed() -> Endpoint {
     Endpoint::from_static("http://localhost")
 }

@@ -123,7 +123,7 @@ impl Error {
         }
     }
 
-    /// Puts the address and the causes into the text of an error that the transport made because it found nobody there.
+    /// Adds the address and the causes to the text of an error if the transport could not reach the address.
     pub(super) fn at(self, address: &dyn fmt::Display) -> Self {
         match self {
             Self::Unavailable(status) if status.source().is_some() => {
@@ -137,19 +137,19 @@ impl Error {
         }
     }
 
-    /// The error of a deadline that passed on this side.
+    /// The error of a deadline that passed in this client.
     pub(crate) fn deadline_exceeded(after: Duration) -> Self {
         Self::DeadlineExceeded(Box::new(Status::deadline_exceeded(format!("no answer within {after:?}"))))
     }
 
-    /// The error of a deadline that passed on this side, in the attempt after the one that ended with `last`. If that found
-    /// nobody, this one waited for a connection: that there was none says more than the deadline.
+    /// The error of a deadline that passed in this client, in the attempt after the one that ended with `last`. If that
+    /// attempt found nobody, this one waited for a connection, and the missing connection says more than the deadline.
     pub(super) fn deadline_exceeded_after(last: Option<Self>, after: Duration) -> Self {
         let late = Self::deadline_exceeded(after);
         let Some(Self::Unavailable(last)) = last else { return late };
         let mut status = Status::unavailable(format!("{}; {late}", last.message()));
         if last.source().is_some() {
-            // For `at`, which makes the text from the causes.
+            // `at` makes the text from the causes.
             status
                 .set_source(Arc::new(NobodyUntilDeadline { text: format!("{}; {late}", causes::listed(&last)), last }));
         }
@@ -157,7 +157,7 @@ impl Error {
     }
 }
 
-/// Why nobody was found, and that it stayed so until the deadline.
+/// The reason why nobody was found, and that this did not change until the deadline.
 #[derive(Debug)]
 struct NobodyUntilDeadline {
     text: String,
@@ -178,7 +178,8 @@ impl std::error::Error for NobodyUntilDeadline {
 
 /// Parts of transport errors, and hints at their usual causes.
 const HINTS: [(&str, &str); 8] = [
-    // FRAME_SIZE_ERROR (RFC 9113, 4.2): what a TLS server answers to plain text, read as a frame, has about a megabyte.
+    // FRAME_SIZE_ERROR (RFC 9113, 4.2): the answer of a TLS server to plain text, read as a frame, has a length of
+    // about a megabyte.
     ("frame with invalid size", "; if the server speaks TLS, its address begins with https://"),
     // `openssl req -x509` makes such a certificate by default.
     (
@@ -240,7 +241,7 @@ impl From<Status> for Error {
             _ => match status.code() {
                 Code::Unavailable => Self::Unavailable(status),
                 Code::DeadlineExceeded => Self::DeadlineExceeded(status),
-                // By the code alone: a proxy in front of the server may require tokens too.
+                // Determined by the code alone, because a proxy in front of the server may require tokens too.
                 Code::Unauthenticated => Self::Unauthenticated(status),
                 Code::PermissionDenied => Self::PermissionDenied(status),
                 _ if status.source().is_some() => Self::Unavailable(Box::new(connection_lost(&status))),
@@ -250,8 +251,9 @@ impl From<Status> for Error {
     }
 }
 
-/// The status of a broken connection. A status with a source was made on this side: the transport failed before the
-/// response was complete. tonic's code names the layer (UNKNOWN, CANCELLED, INTERNAL); callers need only UNAVAILABLE.
+/// The status of a broken connection. A status with a source was made by this client: the transport failed before the
+/// response was complete. tonic's code depends on the layer (UNKNOWN, CANCELLED, INTERNAL); callers need only
+/// UNAVAILABLE.
 fn connection_lost(status: &Status) -> Status {
     let causes = causes::listed(status);
     let hint = hint(&causes).unwrap_or_default();

@@ -11,7 +11,7 @@ const WRITER_TIMEOUT: Duration = Duration::from_secs(5);
 /// The maximum of what is read, in bytes: a device may have no end.
 const MAX_SIZE: u64 = 1 << 20;
 
-/// Whether it has its content only once.
+/// Whether the file can be read only once.
 pub(super) fn is_pipe_or_device(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|data| !data.is_file() && !data.is_dir())
 }
@@ -32,12 +32,12 @@ pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
     }
 }
 
-/// As [`read`], of a text.
+/// As [`read`], for text.
 pub(crate) fn read_text(path: &Path) -> io::Result<String> {
     String::from_utf8(read(path)?).map_err(|_| io::Error::new(ErrorKind::InvalidData, "it is not UTF-8"))
 }
 
-/// Opens a pipe or a device, by a thread: to open a pipe waits for its writer, for ever.
+/// Opens a pipe or a device on a separate thread: opening a pipe waits for its writer, possibly forever.
 fn open(path: &Path) -> io::Result<File> {
     let (sender, opened) = mpsc::channel();
     let path = path.to_owned();

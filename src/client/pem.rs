@@ -1,4 +1,4 @@
-//! Certificates and keys in PEM (RFC 7468), of files that may be replaced while the program runs.
+//! Certificates and keys in PEM (RFC 7468), from files that may be replaced while the program runs.
 use super::input_file;
 use std::fmt;
 use std::fs;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-/// What a PEM is of.
+/// The content of a PEM.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Certificate,
@@ -19,14 +19,14 @@ pub(super) struct Pem {
     setting: &'static str,
     kind: Kind,
     text: Vec<u8>,
-    /// Where it is read again; `None`: nowhere.
+    /// The file to read again; `None`: it cannot change.
     file: Option<PathBuf>,
 }
 
 impl Pem {
     /// # Errors
-    /// There is no PEM of this kind in `text`. Without a certificate in the file of the authorities, every server would be refused, and
-    /// nobody would know why.
+    /// There is no PEM of this kind in `text`. A file of authorities without a certificate would refuse every server,
+    /// and no message would say why.
     pub(super) fn new(setting: &'static str, kind: Kind, text: Vec<u8>) -> Result<Self, String> {
         let pem = Self { setting, kind, text, file: None };
         pem.checked()
@@ -35,20 +35,20 @@ impl Pem {
     /// # Errors
     /// The file cannot be read, or there is no PEM of this kind in it.
     pub(super) fn read(setting: &'static str, kind: Kind, path: &Path) -> Result<Self, String> {
-        // A pipe has its content only once, as that of `--tls-ca <(print-the-authority)`.
+        // A pipe, such as in `--tls-ca <(print-the-authority)`, can be read only once.
         let can_be_read_again = fs::metadata(path).is_ok_and(|data| data.is_file());
         let text = input_file::read(path).map_err(|error| format!("{setting} {}: {error}", path.display()))?;
         let pem = Self { setting, kind, text, file: Some(path.to_owned()) }.checked()?;
         Ok(if can_be_read_again { pem } else { Self { file: None, ..pem } })
     }
 
-    /// What its file contains now.
+    /// The present content of its file.
     ///
     /// # Errors
-    /// As those of [`Pem::read`]; or the file is none any more.
+    /// As [`Pem::read`]; or it is no longer a file.
     pub(super) fn read_again(&self) -> Result<Self, String> {
         let Some(path) = &self.file else { return Ok(self.clone()) };
-        // To open a pipe would wait for somebody who writes to it.
+        // Opening a pipe would wait for a writer.
         if fs::metadata(path).is_ok_and(|data| !data.is_file()) {
             return Err(format!("{self}: it is not a regular file"));
         }

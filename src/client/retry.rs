@@ -2,8 +2,9 @@
 //!
 //! 1. The deadline covers connecting, every attempt and every pause between them.
 //! 2. Only UNAVAILABLE and the limit of calls per second are retried; with the same request id, the call counts once (G4).
-//! 3. With several addresses, an attempt that finds nobody, or gets no answer in time, goes on at the next one at once; the
-//!    pause comes after a full lap. STORE_UNAVAILABLE and limits stay: another replica has the same store.
+//! 3. With several addresses, an attempt that finds nobody, or gets no answer in time, continues at the next address at
+//!    once; the pause comes after all were tried. STORE_UNAVAILABLE and limits do not move to another address: another
+//!    replica has the same store.
 //! 4. If the deadline passes in an attempt after one that found nobody, the error is still UNAVAILABLE, with the cause.
 //! 5. The pauses between attempts are random, so that the clients of a restarted server do not all return at once.
 use super::{
@@ -32,8 +33,8 @@ pub(super) struct RetryPolicy {
     pub(super) retries: usize,
 }
 
-/// Calls `send` with `message` until there is a response or a refusal, or until the policy ends. A full lap of the addresses
-/// is one attempt.
+/// Calls `send` with `message` until there is a response or a refusal, or until the policy ends. Trying each address
+/// once is one attempt.
 pub(super) async fn unary<M, R, F>(
     policy: RetryPolicy,
     route: &Route,
@@ -95,7 +96,7 @@ pub(crate) fn deadline_after(start: Instant, duration: Duration) -> Instant {
     start.checked_add(duration).unwrap_or_else(|| start + Duration::from_secs(86_400 * 365 * 30))
 }
 
-/// As it is told to people.
+/// A duration in whole milliseconds, for messages.
 pub(super) fn whole_ms(duration: Duration) -> Duration {
     Duration::new(duration.as_secs(), duration.subsec_millis() * 1_000_000)
 }
@@ -138,7 +139,7 @@ mod tests {
         }
     }
 
-    /// As a proxy may name it: the server names at most some seconds.
+    /// Such as from a proxy: the server sends at most some seconds.
     #[tokio::test(start_paused = true)]
     async fn a_retry_delay_beyond_every_clock_ends_the_call_with_its_reason() {
         let limited = vectors::status("RESOURCE_EXHAUSTED", Some("LIMIT_EXCEEDED"), Some("calls-per-second"), None);

@@ -52,7 +52,7 @@ impl Route {
         self.addresses.len().max(1)
     }
 
-    /// How long an answer is awaited, of the first message of a stream too; `None`: there is no other replica to ask.
+    /// The timeout for an answer, also for the first message of a stream; `None`: there is no other replica to try.
     pub(super) fn no_answer(&self) -> Option<Duration> {
         (self.len() > 1).then_some(NO_ANSWER)
     }
@@ -61,19 +61,19 @@ impl Route {
         self.position.borrow().clone()
     }
 
-    /// Receives every move.
+    /// Notifies of every move.
     pub(super) fn moves(&self) -> watch::Receiver<Position> {
         self.position.subscribe()
     }
 
-    /// Moves to the next address, unless that has been done since `moves`. Whether there is another address.
+    /// Moves to the next address, unless the client has moved since `moves`. Returns whether there is another address.
     pub(super) fn move_on(&self, moves: usize) -> bool {
         if self.len() < 2 {
             return false;
         }
         self.position.send_if_modified(|position| {
             let next = &self.addresses[(moves + 1) % self.len()];
-            // The same settings have made a channel before.
+            // Cannot fail: the same settings have made a channel before.
             let Some(channel) = connect::channel(next, &self.config).ok().filter(|_| position.moves == moves) else {
                 return false;
             };
@@ -84,7 +84,7 @@ impl Route {
         true
     }
 
-    /// A channel of its own to the present address; the present one if that is the caller's.
+    /// A separate channel to the present address; the caller's own channel if it has one.
     pub(super) fn separate(&self, position: &Position) -> Stub {
         let address = self.addresses.get(position.moves % self.len());
         let channel = address.and_then(|address| connect::channel(address, &self.config).ok());

@@ -140,7 +140,7 @@ impl Settings {
         Self::load(config_file, &|name| env::var_os(name))
     }
 
-    /// Like [`Settings::from_env_and`], for a program that calls none of these coordinators: their variables are not read.
+    /// Like [`Settings::from_env_and`], for a program that does not call a coordinator: its variables are not read.
     #[cfg(feature = "cli")]
     pub(crate) fn without_coordinator(config_file: Option<&Path>) -> Result<Self, ConfigError> {
         Self::load(config_file, &|name| env::var_os(name).filter(|_| !COORDINATOR_VARIABLES.contains(&name)))

@@ -1,8 +1,8 @@
-//! TLS of the connections to servers, with certificates that are renewed while the program runs.
+//! TLS of the connections to servers, with certificates that may be renewed while the program runs.
 //!
 //! 1. Every server is verified: its certificate by the authorities, and its name by the host of the address.
-//! 2. Files that became wrong are not used: the last good certificates are.
-//! 3. An open connection keeps the certificates that it was opened with. Sessions are resumed only with the same ones.
+//! 2. If a file becomes invalid, the last valid certificates are used.
+//! 3. An open connection keeps its certificates. A session is resumed only with the same ones.
 //! 4. A key is never printed.
 use super::ConfigError;
 use super::pem::{Kind, Pem};
@@ -22,15 +22,15 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 use tonic::transport::{Channel, Endpoint, Uri};
 use tower::ServiceExt;
 
-/// How HTTP/2 is named in the handshake (ALPN, RFC 7301).
+/// The name of HTTP/2 in the handshake (ALPN, RFC 7301).
 const HTTP2: &[u8] = b"h2";
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// The trusted certificate authorities and the client certificate of a TLS connection.
 ///
-/// The files of [`Tls::load`] may be replaced at any time: every new connection uses what they contain then. While one of them is wrong,
-/// a `tracing` warning says so, and the last good ones are used. Clones share what was good last.
+/// The files of [`Tls::load`] may be replaced at any time: every new connection uses their present content. While one
+/// of them is invalid, a `tracing` warning says so, and the last valid ones are used. Clones share the last valid ones.
 #[derive(Clone, Default)]
 pub struct Tls {
     loaded: Certificates,
@@ -46,9 +46,9 @@ struct Certificates {
 
 #[derive(Default)]
 struct Current {
-    /// What was good last; `None`: there was no channel yet.
+    /// The last valid certificates; `None`: there was no channel yet.
     good: Option<(Certificates, Arc<ClientConfig>)>,
-    /// What was wrong at the last connection.
+    /// The problem of the last connection attempt.
     problem: Option<String>,
 }
 
@@ -62,8 +62,8 @@ impl Tls {
         Self::of(ca, identity, Pem::read)
     }
 
-    /// Certificates and a key in PEM, from elsewhere than files: a secret store, or the text of a variable. The arguments are those
-    /// of [`Tls::load`]. They stay as they are.
+    /// Certificates and a key in PEM that are not in files: from a secret store, or a variable. The arguments are those
+    /// of [`Tls::load`]. They do not change.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -95,13 +95,13 @@ impl Tls {
         Ok(Self { loaded: Certificates { ca, identity }, current: Arc::default() })
     }
 
-    /// A channel to `address`, which begins with `https://`, with the settings of `endpoint`. It connects lazily. `limit`: of the
-    /// connection, and of the TLS handshake.
+    /// A channel to `address`, which begins with `https://`, with the settings of `endpoint`. It connects lazily.
+    /// `limit`: the timeout of the connection, and of the TLS handshake.
     pub(super) fn channel(&self, endpoint: Endpoint, address: Uri, limit: Duration) -> Result<Channel, ConfigError> {
         let wrong = |why: &str| ConfigError::new(format!("TLS: {why}"));
         let host = address.host().unwrap_or_default().trim_matches(['[', ']']);
         let name = ServerName::try_from(host).map_err(|error| wrong(&error.to_string()))?.to_owned();
-        // What is wrong from the start is no reason to try.
+        // Fails at once if the certificates are invalid from the start.
         self.lock().config_of(&self.loaded).map_err(|why| wrong(&why))?;
         let mut tcp = HttpConnector::new();
         tcp.enforce_http(false);
@@ -128,7 +128,7 @@ impl Tls {
         }
     }
 
-    /// For the next connection: what the files contain now, or what was good last.
+    /// The configuration of the next connection: the present content of the files, or the last valid ones.
     fn config(&self) -> Result<Arc<ClientConfig>, String> {
         let mut current = self.lock();
         let newest = self.loaded.read_again().and_then(|newest| current.config_of(&newest));
@@ -154,7 +154,7 @@ impl Tls {
 }
 
 impl Current {
-    /// Of certificates that are good, and become the last good ones.
+    /// The configuration of valid certificates, which become the last valid ones.
     fn config_of(&mut self, certificates: &Certificates) -> Result<Arc<ClientConfig>, String> {
         match &self.good {
             Some((good, config)) if good == certificates => Ok(config.clone()),
@@ -205,7 +205,7 @@ impl Certificates {
     }
 }
 
-/// By what was loaded, and from where.
+/// Compares the loaded content and its files.
 impl PartialEq for Tls {
     fn eq(&self, other: &Self) -> bool {
         self.loaded == other.loaded

@@ -39,7 +39,7 @@ impl Token {
         header.strip_prefix(SCHEME).unwrap_or_default()
     }
 
-    /// When it ends, if it is a JSON web token (RFC 7519) that says so. Its signature is not checked.
+    /// When it expires, if it is a JSON web token (RFC 7519) with an expiry. Its signature is not checked.
     pub(super) fn expires_at(&self) -> Option<SystemTime> {
         let mut parts = self.secret().split('.');
         let (_, payload, _, None) = (parts.next()?, parts.next()?, parts.next()?, parts.next()) else { return None };
@@ -63,11 +63,11 @@ impl fmt::Debug for Token {
     }
 }
 
-/// Where a client gets its token from: for a token that ends, and is replaced by another one before it does.
+/// The source of a client's token, for tokens that expire and are replaced before.
 ///
-/// It is asked for every attempt of a call, for every stream, and again while a stream is open: after two thirds of what is left
-/// of the token's life if that is a JSON web token, and at least once a minute. A new token goes out on the open stream, which stays
-/// open. So the source must answer at once: a source that asks another service keeps what it got.
+/// It is asked for every attempt of a call, for every stream, and again while a stream is open: for a JSON web token
+/// after two thirds of its remaining life, and at least once a minute. A new token is sent on the open stream, which
+/// stays open. So the source must answer at once: a source that asks another service should cache its token.
 #[derive(Clone)]
 pub struct TokenSource(Arc<dyn Fn() -> Result<Token, ConfigError> + Send + Sync>);
 
@@ -78,8 +78,8 @@ impl TokenSource {
         Self(Arc::new(get))
     }
 
-    /// The token in a file, which is read each time; white space around it does not count. A pipe or a device is read once, at the
-    /// first time: that waits for whoever writes to the pipe, and fails after 5 s if there is nobody.
+    /// The token in a file, which is read each time, without surrounding white space. A pipe or a device is read only
+    /// once: this waits for the writer of a pipe, and fails after 5 s if there is none.
     pub fn file(path: impl Into<PathBuf>) -> Self {
         let (path, once): (PathBuf, _) = (path.into(), OnceLock::new());
         Self::new(move || match once.get() {

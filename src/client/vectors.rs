@@ -1,4 +1,4 @@
-//! Reads `clients/vectors`, the figures and rules that all client libraries share, for unit tests.
+//! Reads `clients/vectors`, the test cases that all client libraries share, for unit tests.
 use serde_json::Value;
 use std::{collections::HashMap, time::Duration};
 use tonic::{Code, Status};

@@ -6,10 +6,10 @@
 //!    of their pause is reported too.
 //! 3. Events of the same cause are reported in the order of the thread ids, so that a simulation can be replayed.
 //! 4. Every disconnect is reported, and the first state after it carries `gap`; `paused_total` covers what was missed.
-//! 5. With several addresses, a stream that ends, or has no first answer in time, moves the whole client to the next one; a
-//!    move by others ends the stream after a random delay.
-//! 6. A confirmation that does not come while the stream is silent ends the stream: the link may be dead. It is asked again
-//!    on the next one.
+//! 5. With several addresses, a stream that ends, or has no first answer in time, moves the whole client to the next
+//!    one. If a call or another watch moves the client, the stream follows after a random delay.
+//! 6. If a confirmation does not arrive while the stream is silent, the stream ends, because the connection may be
+//!    dead. The confirmation is requested again on the next stream.
 mod event;
 mod reported;
 mod requests;
@@ -34,19 +34,19 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-/// Twice the heartbeat interval of a server that does not say its own; of one that does: two and a half times.
+/// Twice the heartbeat interval of a server that does not send it; if it does, the timeout is two and a half intervals.
 const SILENCE_TIMEOUT: Duration = Duration::from_secs(30);
-/// The shortest and the longest interval that a server may say.
+/// The shortest and the longest heartbeat interval that is accepted from a server.
 const ACCEPTED_INTERVALS: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(60 * 60)];
-/// The heartbeat interval of a server that does not say its own. A connection that ends after a longer silence was dead during it: its end is
-/// what a ping without an answer, or this library, has made of the silence.
+/// The heartbeat interval of a server that does not send it. A connection that ends after a longer silence was dead
+/// during it: it was ended by an unanswered ping, or by this library.
 const MAX_HEARTBEAT_INTERVAL: Duration = Duration::from_secs(15);
 /// The first and the longest delay before a stream is reopened; each plus up to 100 % at random.
 const FIRST_RETRY_DELAY: Duration = Duration::from_millis(50);
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(3);
 /// The longest delay while a confirmation waits; plus up to 100 % at random.
 const MAX_CONFIRMATION_DELAY: Duration = Duration::from_millis(100);
-/// How long a stream may be silent while a confirmation waits: the first time, and without an answer to its first request.
+/// How long a stream may be silent while a confirmation waits: at first, and without an answer to its first request.
 const CONFIRMATION_TIMEOUT: Duration = Duration::from_millis(250);
 const FIRST_ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -56,9 +56,10 @@ const MAX_MOVE_DELAY: Duration = Duration::from_millis(500);
 /// The states of a set of threads, across reconnects, until it is dropped. Made by [`Client::watch`] and
 /// [`Client::watch_all`].
 ///
-/// A lost connection, or 30 s without a message (two heartbeats; two and a half, if the server says their interval), is reported as [`Event::Disconnected`]; then the watch
-/// reconnects, after 50 to 100 ms at first and 3 to 6 s at most. Threads that the coordinator refuses are reported in the
-/// same way, and the others go on. A slow reader gets the latest states, not all of them.
+/// A lost connection, or 30 s without a message (two and a half heartbeats if the server sends their interval), is
+/// reported as [`Event::Disconnected`]; then the watch reconnects, after 50 to 100 ms at first and 3 to 6 s at most.
+/// Threads that the coordinator refuses are reported in the same way, and the others continue. A slow reader gets the
+/// latest states, not all of them.
 #[derive(Debug)]
 pub struct Watch {
     client: Client,
@@ -69,18 +70,18 @@ pub struct Watch {
     requests: Requests,
     stream: Option<Stream>,
     delays: ExponentialBackoff,
-    /// Streams without an answer since the last one with one.
+    /// The number of streams without an answer since the last one with an answer.
     unanswered: usize,
-    /// A connection of its own, since the client's was silent; as long as the client does not move.
+    /// A separate connection, because that of the client was silent; until the client moves.
     own: Option<Position>,
     moves: watch::Receiver<Position>,
     /// When the stream follows the client to another address.
     move_at: Option<Instant>,
-    /// When the next stream is opened, and when if a confirmation waits.
+    /// When the next stream is opened: normally, and if a confirmation waits.
     reopen_at: (Instant, Instant),
     /// How long the stream may be silent while a confirmation waits.
     confirmation_timeout: Duration,
-    /// Since when a confirmation has been waited for, and until when that is urgent.
+    /// Since when a confirmation has been awaited, and until when it is urgent.
     confirming: Option<(Instant, Instant)>,
     token: StreamToken,
     disconnect_reported: bool,
@@ -196,8 +197,8 @@ impl Watch {
         if addresses > 1 { addresses.saturating_sub(self.unanswered) } else { 0 }
     }
 
-    /// Asks for the present state of a thread of the set, again on each new stream until it comes. Until `urgent_until`,
-    /// the watch reconnects faster.
+    /// Requests the present state of a thread of the set, and again on each new stream until it arrives. Until
+    /// `urgent_until`, the watch reconnects faster.
     pub(crate) fn confirm(&mut self, thread_id: Arc<str>, urgent_until: Instant) {
         let waiting = self.confirming.filter(|_| self.requests.is_confirming());
         self.confirming = Some((waiting.map_or_else(Instant::now, |(since, _)| since), urgent_until));
@@ -271,7 +272,7 @@ impl Watch {
         if is_urgent { urgent } else { usual }
     }
 
-    /// When something is to be done without a message.
+    /// When the watch has work without a message.
     fn due(&self) -> Option<Instant> {
         if !self.is_needed() {
             return None;
@@ -281,7 +282,7 @@ impl Watch {
         [self.requests.due(self.all), self.token.due(), self.move_at, Some(silent_at)].into_iter().flatten().min()
     }
 
-    /// When the stream has been silent for too long. A confirmation that the coordinator has delayed is not waited for.
+    /// When the stream has been silent for too long. A confirmation that the coordinator has delayed does not count.
     fn silent_at(&self, stream: &Stream) -> Instant {
         let last_sign = stream.last_sign();
         let limit = stream.interval.map_or(SILENCE_TIMEOUT, |interval| interval * 5 / 2);
@@ -298,7 +299,7 @@ impl Watch {
         silent_at.min(last_sign.max(since) + confirmation_timeout)
     }
 
-    /// The client has moved: the stream follows, not all streams at once.
+    /// The client has moved: the stream follows after a delay, so that not all streams move at once.
     fn follow_later(&mut self) {
         let moves = self.moves.borrow_and_update().moves;
         let is_elsewhere = self.stream.as_ref().is_some_and(|stream| stream.moves != moves);
@@ -326,7 +327,7 @@ impl Watch {
         let position = self.client.route.position();
         self.own = Some(Position { stub: self.client.route.separate(&position), ..position });
         let error = unavailable(format!("the watch was silent for {:?}", retry::whole_ms(silence)));
-        // A slow answer to a confirmation is no reason to move everything, unless the next stream has none either.
+        // A slow confirmation does not move the client, unless the next stream has no answer either.
         let is_slow = stream.is_answered && silence < stream.interval.map_or(SILENCE_TIMEOUT, |every| every * 5 / 2);
         self.end_stream(error, !is_slow);
     }
@@ -341,7 +342,7 @@ impl Watch {
                 self.on_answered();
             }
             Some(Wire::Confirmation(confirmation)) => {
-                // One that nobody has asked for confirms nothing.
+                // A confirmation without a request confirms nothing.
                 let Some(asked) = self.requests.under_way().map(|request| request.sent) else { return };
                 self.ready.push_back(Message::Confirmed { states: confirmation.pause_states, asked });
             }
@@ -411,7 +412,7 @@ impl Watch {
         self.end_stream(error, true);
     }
 
-    /// Ends the stream; with `leave`, the client moves on from where the stream was.
+    /// Ends the stream. With `leave`, the client moves to the next address, unless it has moved since.
     fn end_stream(&mut self, error: Error, leave: bool) {
         let Some(stream) = self.stream.take() else { return };
         tracing::debug!(%error, "the watch was interrupted");
@@ -421,7 +422,7 @@ impl Watch {
             self.delays = retry::backoff(FIRST_RETRY_DELAY, MAX_RETRY_DELAY);
             self.unanswered = 0;
         }
-        // A refusal is the same everywhere.
+        // Every replica refuses in the same way.
         let leaves = leave && matches!(error, Error::Unavailable(_)) && route.move_on(stream.moves);
         self.unanswered += usize::from(leaves);
         let mid_lap = leaves && !self.unanswered.is_multiple_of(route.len());

@@ -1,11 +1,11 @@
 //! The single writer: owns the records, evaluates commands in the order in which they came, and commits what they change.
 //!
-//! - E1: what is answered or published is committed. A batch that the store refuses is taken back whole.
-//! - E2: leases of a thread that have ended when a command came are closed before it is evaluated. A renewal that came in time
-//!   counts, however long the commit took that it had to wait for.
-//! - E3: after any time in which holders could not renew (a restart, a sleep of the machine, a store that could not be
-//!   written), every lease restarts.
-//! - E4: after the server has stood still, every lease ends that much later.
+//! - E1: what is answered or published is committed. A batch that the store refuses is reverted as a whole.
+//! - E2: leases of a thread that had ended when a command arrived are closed before it is evaluated. A renewal that
+//!   arrived in time counts, however long it waited for a commit.
+//! - E3: after a time in which holders could not renew (a restart, a sleep of the machine, a store that could not be
+//!   written), every lease restarts. Exception: a takeover in a fleet does not restart long leases (`long_leases.rs`).
+//! - E4: after the server stood still, every lease ends that much later.
 //! - E5: no lease ends later than the maximum pause of its thread allows, whatever moved its end.
 mod commit;
 mod default_lease;
@@ -36,7 +36,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// Leases that one batch ends at most, beside those of the threads that it has calls for.
+/// The maximum of leases that one batch ends, besides those of the threads that it has calls for.
 const EXPIRE_AT_MOST: usize = 1_000;
 /// How often a store that is full or has refused a batch is tried again.
 const RECOVER_EVERY: Duration = Duration::from_secs(1);
@@ -50,9 +50,9 @@ pub struct Call {
     pub command: Command,
     /// The caller, if known.
     pub by: Option<Arc<Account>>,
-    /// When it came, on the boot-time clock; `i64::MAX`: as it is evaluated.
+    /// When it arrived, on the boot-time clock; `i64::MAX`: when it is evaluated.
     pub came: i64,
-    /// How long it had waited elsewhere before.
+    /// How long it waited at another replica before.
     pub waited: Duration,
 }
 
@@ -71,7 +71,7 @@ pub(super) const STOPPING: Refusal = Refusal::StoreUnavailable { why: "the serve
 /// The answer to a call whose outcome is unknown, because another replica took over meanwhile.
 pub(super) const DEPOSED: Refusal = Refusal::NotLeading { leader: None };
 
-/// The engine cannot go on, and nothing of the batch may be answered or published.
+/// The engine must stop, and nothing of the batch may be answered or published.
 #[derive(Debug, thiserror::Error)]
 pub enum Fatal {
     /// The store cannot be trusted any more: the process has to end, without an answer to anyone.
@@ -103,20 +103,20 @@ pub struct Engine {
     ids_given: u64,
     settings: Settings,
     metrics: Arc<Metrics>,
-    /// The quota of each caller.
+    /// The usage of each caller.
     quotas: QuotaTracker,
-    /// Rows of what was forgotten; they are deleted with the next batch.
+    /// Rows that are no longer needed; they are deleted with the next batch.
     forgotten_rows: Vec<u64>,
     /// Threads that were forgotten; they are published when that is committed.
     forgotten: Vec<Committed>,
     staged: Vec<Staged>,
     /// The stored ends of leases; `None`: the store keeps none.
     long_leases: Option<LongLeases>,
-    /// Threads that were named for the first time by what is staged.
+    /// Threads that the staged changes name for the first time.
     made: Vec<ThreadId>,
     /// Boot-time clock less the time awake: rises when the machine sleeps.
     slept: i64,
-    /// When the fsync of the batch that is being committed began, in nanoseconds of the time awake; 0: it has not.
+    /// When the fsync of the current commit began, in nanoseconds of the time awake; 0: it has not.
     fsync_began: Arc<AtomicU64>,
     store_failing: bool,
     /// Why increments are refused, while they are.
@@ -139,11 +139,11 @@ impl Engine {
         Self::with(store, clock, Settings { anonymous_ttl, ..Settings::default() }, hub)
     }
 
-    /// Loads what `store` holds, shows it to `hub`, and gives every lease one full ttl. What asked for none and got none, of an
-    /// engine without a default, gets the default of this one (G2).
+    /// Loads the content of `store` and shows it to `hub`. The store restarts leases (E3). Elicitations without a
+    /// lease, from a server without a default lease, get the default of this one (G2).
     ///
     /// # Errors
-    /// The store cannot be loaded, or there is no randomness to be had.
+    /// The store cannot be loaded, or the system gives no random numbers.
     pub fn with(
         mut store: Box<dyn Store>,
         clock: Arc<dyn Clock>,
@@ -189,7 +189,8 @@ impl Engine {
             next_recovery: now.boot,
             next_sweep: now.boot,
         };
-        // Also to say so after an engine before this one, of the same server, that ended in an outage.
+        // An earlier engine of the same server may have ended in an outage: the log and the metrics must show the
+        // present state.
         engine.note_room();
         Ok(engine)
     }
@@ -215,8 +216,8 @@ impl Engine {
         self.store.may_wait()
     }
 
-    /// Judges `calls` in their order and commits what they change, with the leases that have ended, in one batch.
-    /// Appends one outcome for each call, and what is to be published before they are answered.
+    /// Evaluates `calls` in their order, ends leases that are due, and commits all changes in one batch. Appends one
+    /// outcome for each call, and the changes that must be published before the calls are answered.
     ///
     /// # Errors
     /// Nothing of the batch may be answered or published.
@@ -258,7 +259,8 @@ impl Engine {
             }
             Err(CommitError::Refused(why)) => {
                 self.confirm()?;
-                // Once an outage: with many callers it would be logged, and put off, thousands of times a second.
+                // Only once per outage: with many callers it would be logged, and the retry postponed, thousands of
+                // times a second.
                 if !std::mem::replace(&mut self.store_failing, true) {
                     self.show_writable();
                     tracing::warn!(%why, "the store refuses changes until it can write again");
@@ -274,10 +276,11 @@ impl Engine {
         }
     }
 
-    /// Makes sure that no other process has taken the store over since this was called: then what is published is the latest.
+    /// Checks that no other process had taken over the store when this was called: then the published state is the
+    /// latest.
     ///
     /// # Errors
-    /// One has, or may have.
+    /// Another process has, or may have.
     pub fn confirm(&mut self) -> Result<(), Fatal> {
         Ok(self.store.confirm()?)
     }
@@ -291,7 +294,7 @@ impl Engine {
         trail_is_full.then_some("the audit trail cannot be written")
     }
 
-    /// Increments are accepted or refused from now on, and the log and the metrics say so.
+    /// Updates whether increments are accepted, and reports a change in the log and the metrics.
     fn note_room(&mut self) {
         let full = self.why_full();
         if std::mem::replace(&mut self.full, full) != full {
@@ -307,8 +310,8 @@ impl Engine {
         self.metrics.store_failing.store(self.store_failing || self.full.is_some(), Relaxed);
     }
 
-    /// Evaluates one command and, if it is accepted, makes its change in memory. Not `writable`: what needs the store is
-    /// refused.
+    /// Evaluates one command and, if it is accepted, makes its change in memory. If not `writable`, commands that need
+    /// the store are refused.
     fn evaluate(
         &mut self,
         thread: &ThreadId,
@@ -356,14 +359,15 @@ impl Engine {
         Ok(decision.answer)
     }
 
-    /// Closes what has ended by `until`, whosever it is, up to the size of a batch; the rest is due at once again.
+    /// Closes elicitations of any thread whose lease had ended by `until`, up to the size of a batch; the rest is due
+    /// at once again.
     fn expire(&mut self, until: Timestamp, now: Timestamp) {
         for (thread, id) in self.leases.ended(until, EXPIRE_AT_MOST) {
             let _ = self.evaluate(&thread, &Command::Expire { elicitation: id }, None, now, true);
         }
     }
 
-    /// Evaluates a command, after the leases of its thread that had ended when it came.
+    /// Closes the leases of its thread that had ended when the command arrived, then evaluates the command.
     fn evaluate_call(&mut self, call: &Call, now: Timestamp, writable: bool) -> Outcome {
         let Call { thread, command, by, came, .. } = call;
         let came = Timestamp { boot: (*came).min(now.boot), ..now };
@@ -374,7 +378,7 @@ impl Engine {
             let ended = record.open.iter().filter(|open| open.has_ended(came));
             let mut ended: Vec<_> =
                 ended.map(|open| (open.ends().map(|ends| ends.boot), open.elicitation.id)).collect();
-            // In their order, as in `expire`: the last one says how the pause ended.
+            // Sorted, as in `expire`: the last one determines how the pause ended.
             ended.sort_by_key(|(ends, _)| *ends);
             for (_, id) in ended {
                 let _ = self.evaluate(thread, &Command::Expire { elicitation: id }, None, now, writable);
@@ -383,8 +387,8 @@ impl Engine {
         self.evaluate(thread, command, by.as_ref(), now, writable)
     }
 
-    /// An id that was never given: the same key never hashes two numbers of this process alike but once in 2^64 ids,
-    /// and nobody who knows some ids can tell the next.
+    /// A new id. The hash of a counter with a secret key repeats within this process once in 2^64 ids, and nobody who
+    /// knows some ids can guess the next.
     fn next_id(&mut self) -> ElicitationId {
         let mut hasher = SipHasher13::new_with_keys(self.id_seed.0, self.id_seed.1);
         hasher.write_u64(self.ids_given);
@@ -393,7 +397,7 @@ impl Engine {
     }
 }
 
-/// What it said of its store says nothing of the server that goes on without it, as a replica that no longer leads does.
+/// Resets the metrics of the store: a replica that no longer leads continues without it.
 impl Drop for Engine {
     fn drop(&mut self) {
         self.metrics.store_failing.store(false, Relaxed);

@@ -1,9 +1,9 @@
-//! Which lease ends next. How long each runs is in its record; this is the order of their ends.
+//! The ends of all leases in their order. The records have the leases themselves.
 use crate::core::Timestamp;
 use crate::core::types::{ElicitationId, ThreadId};
 use std::collections::BTreeSet;
 
-/// The ends of all leases, in their order; those of one moment by thread, so that the same calls give the same course.
+/// Sorted by end, then by thread, so that a simulation can be replayed.
 #[derive(Debug, Default)]
 pub(super) struct ExpiryQueue(BTreeSet<(i64, ThreadId, ElicitationId)>);
 
@@ -29,7 +29,7 @@ impl ExpiryQueue {
         self.0.first().map(|(end, ..)| *end)
     }
 
-    /// The first of those that have ended by `now`.
+    /// The first `at_most` leases that had ended by `now`.
     pub(super) fn ended(&self, now: Timestamp, at_most: usize) -> Vec<(ThreadId, ElicitationId)> {
         let ended = self.0.iter().take_while(|(end, ..)| *end <= now.boot).take(at_most);
         ended.map(|(_, thread, id)| (thread.clone(), *id)).collect()

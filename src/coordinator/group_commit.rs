@@ -1,18 +1,18 @@
 //! Group commit: the calls that are waiting share one fsync.
 //!
-//! A task of the runtime collects what the other tasks have brought, commits it where it is, publishes and answers:
-//! with a disk that takes a tenth of a millisecond, handing the batch to a thread and back would cost more than the
-//! commit. A disk that is slow must not hold up reads and watches: as soon as commits take long, or one may have to wait for
-//! the store's own work, a thread of its own does the next ones, until the disk has been quick again for a while.
+//! A task on the runtime collects the waiting calls, commits them, publishes the changes and answers. It makes the
+//! commit itself, because with a disk that takes a tenth of a millisecond, handing the batch to a thread and back costs
+//! more than the commit (docs/decisions/0007-commits-on-the-workers.md). A slow disk must not hold up reads and
+//! watches: while commits take long, or one may have to wait for the store's own work, a separate thread commits.
 //!
-//! - C1: what is taken is answered, in the order of its commits; publishing comes before answering.
-//! - C2: the engine is locked from the taking of a batch to the handing out of its results, and who commits on the
-//!   runtime first hands out what the thread has left: so of one thread, revisions reach the hub in their order.
+//! - C1: every call that is taken is answered, in the order of the commits; its change is published before it is
+//!   answered.
+//! - C2: the engine is locked from taking a batch until its results are handed out, and a commit on the runtime first
+//!   hands out the results of the thread. So the revisions of one thread reach the hub in their order.
+//! - C3: a confirmed read sees everything that any process had answered before the read arrived. The confirmation comes
+//!   after the publication of its batch, and the store has confirmed by then that no other process took over.
 //!
-//! - C3: a read that was confirmed sees all that any process had answered before it came: the confirmation comes after the
-//!   publication of its batch, and with it or with a commit the store has said that no other process has taken it over.
-//!
-//! Locks are taken in the order engine, queue or outbox.
+//! Lock order: the engine, then the queue or the outbox.
 use super::engine::{Call, DEPOSED, Engine, Fatal, Outcome, STOPPING};
 use super::nap::{LONGEST_NAP, nap};
 use super::slow_disk::SlowDiskDetector;
@@ -27,9 +27,9 @@ use std::time::Duration;
 use tokio::sync::{Notify, oneshot};
 use tokio::task::JoinHandle;
 
-/// Calls that wait for a commit, at most: with this, they take 64 MiB at most together while the disk stalls.
+/// The maximum of calls that wait for a commit: together at most 64 MiB while the disk stalls.
 const MAX_WAITING: usize = 32_768;
-/// Calls of one batch at most, so that a batch stays far below the size of a journal file.
+/// The maximum of calls in one batch, so that a batch stays far below the size of a journal file.
 const MAX_BATCH: usize = 1_024;
 
 /// Accepts calls, and answers them when they are committed. When it is dropped, it closes the store.
@@ -43,14 +43,14 @@ struct Shared {
     /// `None`: the store is closed.
     engine: Mutex<Option<Engine>>,
     queue: Mutex<RequestQueue>,
-    /// The thread has something to do.
+    /// Wakes the thread.
     go: Condvar,
     outbox: Mutex<Results>,
     /// There are calls in the queue or results in the outbox.
     filled: Notify,
     hub: Arc<Hub>,
     clock: Arc<dyn Clock>,
-    /// When the engine has something to do without a call.
+    /// When the engine has work without a call.
     next_due: AtomicI64,
     /// While the disk is slow, the thread commits.
     slow_disk_detector: SlowDiskDetector,
@@ -137,7 +137,7 @@ impl Group {
         outcome.await.unwrap_or_else(|_| Err(self.shared.ending()))
     }
 
-    /// Waits until what is published is the latest that any process has answered before this was called.
+    /// Waits until the published state includes everything that any process had answered when this was called.
     pub(super) async fn confirm(&self) -> Result<(), Refusal> {
         let (read, confirmed) = oneshot::channel();
         {
@@ -179,8 +179,8 @@ impl Shared {
         if self.queue().deposed { DEPOSED } else { STOPPING }
     }
 
-    /// When the engine has something to do without a call. Asked anew, since a sleep of the machine makes it sooner; unless
-    /// the thread is at it.
+    /// When the engine has work without a call. It is computed each time, because a sleep of the machine makes it
+    /// earlier; while the thread has the engine locked, the last value is used.
     fn next_due(&self) -> i64 {
         let engine = self.engine.try_lock();
         let now = engine.ok().and_then(|engine| Some(engine.as_ref()?.next_due()));
@@ -191,7 +191,7 @@ impl Shared {
         self.slow_disk_detector.is_slow(self.clock.boot())
     }
 
-    /// Commits what waits, and leases that have ended. `None`: the store is broken or closed.
+    /// Commits the waiting calls, and ends leases that are due. `None`: the store is broken or closed.
     fn commit(&self, engine: &mut Option<Engine>) -> Option<Results> {
         let (calls, callers, reads) = self.take_batch();
         let mut results = Results { callers, reads, ..Results::default() };
@@ -207,7 +207,7 @@ impl Shared {
         if let Err(error) = done {
             *engine = None;
             if let Fatal::Deposed(_) = error {
-                // Those who wait learn that the outcome is unknown, and that another replica knows it.
+                // The waiting callers learn that the outcome is unknown, and that another replica knows it.
                 let mut queue = self.queue();
                 *queue = RequestQueue { deposed: true, stopping: queue.stopping, ..RequestQueue::default() };
                 drop(queue);
@@ -215,7 +215,7 @@ impl Shared {
                 return None;
             }
             (self.fatal)(error);
-            // Should the process live on: what became of the calls is unknown, and even a refusal would be a lie.
+            // If `fatal` returns: the outcome of the calls is unknown, so even a refusal would be wrong.
             std::mem::forget(results);
             return None;
         }
@@ -236,7 +236,7 @@ impl Shared {
     fn hand_out(&self, results: Results) {
         self.hub.publish(results.committed);
         for (caller, outcome) in results.callers.into_iter().zip(results.outcomes) {
-            // A caller that went away has its change all the same.
+            // The change of a caller that has gone away counts all the same.
             let _ = caller.send(outcome);
         }
         for read in results.reads {
@@ -254,7 +254,7 @@ impl Shared {
         self.hub.safe_time().published();
     }
 
-    /// Hands out what the thread has done, and commits one batch on the runtime if that may not take long.
+    /// Hands out the results of the thread, and commits one batch on the runtime if that may not take long.
     fn step(&self) -> Next {
         self.stall_detector.beat(self.clock.boot());
         self.hand_out_what_is_left();
@@ -316,7 +316,7 @@ async fn commit_and_answer(shared: Arc<Shared>) {
         };
         match next {
             Next::Nap(time) => _ = tokio::time::timeout(time, shared.filled.notified()).await,
-            // Looks up now and then, to show that it lives while a commit takes long.
+            // Wakes regularly, so that the stall detector sees a beat while a commit takes long.
             Next::Thread => _ = tokio::time::timeout(LONGEST_NAP, shared.filled.notified()).await,
             Next::Yield => tokio::task::yield_now().await,
             Next::End => return,
@@ -330,13 +330,13 @@ enum Next {
     Nap(Duration),
     /// The results of the thread.
     Thread,
-    /// Nothing; but those who were answered, and reads, have their turn before the next batch.
+    /// Nothing, but answered callers and reads get a turn before the next batch.
     Yield,
     /// The store is closed.
     End,
 }
 
-/// Without the writer no call is answered, and its state is half-changed: a new process starts from the store.
+/// After a panic no call can be answered, and the state may be inconsistent: a new process starts from the store.
 struct AbortOnPanic;
 
 impl Drop for AbortOnPanic {

@@ -1,7 +1,7 @@
-//! Runs the engine: takes calls from many tasks, one batch after the other, and answers when they are committed.
+//! Runs the engine: takes calls from many tasks, processes them in batches, and answers each when it is committed.
 //!
-//! With a store that keeps nothing, a call is processed where it is made, under a lock. With one that keeps, calls are
-//! grouped (`group.rs`).
+//! With a store that keeps nothing (memory), each call is processed in the task that makes it, under a lock. With other
+//! stores, calls share commits (`group_commit.rs`).
 mod engine;
 mod expiry_queue;
 mod group_commit;
@@ -61,8 +61,9 @@ impl Coordinator {
         Self::start_with(store, clock, Settings { anonymous_ttl, ..Settings::default() }, fatal)
     }
 
-    /// Opens the engine on `store` and starts it, on the tokio runtime that this is called on. `fatal` is called when
-    /// the store cannot be trusted any more; it has to end the process, and until then nobody is answered.
+    /// Opens the engine on `store` and starts it on the current tokio runtime. `fatal` is called when the store cannot
+    /// be trusted any more, or when another replica has taken over; after [`Fatal::Broken`] it has to end the process,
+    /// and nobody is answered until then.
     ///
     /// # Errors
     /// The store cannot be loaded.
@@ -75,7 +76,7 @@ impl Coordinator {
         Self::start_on(Arc::default(), store, clock, settings, fatal)
     }
 
-    /// As [`Coordinator::start_with`], with a hub that may have watchers already: they go on.
+    /// As [`Coordinator::start_with`], with a hub that may already have watchers: they continue.
     ///
     /// # Errors
     /// The store cannot be loaded.
@@ -105,24 +106,24 @@ impl Coordinator {
         &self.hub
     }
 
-    /// Judges a command, and commits and publishes what it changes.
+    /// Evaluates a command, and commits and publishes its change.
     ///
     /// # Errors
-    /// It is refused; nothing was changed.
+    /// The command is refused; nothing was changed, except possibly with [`Refusal::NotLeading`].
     ///
     /// # Cancel safety
-    /// Dropped, the command may still be carried out.
+    /// If the future is dropped, the command may still be carried out.
     pub async fn call(&self, thread: ThreadId, command: Command) -> Result<crate::core::Answer, Refusal> {
         self.call_by(Call::from((thread, command))).await
     }
 
-    /// As [`Coordinator::call`], with who calls.
+    /// As [`Coordinator::call`], with the caller.
     ///
     /// # Errors
-    /// It is refused; nothing was changed.
+    /// As [`Coordinator::call`].
     ///
     /// # Cancel safety
-    /// Dropped, the command may still be carried out.
+    /// As [`Coordinator::call`].
     pub async fn call_by(&self, call: Call) -> Result<crate::core::Answer, Refusal> {
         match &self.mode {
             Mode::Inline { inline, .. } => inline.process(&[call]).unwrap_or(Err(STOPPING)),
@@ -130,7 +131,7 @@ impl Coordinator {
         }
     }
 
-    /// Waits until what the hub shows is at least all that any process had answered when this was called.
+    /// Waits until the hub shows at least everything that any process had answered when this was called.
     ///
     /// # Errors
     /// Another replica has taken over, or the store is overloaded: the hub may show an old state.

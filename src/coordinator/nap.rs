@@ -3,8 +3,8 @@ use crate::clock::Clock;
 use crate::core::types::MIN_TTL;
 use std::time::Duration;
 
-/// How long the keeper of the leases sleeps at most: tokio's timers stand still while the machine sleeps, leases do not. No
-/// lease is shorter either: none that begins while it sleeps ends before it wakes.
+/// The maximum sleep: tokio's timers stop while the machine sleeps, leases do not. It is not longer than the shortest
+/// lease, so no lease begins and ends within one sleep.
 pub(super) const LONGEST_NAP: Duration = MIN_TTL;
 
 /// How long to sleep until `due`.

@@ -3,7 +3,7 @@ use super::quota::Account;
 use crate::core::types::ThreadId;
 use crate::core::{Change, Timestamp};
 
-/// A change that is durable, or needs not be.
+/// A committed change.
 #[derive(Debug)]
 pub struct Changed<'a> {
     /// When it was made.
@@ -16,13 +16,13 @@ pub struct Changed<'a> {
     pub by: Option<&'a Account>,
 }
 
-/// An observer of every change: it is called once the change is committed, in the order of the revisions of each thread, before the call is
-/// answered and before anyone sees the change. It runs where calls are evaluated, so it must not wait.
+/// Observes every change. It is called once per committed change, in the order of the revisions of each thread, before
+/// the call is answered and before anyone sees the change. It runs in the engine, so it must not block.
 pub trait ChangeObserver: Send + 'static {
     /// Something has changed.
     fn changed(&mut self, changed: &Changed<'_>);
 
-    /// Whether it can take no more. Then increments are refused.
+    /// Whether it can accept no more changes. Then increments are refused.
     fn is_full(&self) -> bool {
         false
     }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// When it makes sense to ask again: whatever is in the way, a person or a day has to end it.
+/// The retry delay of refusals: a person has to answer, or a day has to pass, before there is room.
 const RETRY_AFTER: Duration = Duration::from_secs(10);
 
 pub(super) struct QuotaTracker {
@@ -75,7 +75,7 @@ impl QuotaTracker {
     }
 }
 
-/// An engine ends, and its server lives on: the next one counts anew.
+/// Releases the usage: a replica continues after its engine, and the next engine counts again.
 impl Drop for QuotaTracker {
     fn drop(&mut self) {
         self.openers.values().for_each(|by| _ = by.open.fetch_sub(1, Relaxed));

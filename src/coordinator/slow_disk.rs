@@ -1,13 +1,15 @@
-//! Whether the disk is slow now, judged by how long its last commits took.
+//! Detects a slow disk from the duration of the last commits.
 //!
-//! A good disk has a slow moment now and then, a few in a second: that is over when it is known, and to hand the commits
-//! of a second to a thread for it costs more than the next such moment. A slow disk is slow twice in a row.
+//! A good disk has a few slow moments per second. Each is over before it is known, and moving the commits of a second
+//! to a thread costs more than the next one. A slow disk is slow twice in a row
+//! (docs/decisions/0007-commits-on-the-workers.md).
 use crate::sync::AtomicI64;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// A commit that takes so long (nanoseconds) is slow: ten times what a good disk needs, and little beside a heartbeat.
+/// A commit of this duration (nanoseconds) is slow: ten times what a good disk needs, and little compared with a
+/// heartbeat.
 const SLOW: i64 = 2_000_000;
-/// One that takes so long is reason enough by itself.
+/// One commit of this duration is enough.
 const VERY_SLOW: i64 = 20_000_000;
 /// How long the disk counts as slow.
 const SLOW_FOR: i64 = 1_000_000_000;

@@ -1,8 +1,8 @@
-//! Notices that the server stood still: the process was stopped, got no processor, or waited for its disk where it serves.
+//! Detects that the server stood still: the process was stopped, got no CPU, or a worker waited for the disk.
 //!
-//! No holder could renew its lease meanwhile, so the ends of the leases move by the same time (E4). Not for less than a second and a half:
-//! a lease has two thirds of its length left when its holder renews it. By as much, and not anew: on a machine that stands
-//! still every now and then, leases that began anew each time would never end.
+//! No holder could renew its lease meanwhile, so the ends of the leases move by the same time (E4). Stalls of less than
+//! 1.5 s are ignored, because a lease still has two thirds of its length when its holder renews it. The ends move and
+//! do not restart: on a machine that stands still repeatedly, restarted leases would never end.
 use super::nap::LONGEST_NAP;
 use crate::sync::AtomicI64;
 use std::sync::atomic::Ordering::Relaxed;
@@ -23,7 +23,7 @@ impl StallDetector {
         StallDetector { last: AtomicI64::new(now), still: AtomicI64::new(0) }
     }
 
-    /// A sign of life.
+    /// Records that the server runs.
     pub(super) fn beat(&self, now: i64) {
         let since = now.saturating_sub(self.last.swap(now, Relaxed));
         if since > TOO_LONG {

@@ -1,21 +1,21 @@
 //! How long a thread has been paused, to the nanosecond, across restarts and reboots.
 //!
-//! Time is measured on the boot-time clock, which goes on while the machine sleeps and which nobody sets. The wall
-//! clock only shows people when something began, and bridges a reboot, where the boot-time clock starts anew; there
-//! it may have been set back, so that what it says is taken as 0 at least.
+//! Time is measured on the boot-time clock, which continues while the machine sleeps and which nobody sets. The wall
+//! clock only shows people when something began, and bridges a reboot, after which the boot-time clock starts again.
+//! The wall clock may have been set back during a reboot; then the reboot counts as 0.
 use std::time::Duration;
 
 /// One moment on both clocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Timestamp {
-    /// Nanoseconds on the boot-time clock. Of a moment before the last boot: below 0.
+    /// Nanoseconds on the boot-time clock. A moment before the last boot is below 0.
     pub boot: i64,
     /// Nanoseconds since the Unix epoch.
     pub wall: i64,
 }
 
 impl Timestamp {
-    /// After every other one: the end of a lease that only another process knows.
+    /// Later than every other moment: the end of a lease that only another process knows.
     pub const UNKNOWN: Timestamp = Timestamp { boot: i64::MAX, wall: i64::MAX };
 
     /// From `earlier` to here by the boot-time clock; 0 if `earlier` is later.
@@ -29,9 +29,9 @@ impl Timestamp {
         Timestamp { boot: self.boot.saturating_add(span), wall: self.wall.saturating_add(span) }
     }
 
-    /// A moment that an earlier process wrote down, put on the boot-time clock of this one.
+    /// Converts a moment that an earlier process stored to the boot-time clock of this process.
     ///
-    /// In the same boot it stands as it was written. After a reboot it lies as far back as the wall clock says.
+    /// In the same boot it stays as it was stored. After a reboot it lies as far back as the wall clock says.
     pub fn rebased(self, same_boot: bool, now: Timestamp) -> Timestamp {
         let boot = match same_boot {
             true => self.boot.min(now.boot),
@@ -41,10 +41,10 @@ impl Timestamp {
     }
 }
 
-/// The paused time of one thread: what is over, and the open pause.
+/// The paused time of one thread: the ended pauses, and the open one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pause {
-    /// All pauses that are over.
+    /// The total of all ended pauses.
     pub accrued: Duration,
     /// When the open one began.
     pub since: Option<Timestamp>,

@@ -1,8 +1,8 @@
-//! Why a call is refused: one variant for each thing that its caller does next. A refused call has changed nothing.
+//! Why a call is refused: one variant for each thing that its caller does next.
 use super::limit::Exceeded;
 use super::types::{InvalidField, MAX_OPEN, ThreadId};
 
-/// A call that was refused, and nothing was changed.
+/// Why a call was refused. Nothing was changed, except possibly with [`Refusal::NotLeading`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// Correct the field.
@@ -24,7 +24,7 @@ pub enum Refusal {
         /// The thread.
         thread: ThreadId,
     },
-    /// Look where the id comes from: it never was on this thread, or its end was more than 10 minutes ago.
+    /// Check where the id comes from: it never was on this thread, or its elicitation ended more than 10 minutes ago.
     #[error(
         "thread {thread:?} has no elicitation {elicitation_id:?}: it never was, or it ended more than 10 minutes ago"
     )]
@@ -56,7 +56,7 @@ pub enum Refusal {
         /// Milliseconds since it was closed.
         ago_ms: u64,
     },
-    /// Its thread was paused for as long as the server allows: the pause is over, and commands may have timed out since.
+    /// Its thread was paused for the server's maximum: the pause is over, and commands may have timed out since.
     #[error(
         "elicitation {elicitation_id:?} of thread {thread:?} ended {ago_ms} ms ago: the thread was paused for the server's \
          --max-pause"

@@ -1,8 +1,8 @@
 //! The memory of a thread for the last 10 minutes: request ids with their answers, and the ids of closed elicitations. So a call
 //! that is sent again counts once, and a late decrement learns how its elicitation ended.
 //!
-//! At most the latest 1,024 of each, so that no caller makes the memory of one thread grow without bound. Within a batch the
-//! lists may be longer, because a batch can be reverted; what is beyond is not found.
+//! At most the latest 1,024 of each are remembered, so that no caller makes the memory of one thread grow without
+//! bound. Within a batch the lists may be longer, because a batch can be reverted; lookups ignore the excess.
 use super::accounting::Timestamp;
 use super::types::ElicitationId;
 use siphasher::sip128::{Hasher128, SipHasher13};
@@ -131,7 +131,8 @@ impl IdempotencyCache {
         self.shed();
     }
 
-    /// Empty lists become the null pointer that [`IdempotencyCache::is_empty`] and the comparison of records look for.
+    /// Turns empty lists into the null pointer, so that [`IdempotencyCache::is_empty`] and the comparison of records
+    /// work.
     fn shed(&mut self) {
         if self.0.as_ref().is_some_and(|lists| lists.closings.is_empty() && lists.requests.is_empty()) {
             self.0 = None;
@@ -159,8 +160,8 @@ impl IdempotencyCache {
     }
 }
 
-/// Distinguishes calls of different content: 128 bits over the length and bytes of each part. The same in every process,
-/// for it is stored. A caller who forges a collision fools only itself.
+/// A fingerprint of a call's content: 128 bits over the length and bytes of each part. It is the same in every process,
+/// because it is stored. A caller who forges a collision affects only its own calls.
 pub(super) fn fingerprint<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> u128 {
     let mut hasher = SipHasher13::new();
     for part in parts {

@@ -66,15 +66,15 @@ impl Limit {
     }
 }
 
-/// A limit that was met.
+/// A limit that was reached.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{} ({was} of {allowed}): {}", limit.name(), self.advice())]
 pub struct Exceeded {
     /// Which.
     pub limit: Limit,
-    /// How much there is already.
+    /// The amount without the refused call.
     pub was: u64,
-    /// How much there may be.
+    /// The maximum.
     pub allowed: u64,
     /// The caller; `None`: a limit in total.
     pub caller: Option<Box<str>>,

@@ -1,7 +1,8 @@
 //! The rules, as pure functions: no clock is read, nothing is sent, stored or locked here; the time is an argument.
 //!
-//! A call becomes a [`Command`], [`decide`] judges it against one thread's [`Record`], and what it answers holds the
-//! change, if there is one. The caller applies the change, makes it durable, publishes it, or reverts it.
+//! A call becomes a [`Command`]. [`decide`] evaluates it against one thread's [`Record`] and returns the answer, with a
+//! [`Change`] if there is one. The caller of `decide` applies the change, makes it durable and publishes it, or reverts
+//! it.
 #[cfg(feature = "server")]
 mod accounting;
 #[cfg(feature = "server")]

@@ -1,15 +1,15 @@
-//! A set of threads, by their ids and by what their ids begin with.
+//! A set of threads, given by their ids and by prefixes of ids.
 use super::types::{InvalidField, ThreadId};
 use std::sync::Arc;
 
 /// Some threads, or all. Cheap to clone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scope {
-    /// In the order of their texts, none within another; `None`: every thread.
+    /// Sorted by text, none contained in another; `None`: every thread.
     areas: Option<Arc<[Area]>>,
 }
 
-/// One thread, or all whose ids begin with a text.
+/// One thread, or all threads whose ids begin with a prefix.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Area {
     text: Box<str>,
@@ -20,10 +20,10 @@ impl Scope {
     /// Every thread.
     pub const ALL: Self = Scope { areas: None };
 
-    /// The threads `ids`, and those whose ids begin with one of `prefixes`: an empty prefix is all.
+    /// The threads `ids`, and those whose ids begin with one of `prefixes`. An empty prefix covers all threads.
     ///
     /// # Errors
-    /// An id is none, or nothing that is an id can begin with a prefix.
+    /// One of `ids` is not a valid id, or no valid id can begin with one of `prefixes`.
     pub fn of(ids: &[String], prefixes: &[String]) -> Result<Self, InvalidField> {
         let id = |(i, id): (usize, &String)| parsed(&format!("threads[{i}]"), id, false);
         let prefix = |(i, prefix): (usize, &String)| parsed(&format!("prefixes[{i}]"), prefix, true);
@@ -47,7 +47,8 @@ impl Scope {
     /// Whether the thread is among them.
     pub fn contains(&self, thread: &ThreadId) -> bool {
         let Some(areas) = &self.areas else { return true };
-        // An area that has the thread in it is the last that does not come after it: what came between would be in it.
+        // The area that contains the thread is the last one that does not sort after it: areas in between would be
+        // inside it.
         let behind = areas.partition_point(|area| &*area.text <= thread.as_str());
         behind.checked_sub(1).is_some_and(|last| areas[last].contains(thread.as_str()))
     }

@@ -1,4 +1,4 @@
-//! [`decide`]: one command against one thread's record. All that the contract says of a call is here.
+//! [`decide`]: one command against one thread's record. It implements everything that docs/semantics.md says of a call.
 use super::accounting::Timestamp;
 use super::cap::{cap, cut};
 use super::error::Refusal;
@@ -65,7 +65,7 @@ pub struct DecideInputs {
     pub max_pause: Option<Duration>,
 }
 
-/// The judgement: what to answer, and the change to make first, if any.
+/// The result of [`decide`]: the answer, and the change to make first, if any.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decision {
     /// The answer.
@@ -81,7 +81,7 @@ pub enum Answer {
     Incremented {
         /// Open elicitations.
         count: u32,
-        /// The revision made.
+        /// The revision after the change.
         revision: u64,
         /// The elicitation that was opened.
         elicitation: Arc<Elicitation>,
@@ -92,7 +92,7 @@ pub enum Answer {
     Decremented {
         /// Open elicitations.
         count: u32,
-        /// The revision made.
+        /// The revision after the change.
         revision: u64,
     },
     /// To a renewal.
@@ -104,10 +104,10 @@ pub enum Answer {
     },
 }
 
-/// Judges `command` against `record`.
+/// Evaluates `command` against `record`.
 ///
 /// # Errors
-/// The command is refused, and nothing is to be changed.
+/// The command is refused; the record must not be changed.
 pub fn decide(record: &Record, command: &Command, inputs: DecideInputs) -> Result<Decision, Refusal> {
     match command {
         Command::Increment { request_id, reason, holder, ttl } => {

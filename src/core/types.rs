@@ -1,14 +1,14 @@
-//! Values that cannot be wrong: parsed at the edge, so that the rules never look at a string's length.
+//! Values that are checked when they are made, so that the rules never check the length of a string.
 use std::borrow::Borrow;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Open elicitations of one thread, at most. A person is not asked a thousand things at once: more is a runaway tool.
+/// The maximum of open elicitations per thread. Nobody is asked a thousand things at once: more is a runaway tool.
 pub(crate) const MAX_OPEN: usize = 1_000;
-/// `thread_ids` of one watch, at most: 2.6 MB of request.
+/// The maximum of `thread_ids` in one watch: 2.6 MB of request.
 pub(crate) const MAX_WATCHED: usize = 10_000;
-/// Ids in one request of a watch whose threads change, at most: 260 kB of request.
+/// The maximum of ids in one request of a `Watch`: 260 kB of request.
 pub(crate) const MAX_CHANGED: usize = 1_000;
 /// The shortest lease: a renewal every third of it must survive a busy machine and a slow link.
 pub const MIN_TTL: Duration = Duration::from_secs(1);
@@ -49,7 +49,7 @@ impl ThreadId {
         let was = match text {
             "" => "empty".to_owned(),
             text if text.len() > 256 => format!("{} bytes long", text.len()),
-            // Most ids are ASCII, which is looked through much quicker.
+            // Most ids are ASCII, which is checked much faster.
             text if text.bytes().all(|byte| matches!(byte, b' '..=b'~')) => return Ok(ThreadId(text.into())),
             text => match text.char_indices().find(|(_, c)| c.is_control()) {
                 Some((at, c)) => format!("a text with the control character U+{:04X} at byte {at}", u32::from(c)),

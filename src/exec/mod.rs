@@ -1,6 +1,6 @@
 //! Running commands: process groups and signals, the sandbox, the policy about commands, judging what they execute, and the MCP exec server.
 //!
-//! May import `client`; of the rest of the crate, nothing.
+//! Of the rest of the crate it imports only `client`, `escape` and `http_connections`.
 #[cfg(feature = "exec-server")]
 pub(crate) mod judge;
 #[cfg(feature = "exec-server")]

@@ -1,5 +1,5 @@
-//! Any gRPC service as the server serves its own, by Connect too: for the conformance suite of Connect, which calls a service of
-//! its own, and for tests that need no network.
+//! Serves any gRPC service as the server serves its own, also by Connect: for the conformance suite of Connect, which
+//! has its own service, and for tests without a network.
 use super::admission::{ConnectionLimiter, MemoryLimit, ServiceContext};
 use super::connection::Serving;
 use super::content_type::GrpcOnly;

@@ -1,14 +1,14 @@
 //! Requests over a Unix socket whose `:authority` is the path of the socket.
 //!
-//! Some client libraries (gRPC's C core, for example) send `tmp%2Fp.sock` or `/tmp/p.sock` there. RFC 9113 and the libraries that
-//! this server is made of take that for no authority, and reset the stream. Nobody needs it here, so its `%` and `/` are
-//! replaced in place, before the connection is parsed: all lengths, and the tables of HPACK (RFC 7541) on both sides, stay as
-//! they are.
+//! Some client libraries, such as gRPC's C core, send `tmp%2Fp.sock` or `/tmp/p.sock` there. RFC 9113 and our HTTP/2
+//! library treat that as invalid, and reset the stream. The server does not need the value, so `%` and `/` in it are
+//! replaced in place, before the connection is parsed. All lengths, and the tables of HPACK (RFC 7541) on both sides,
+//! stay the same.
 //!
-//! 1. Only the value of `:authority` changes. It is looked for where clients send it: as a literal in a HEADERS frame.
-//!    Huffman-coded it is left as it is: the libraries that send a path do not code it.
-//! 2. Bytes come in any portions; nothing of them is kept but the place.
-//! 3. What breaks the protocol passes unchanged or not, and is refused by the parser after this.
+//! 1. Only the value of `:authority` changes. It is recognized where clients send it: as a literal in a HEADERS frame.
+//!    A Huffman-coded value stays as it is: the libraries that send a path do not use that.
+//! 2. Bytes may arrive in parts of any size; only the position is kept.
+//! 3. A connection that breaks the protocol may be changed or not; the parser refuses it in both cases.
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -26,7 +26,7 @@ const NAME: &[u8] = b":authority";
 /// `:authority` in the static table of HPACK.
 const NAME_INDEX: usize = 1;
 
-/// A connection whose requests have a valid `:authority` when they are read.
+/// A connection whose requests get a valid `:authority` as they are read.
 pub(super) struct ValidAuthority<S> {
     stream: S,
     filter: Filter,
@@ -81,7 +81,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for ValidAuthority<S> {
     }
 }
 
-/// Walks the frames of a connection, and the fields in those with headers.
+/// Parses the frames of a connection, and the fields in those with headers.
 struct Filter {
     part: Part,
     /// Bytes until the next part.
@@ -160,7 +160,7 @@ impl Filter {
     }
 }
 
-/// Walks the fields of a header block.
+/// Parses the fields of a header block.
 #[derive(Default)]
 struct Fields {
     state: State,

@@ -1,4 +1,5 @@
-//! The backend of a server: the one coordinator of its store, or, as a replica of a fleet, the one of the term in which it leads.
+//! The backend of a server: the coordinator of its store or, in a replica of a fleet, that of the term in which it
+//! leads.
 #[cfg(feature = "etcd")]
 use super::fleet::{HEARTBEAT, Replica};
 use super::stop::Stop;
@@ -10,8 +11,8 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
-/// How long a replica that stops takes to end its watches, so that their clients do not all come to the others at once: so long for
-/// each, and so long in all at most.
+/// How long a stopping replica takes to end its watches, so that their clients do not all connect to the other replicas
+/// at once: this long per watch, and in total at most the value below.
 const END_EACH: Duration = Duration::from_millis(1);
 const ENDS_WITHIN: Duration = Duration::from_secs(2);
 const PARTS: u32 = 40;
@@ -22,10 +23,11 @@ pub(super) enum Backend {
     Fleet(Box<Replica>),
 }
 
-/// Gives the state that is served, if this server knows the latest one.
+/// Returns the hub that is served, if this server knows the latest state.
 pub(super) type PresentHub = Arc<dyn Fn() -> Option<Arc<Hub>> + Send + Sync>;
 
-/// A round of heartbeats: its parts, and the time between two. A stream is silent for two rounds at most.
+/// A round of heartbeats: the number of its parts, and the time between two parts. A watch is silent for two rounds at
+/// most.
 #[derive(Clone, Copy)]
 pub(super) struct Beat {
     pub(super) every: Duration,
@@ -37,7 +39,7 @@ impl Beat {
     pub(super) const ALONE: Beat = Beat { every: Duration::from_secs(1), parts: 7 };
 }
 
-/// The work of a backend besides answering.
+/// The background tasks of a backend.
 pub(super) struct Running {
     task: Option<JoinHandle<()>>,
     stop: Stop,
@@ -74,17 +76,18 @@ impl Backend {
         }
     }
 
-    /// How often watches are looked through for those that need a heartbeat, and how many parts a round has.
+    /// The round of heartbeats of this backend.
     pub(super) fn beat(&self) -> Beat {
         match self {
             Backend::Alone(_) => Beat::ALONE,
-            // Twice a round is the longest silence.
+            // The longest silence is two rounds.
             #[cfg(feature = "etcd")]
             Backend::Fleet(_) => Beat { every: HEARTBEAT / 10, parts: 5 },
         }
     }
 
-    /// Begins to work. A single coordinator lives until the result is dropped. `broken`: what is stored cannot be used.
+    /// Starts the backend. A single coordinator lives until the result is dropped. `broken`: called if the stored data
+    /// cannot be used.
     pub(super) fn run(self, broken: impl Fn(&str) + Send + 'static) -> (Running, Option<Arc<Coordinator>>) {
         let stop = Stop::default();
         match self {
@@ -100,7 +103,7 @@ impl Backend {
                     match tokio::spawn(async move { replica.run(stopped).await }).await {
                         Ok(Ok(())) => {}
                         Ok(Err(error)) => broken(&error.to_string()),
-                        // A server that never leads again must not look like one that may.
+                        // A server that can never lead again must not continue as if it could.
                         Err(panic) => broken(&panic.to_string()),
                     }
                 });
@@ -111,7 +114,7 @@ impl Backend {
 }
 
 impl Running {
-    /// Gives up the leadership, so that another replica can go on with it.
+    /// Gives up the leadership, so that another replica can take over.
     pub(super) async fn hand_over(&self) {
         self.stop.hand_over.cancel();
         if self.task.is_some() {
@@ -119,7 +122,8 @@ impl Running {
         }
     }
 
-    /// Ends the watches of `hub` and the work. Clients of a fleet come to the other replicas one after the other.
+    /// Ends the watches of `hub` and the background tasks. Clients of a fleet move to the other replicas one after the
+    /// other.
     pub(super) async fn stop(self, hub: Option<Arc<Hub>>) {
         if let (Some(hub), Some(_)) = (&hub, &self.task) {
             let count = u32::try_from(hub.streams()).unwrap_or(u32::MAX);
@@ -132,7 +136,7 @@ impl Running {
         hub.iter().for_each(|hub| hub.close());
         self.stop.end.cancel();
         if let Some(task) = self.task {
-            // Should it have panicked, there is nothing to hand over.
+            // After a panic there is nothing to hand over.
             let _ = task.await;
         }
     }

@@ -1,23 +1,24 @@
-//! A thread that writes lines to where writing may take long: a stopped terminal, a pipe that nobody reads, a disk.
+//! A thread that writes lines to a destination that may block: a stopped terminal, a pipe that nobody reads, a disk.
 //!
 //! - O1: adding a line never waits for the write.
-//! - O2: lines are written whole and in their order. A line that exceeds the buffer is not taken, which the caller learns.
+//! - O2: lines are written completely and in their order. A line that exceeds the buffer is refused, and the caller
+//!   learns it.
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread;
 use std::time::Duration;
 
-/// How long the end of the process waits for what is left.
+/// How long the end of the process waits for unwritten lines.
 const LAST_WORDS: Duration = Duration::from_millis(500);
-/// Between two tries of what could not be written.
+/// The time between two attempts to write.
 const TRY_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
-/// Where the lines go. Called by one thread.
+/// The destination of the lines. Called by one thread.
 pub(crate) trait Sink: Send + 'static {
     /// Writes all of `lines`.
     ///
     /// # Errors
-    /// It could not be; `lines` has lost what was written all the same.
+    /// Not all could be written. The written part was removed from `lines`.
     fn write(&mut self, lines: &mut Vec<u8>) -> io::Result<()>;
 
     /// Lines that could not be written are retried; otherwise they are dropped.
@@ -39,7 +40,7 @@ struct Shared {
 #[derive(Default)]
 struct State {
     waiting: Vec<u8>,
-    /// Bytes that the thread has taken and not written.
+    /// Bytes that the thread has taken and not written yet.
     taken: usize,
     stopping: bool,
     ended: bool,
@@ -58,10 +59,10 @@ impl Shared {
 }
 
 impl BackgroundWriter {
-    /// Starts the thread `name`. `most`: bytes that may wait.
+    /// Starts the thread `name`. `most`: the maximum of waiting bytes.
     ///
     /// # Errors
-    /// The system has no thread for it.
+    /// The system cannot start a thread.
     pub(crate) fn start(name: &str, most: usize, sink: impl Sink) -> io::Result<Self> {
         let shared = Arc::<Shared>::default();
         let writer = shared.clone();
@@ -95,13 +96,13 @@ impl BackgroundWriter {
         drop(self.shared.changed.wait_timeout_while(state, at_most, |state| !state.is_empty()));
     }
 
-    /// Whether there is room for less than a quarter of what may wait.
+    /// Whether less than a quarter of the buffer is free.
     pub(crate) fn is_nearly_full(&self) -> bool {
         let state = self.shared.lock();
         state.waiting.len() + state.taken > self.most / 4 * 3
     }
 
-    /// Waits shortly until all lines are written. Returns the number of bytes that are not: no more is.
+    /// Waits shortly until all lines are written. Returns the number of unwritten bytes, which are dropped.
     pub(crate) fn close(&self) -> usize {
         let mut state = self.shared.lock();
         state.stopping = true;

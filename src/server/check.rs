@@ -6,8 +6,8 @@ use crate::clock::System;
 use crate::server::access::Access;
 use std::sync::Arc;
 
-/// The problems of the files that `config` names, and of its addresses. Problems that only a start shows are not found: a port
-/// that is taken, a store that is damaged.
+/// The problems of the files that `config` names, and of its addresses. Problems that only a start shows, such as a
+/// port in use or a damaged store, are not found.
 pub(crate) async fn problems(config: &Config) -> Vec<String> {
     let mut wrong = files(config);
     for listen in &config.listen {

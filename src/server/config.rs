@@ -22,7 +22,7 @@ pub struct Config {
     pub anonymous_ttl: Option<Duration>,
     /// The maximum length of a pause, which no renewal extends; `None`: any.
     pub max_pause: Option<Duration>,
-    /// Serve plain text off loopback.
+    /// Serve plain text also on addresses other than loopback.
     pub insecure: bool,
     /// TLS on every TCP listener.
     pub tls: Option<TlsFiles>,
@@ -38,18 +38,18 @@ pub struct Config {
     pub limits: Limits,
     /// Where metrics are served, as HOST:PORT; `None`: nowhere.
     pub metrics: Option<String>,
-    /// Serve metrics off loopback.
+    /// Serve metrics also on addresses other than loopback.
     pub metrics_insecure: bool,
     /// Where the audit trail is written; `None`: nowhere.
     pub audit: Option<audit::Config>,
-    /// Log every pause and its end, however many there are.
+    /// Log every pause and its end, without the limit of lines per second.
     pub log_every_pause: bool,
     /// Make a span of each call, with the global tracer of OpenTelemetry (feature `otel`).
     pub trace_calls: bool,
 }
 
 impl Default for Config {
-    /// As `pausewatch serve` does it, but with nothing kept.
+    /// The defaults of `pausewatch serve`, but with a store that keeps nothing.
     fn default() -> Self {
         Config {
             listen: vec![Listen::Tcp("127.0.0.1:7420".into())],
@@ -105,7 +105,7 @@ impl Config {
 pub enum StoreConfig {
     /// In this directory.
     Embedded(PathBuf),
-    /// Nowhere: a restart forgets.
+    /// In memory: a restart forgets it.
     Memory,
     /// In etcd, together with other replicas.
     #[cfg(feature = "etcd")]

@@ -1,8 +1,8 @@
-//! A connection, from its first byte to its end.
+//! Serves a connection, from its first byte to its end.
 //!
-//! 1. The first bytes say whether it is HTTP/2 (RFC 9113) or HTTP/1, if that is served.
-//! 2. A call that says how long it may take (`grpc-timeout`) is answered by then. A stream has begun by then.
-//! 3. A drain lets it finish what is in flight.
+//! 1. The first bytes determine whether it is HTTP/2 (RFC 9113) or, if that is served, HTTP/1.
+//! 2. A call with a deadline (`grpc-timeout`) is answered by then; a stream has begun by then.
+//! 3. A drain lets calls in flight finish.
 use super::admission::AdmittedStream;
 use super::grpc_timeout;
 use super::http::{IDLE_TIMEOUT, Rewound, Transport, begins_with_preface, serve_http1};
@@ -23,16 +23,16 @@ use tonic::codegen::http::header::CONTENT_LENGTH;
 use tonic::codegen::http::{Method, Request, Response};
 use tonic::transport::server::Connected;
 
-/// Streams of one connection at most. A client that needs more should watch several threads on one stream.
+/// The maximum of streams per connection. A client that needs more should watch several threads on one stream.
 const MAX_STREAMS: u32 = 10_000;
-/// A connection is closed when the server has reset so many of its streams for errors of the client, such as those above the limit
-/// (CVE-2025-8671).
+/// A connection is closed when the server has reset this many of its streams because of errors of the client, such as
+/// streams above the limit (CVE-2025-8671).
 const MAX_RESETS: usize = 100_000;
-/// Bytes of headers of one request at most.
+/// The maximum of request headers in bytes.
 const MAX_HEADERS: u32 = 16 << 10;
 /// A connection without traffic for this long is sent a ping...
 const PING_AFTER: Duration = Duration::from_secs(30);
-/// ...and is closed when there is none: its watches would otherwise stay forever.
+/// ...and is closed if there is no answer to it: otherwise its watches would stay forever.
 const PING_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// How connections are served.
@@ -41,7 +41,7 @@ pub(super) struct Serving {
     pub(super) services: Arc<Services>,
     /// HTTP/1 is served too.
     pub(super) http: bool,
-    /// Connections finish what is in flight, and end.
+    /// Cancelled when connections must finish their calls in flight and end.
     pub(super) drain: CancellationToken,
 }
 
@@ -61,9 +61,9 @@ pub(super) async fn serve<S, T>(
     let first = timeout(IDLE_TIMEOUT, begins_with_preface(stream));
     match drain.run_until_cancelled(first).await {
         Some(Ok(Ok((true, stream)))) => serve_http2(over_http2(stream), services, &drain).await,
-        // In a box of its own: connections of HTTP/2 need not have room for it.
+        // Boxed, so that connections of HTTP/2 need no memory for it.
         Some(Ok(Ok((false, stream)))) => Box::pin(serve_http1(stream, services, &drain)).await,
-        // It said nothing, or left.
+        // The client sent nothing, or closed the connection.
         Some(Ok(Err(_)) | Err(_)) | None => {}
     }
 }
@@ -95,7 +95,7 @@ where
     let _ = served.await;
 }
 
-/// The answer of the service, or that it is too late for one.
+/// The answer of the service, or DEADLINE_EXCEEDED.
 fn call(services: &Services, request: Request<Body>) -> Answering {
     let limit = grpc_timeout::of(request.headers());
     let is_head = *request.method() == Method::HEAD;

@@ -1,6 +1,6 @@
-//! Refuses requests that are not gRPC in its own encoding, before anything of them is read: 405 and 415, as the protocol of gRPC
-//! over HTTP/2 says. The generated code looks at neither method nor content type, so that a GET would count, and a `text/plain`
-//! that happens to decode.
+//! Refuses requests that are not gRPC with protobuf messages, before reading their body: 405 and 415, as the protocol
+//! of gRPC over HTTP/2 requires. The generated code checks neither method nor content type, so it would accept a GET,
+//! and a `text/plain` that happens to decode.
 use crate::core::types::InvalidField;
 use std::convert::Infallible;
 use std::future::Future;
@@ -11,7 +11,7 @@ use tonic::codegen::{Service, http};
 use tonic::server::NamedService;
 use tonic::{Code, Status};
 
-/// Lets gRPC through to `S`.
+/// Passes gRPC requests on to `S`.
 #[derive(Clone)]
 pub(super) struct GrpcOnly<S>(pub(super) S);
 
@@ -83,8 +83,8 @@ where
     }
 }
 
-/// The error of a client for which tonic has an internal error: bytes that are no message of gRPC. Whoever operates the server
-/// would be alerted by every such client.
+/// The status for a body that is not a gRPC message. tonic reports it as an internal error, and every such client would
+/// alert the operators of the server.
 fn of_unreadable(headers: &http::HeaderMap) -> Option<Status> {
     headers.get(Status::GRPC_STATUS).filter(|code| *code == "13")?;
     let status = Status::from_header_map(headers)?;

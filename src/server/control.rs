@@ -1,11 +1,11 @@
 //! Requests of the owner of the data directory to the server that has it open: a copy of the store.
 //!
-//! A Unix socket in the directory, for its owner alone. A request is one line, and so is the answer: `ok`, followed by the
-//! copy, or `error` and the reason. It is no part of the API: the program and the server must have the same version, and
-//! report it if they have not.
+//! It is a Unix socket in the directory, which only the owner can use. A request is one line, and so is the answer:
+//! `ok`, followed by the copy, or `error` and the reason. This is not part of the API: the program and the server must
+//! have the same version, and report it if they do not.
 //!
-//! 1. One copy at a time, made by a thread of its own: callers wait for none of it.
-//! 2. A client that does not read its copy is dropped: a copy keeps space in the database from being used again.
+//! 1. There is one copy at a time, made on a separate thread: callers do not wait for it.
+//! 2. A client that does not read its copy is dropped, because a copy keeps the database from reusing space.
 use super::listen::{SocketFile, open_unix};
 use crate::clock::Clock;
 use crate::coordinator::store::Snapshots;
@@ -24,20 +24,21 @@ use tokio::net::UnixListener;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
-/// The socket.
+/// The name of the socket.
 const SOCKET: &str = "control";
-/// Asks for a copy of the store.
+/// The request for a copy of the store.
 const BACKUP: &str = "backup 1";
-/// A line has no more bytes.
+/// The maximum of a line in bytes.
 const LINE: u64 = 64;
-/// How long a question may take to come.
+/// The timeout for receiving a request.
 const QUESTION_WITHIN: Duration = Duration::from_secs(5);
-/// How long nothing may be read of an answer.
+/// The timeout for a client that does not read.
 const READ_WITHIN: Duration = Duration::from_secs(30);
-/// Paths of sockets that are longer do not fit everywhere (sun_path).
+/// Longer paths of sockets do not fit everywhere (sun_path).
 const LONGEST_PATH: usize = 100;
 
-/// The socket, as it can be named in few bytes: through the directory, which has to stay open.
+/// A short path of the socket, which fits into sun_path: if necessary through the open directory, which has to stay
+/// open.
 fn socket(directory: &Path) -> io::Result<(PathBuf, Option<File>)> {
     let path = directory.join(SOCKET);
     if path.as_os_str().len() <= LONGEST_PATH {
@@ -47,7 +48,7 @@ fn socket(directory: &Path) -> io::Result<(PathBuf, Option<File>)> {
     Ok((PathBuf::from(format!("/proc/self/fd/{}/{SOCKET}", open.as_raw_fd())), Some(open)))
 }
 
-/// An open socket. Dropped, its file is removed.
+/// An open socket. When it is dropped, its file is removed.
 pub(super) struct Control {
     listener: UnixListener,
     snapshots: Snapshots,
@@ -128,7 +129,7 @@ fn back_up(connection: UnixStream, snapshots: &Snapshots, clock: &dyn Clock) {
     }
 }
 
-/// Asks the server that has `directory` open for a copy of its store, and returns what it is to be read from.
+/// Requests a copy of the store from the server that has `directory` open, and returns a reader for it.
 ///
 /// # Errors
 /// There was no answer, or a refusal.

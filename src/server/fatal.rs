@@ -1,11 +1,11 @@
-//! How the process ends when it must not go on.
+//! Ends the process when it must not continue.
 use crate::coordinator::Fatal;
 use std::time::Duration;
 
 /// How long a process that must end waits until its message is printed.
 const TIME_FOR_LAST_MESSAGE: Duration = Duration::from_millis(500);
 
-/// The contents of the disk are unknown: no call may be answered. A new process starts from the store.
+/// The content of the disk is unknown: no call may be answered. A new process starts from the store.
 pub(super) fn end_process(fatal: Fatal) {
     stop_at_once(&format!(
         "{fatal}. Stopping at once; start again when the disk is sound: nothing that was acknowledged is lost"
@@ -17,7 +17,7 @@ pub(super) fn stop_at_once(why: &str) -> ! {
     tracing::error!(why, "stopping at once");
     let message = format!("pausewatch: {why}");
     let (printed, is_printed) = std::sync::mpsc::channel::<()>();
-    // Not by this thread: standard error may be a pipe that nobody reads.
+    // On another thread: standard error may be a pipe that nobody reads.
     let print = move || {
         eprintln!("{message}");
         drop(printed);

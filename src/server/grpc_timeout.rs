@@ -1,12 +1,12 @@
-//! How long a call may take, as its client says in the header `grpc-timeout` (grpc.io, "gRPC over HTTP2"): up to eight digits and a
-//! unit.
+//! The deadline of a call, which its client sends in the header `grpc-timeout` (grpc.io, "gRPC over HTTP2"): up to
+//! eight digits and a unit.
 use std::time::Duration;
 use tonic::codegen::http::HeaderMap;
 
 /// The most digits that the protocol allows.
 const DIGITS: usize = 8;
 
-/// The time that the client gives. `None`: any; a header that breaks the protocol says nothing.
+/// The timeout in the headers. `None`: there is none; an invalid header is ignored.
 pub(super) fn of(headers: &HeaderMap) -> Option<Duration> {
     let text = headers.get("grpc-timeout")?.to_str().ok()?;
     let unit = text.len().checked_sub(1)?;

@@ -1,10 +1,10 @@
-//! TLS handshakes: bounded in time and number, and beside the connections that are served already.
+//! TLS handshakes, limited in time and number. They do not delay connections that are already served.
 //!
-//! A connection that does not finish its handshake is closed after [`LONGEST`]; with [`MOST`] handshakes under way, the
-//! oldest is closed for a new one. Honest ones take a few round trips, so only a flood can push them out.
+//! A connection that does not finish its handshake within [`LONGEST`] is closed. If there are [`MOST`] handshakes, the
+//! oldest is closed for a new one. Normal handshakes take a few round trips, so only a flood causes this.
 //!
-//! A failed handshake is answered by an alert. The connection is closed only when nothing more arrives, or a moment later:
-//! closing it with unread bytes would reset it, and the alert might be lost (RFC 9112, 9.6).
+//! A failed handshake is answered by an alert. The connection is closed only when nothing more arrives, or a moment
+//! later: closing it with unread bytes would reset it, and the alert might be lost (RFC 9112, 9.6).
 use super::admission::ConnectionPermit;
 use super::http::Transport;
 use super::tls::Tls;
@@ -23,13 +23,13 @@ use tokio_rustls::server::TlsStream;
 
 /// The maximum time of a handshake: a distant and lossy link needs a second or two.
 const LONGEST: Duration = Duration::from_secs(10);
-/// The maximum that is read after a failed handshake.
+/// How long the server reads after a failed handshake.
 const LINGER: Duration = Duration::from_secs(1);
-/// Bytes of it: many times what is on its way before an alert can be there.
+/// The maximum that it reads then, in bytes: many times what is in flight before the alert arrives.
 const HEARD: u64 = 1 << 20;
-/// Handshakes of a worker at a time: about 20 KB each.
+/// The maximum of concurrent handshakes per worker: about 20 kB each.
 const MOST: usize = 1_024;
-/// Bytes that a connection keeps that its client does not take: one record of TLS.
+/// The maximum of unsent bytes that a connection buffers: one record of TLS.
 const BUFFER: usize = 16 << 10;
 
 /// A TCP connection, with TLS or without.
@@ -38,7 +38,7 @@ pub(super) enum MaybeTls {
     Tls(Box<TlsStream<TcpStream>>),
 }
 
-/// Passes on connections after their handshake, until the receiver is gone or no more arrive.
+/// Sends on connections after their handshake, until the receiver is closed or no more arrive.
 pub(super) async fn shake_hands(
     tls: Arc<Tls>,
     mut connections: mpsc::Receiver<(std::net::TcpStream, ConnectionPermit)>,
@@ -50,7 +50,7 @@ pub(super) async fn shake_hands(
             () = served.closed() => return,
             connection = connections.recv() => match connection {
                 Some((stream, place)) => under_way.begin(&tls, stream, place),
-                // The server is stopping: who has not been served yet, is not any more.
+                // The server is stopping: new connections are no longer served.
                 None => return,
             },
             Some(connection) = under_way.next() => {
@@ -63,7 +63,7 @@ pub(super) async fn shake_hands(
 #[derive(Default)]
 struct Handshakes {
     tasks: JoinSet<(u64, Option<(MaybeTls, ConnectionPermit)>)>,
-    /// In the order in which they began.
+    /// By their number, which is the order in which they began.
     running: BTreeMap<u64, AbortHandle>,
     begun: u64,
 }
@@ -84,7 +84,7 @@ impl Handshakes {
                 match done.map_err(|_| io::ErrorKind::TimedOut)? {
                     Ok(stream) => Ok(stream),
                     Err((error, stream)) => {
-                        // It has failed already: how it ends makes no difference.
+                        // The handshake has already failed, so errors do not matter.
                         let _ = timeout(LINGER, hear_out(stream)).await;
                         Err(error)
                     }
@@ -109,10 +109,10 @@ impl Handshakes {
         self.running.insert(number, self.tasks.spawn(task));
     }
 
-    /// The next that is done. `None`: none is under way.
+    /// The next finished handshake. `None`: there are none.
     async fn next(&mut self) -> Option<(MaybeTls, ConnectionPermit)> {
         loop {
-            // A connection that was closed for another one ends with an error here.
+            // A handshake that was aborted for another one is an error here.
             if let Ok((number, done)) = self.tasks.join_next().await? {
                 self.running.remove(&number);
                 if done.is_some() {
@@ -123,13 +123,13 @@ impl Handshakes {
     }
 }
 
-/// Says that nothing more comes from here, and reads until the other side has said so too.
+/// Closes our side, and reads until the client has closed its side.
 async fn hear_out(mut stream: TcpStream) -> io::Result<u64> {
     stream.shutdown().await?;
     io::copy(&mut stream.take(HEARD), &mut io::sink()).await
 }
 
-/// Not a warning: any client could fill the log with it.
+/// Logged at debug level: any client could fill the log with it.
 fn failed(error: &io::Error) {
     tracing::debug!(%error, "a TLS handshake failed");
 }

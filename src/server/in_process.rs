@@ -1,5 +1,5 @@
-//! A way to a worker that no listener is on: for the process itself, to see whether its workers serve. No limit holds there: a
-//! server that refuses others is alive.
+//! A connection to a worker without a listener: for the process itself, to check that its workers serve. No limits
+//! apply: a server that refuses others still works.
 use super::admission::ConnectionLimiter;
 use super::worker::Entrance;
 use crate::clock::System;
@@ -8,7 +8,7 @@ use std::io;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
-/// Makes connections to one worker. They take no place from those who come from outside.
+/// Makes connections to one worker. They do not count against the limits for clients.
 #[derive(Clone)]
 pub struct InProcessConnector {
     entrance: Entrance,
@@ -20,10 +20,10 @@ impl InProcessConnector {
         InProcessConnector { entrance, limiter: ConnectionLimiter::new(Arc::default(), Arc::new(System::new())) }
     }
 
-    /// A new connection, which the worker serves as it serves those of its Unix sockets.
+    /// A new connection, which the worker serves like one of its Unix sockets.
     ///
     /// # Errors
-    /// The system gives no more sockets.
+    /// The system cannot open a socket.
     pub async fn connect(&self) -> io::Result<tokio::net::UnixStream> {
         let (ours, theirs) = UnixStream::pair()?;
         ours.set_nonblocking(true)?;

@@ -1,4 +1,4 @@
-//! Where a server listens, and who may connect there: TCP on loopback, Unix sockets of the same user.
+//! Listens and accepts: TCP on loopback, or with TLS anywhere, and Unix sockets of the same user.
 use super::admission::ConnectionLimiter;
 use super::worker::Entrance;
 use crate::coordinator::quota::CallerKey;
@@ -14,13 +14,14 @@ use std::time::Duration;
 use tokio::net::{TcpListener, TcpSocket, UnixListener, UnixStream};
 use tokio_util::sync::CancellationToken;
 
-/// Connections that wait to be accepted: a fleet that reconnects at once. Of those above it a TCP client hears nothing, and tries again
-/// after 1, 3 and 7 s. Linux allows fewer by `net.core.somaxconn`, 4,096 by default (listen(2)).
+/// The maximum of connections that wait to be accepted, for many clients that reconnect at once. A TCP client beyond it
+/// hears nothing, and tries again after 1, 3 and 7 s. Linux reduces it to `net.core.somaxconn`, 4,096 by default
+/// (listen(2)).
 const BACKLOG: u32 = 16_384;
-/// After an error that more of the same would repeat, such as no file descriptor left.
+/// The delay after an error that would repeat at once, such as running out of file descriptors.
 const ACCEPT_AGAIN_AFTER: Duration = Duration::from_millis(100);
 
-/// The grain of tokio's timers.
+/// The resolution of tokio's timers.
 const FINEST_TIMER: Duration = Duration::from_millis(1);
 
 /// Where to listen: `HOST:PORT` (port 0: any) or `unix:PATH`.
@@ -32,7 +33,7 @@ pub enum Listen {
     Unix(PathBuf),
 }
 
-/// Why it cannot listen.
+/// Why a listener cannot be opened.
 #[derive(Debug, thiserror::Error)]
 #[error("listen on {address}: {why}")]
 pub struct ListenError {
@@ -51,7 +52,7 @@ impl FromStr for Listen {
 
     fn from_str(text: &str) -> Result<Self, String> {
         if let Some(path) = text.strip_prefix("unix:") {
-            // As clients read it: unix://HOST/PATH would mean another machine.
+            // Clients read unix://HOST/PATH as another machine.
             return match path.strip_prefix("//").unwrap_or(path) {
                 "" => Err("unix: needs a path".into()),
                 relative if path.starts_with("//") && !relative.starts_with('/') => {
@@ -94,7 +95,7 @@ pub(super) enum Tcp {
     Tls,
 }
 
-/// An open listener. Dropped, a socket file of its own is removed.
+/// An open listener. When it is dropped, its socket file is removed.
 pub(super) enum Listener {
     Tcp(TcpListener, Tcp),
     Unix(UnixListener, SocketFile),
@@ -133,7 +134,7 @@ impl Listener {
         }
     }
 
-    /// Hands connections to the entrances in turn, until `stop`.
+    /// Hands connections to the workers in turn, until `stop`.
     pub(super) async fn accept(
         self,
         entrances: Vec<Entrance>,
@@ -187,7 +188,7 @@ async fn open_tcp(address: &str, tcp: Tcp) -> Result<TcpListener, String> {
     bind(allowed(address, tcp).await?)
 }
 
-/// The address of `HOST:PORT`, if `tcp` may be spoken there.
+/// Resolves `HOST:PORT`, and checks that `tcp` is allowed there.
 pub(super) async fn allowed(address: &str, tcp: Tcp) -> Result<SocketAddr, String> {
     let address = resolve(address).await?;
     if tcp == Tcp::Plain && !address.ip().is_loopback() {

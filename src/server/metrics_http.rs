@@ -1,7 +1,7 @@
-//! `GET /metrics`, on a port of its own, by HTTP/1: for Prometheus and other readers of its format.
+//! Serves `GET /metrics` on a separate port, over HTTP/1, for Prometheus and compatible collectors.
 //!
-//! It is served by the runtime of the first worker. A connection is for one request, and there are a few at a time, so that
-//! nobody there is in the way of those who ask for pauses.
+//! It runs on the runtime of the first worker. A connection is for one request, and the number of connections is small,
+//! so scrapes do not delay calls.
 use super::http::Browsers;
 use super::listen::{ListenError, bind, resolve};
 use crate::http_connections::{HttpConnection, HttpConnections};
@@ -18,12 +18,12 @@ use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{sleep, timeout};
 
-/// Connections at once. One that has not asked yet gives way to a new one.
+/// The maximum of connections. One without a request gives way to a new one.
 const AT_ONCE: usize = 64;
-/// A scrape that takes longer is hung up on, and one that has not even asked much sooner.
+/// The timeout of a scrape. A connection without a request is closed much sooner.
 const LONGEST: Duration = Duration::from_secs(10);
 const LONGEST_REQUEST: Duration = Duration::from_secs(1);
-/// After an error that more of the same would repeat, such as no file descriptor left.
+/// The delay after an error that would repeat at once, such as running out of file descriptors.
 const ACCEPT_AGAIN_AFTER: Duration = Duration::from_millis(100);
 
 /// Where the metrics are served.
@@ -32,11 +32,11 @@ pub(super) struct Listener {
     browsers: Browsers,
 }
 
-/// The answer.
+/// Returns the text of the metrics.
 pub(super) trait Source: Fn() -> String + Send + Sync + 'static {}
 impl<F: Fn() -> String + Send + Sync + 'static> Source for F {}
 
-/// The address of `HOST:PORT`, if metrics may be served there.
+/// Resolves `HOST:PORT`, and checks that metrics may be served there.
 pub(super) async fn allowed(address: &str, insecure: bool) -> Result<SocketAddr, String> {
     let address = resolve(address).await?;
     if !insecure && !address.ip().is_loopback() {
@@ -50,7 +50,7 @@ pub(super) async fn allowed(address: &str, insecure: bool) -> Result<SocketAddr,
 }
 
 impl Listener {
-    /// `names`: by which the server is reached besides addresses and `localhost`.
+    /// `names`: host names of the server besides IP addresses and `localhost`.
     pub(super) async fn open(address: &str, insecure: bool, names: &[String]) -> Result<Self, ListenError> {
         let open = async { bind(allowed(address, insecure).await?) };
         let listener = open.await.map_err(|why| ListenError::new(address, why))?;
@@ -89,7 +89,7 @@ impl Listener {
 }
 
 async fn answer(stream: TcpStream, connection: &Arc<HttpConnection>, browsers: &Browsers, source: &impl Source) {
-    // Beyond loopback, names lead here that this server does not know; and its pages are for everybody.
+    // Beyond loopback, other host names may lead here, and everybody may read the metrics.
     let is_local = stream.local_addr().is_ok_and(|address| address.ip().to_canonical().is_loopback());
     let service = service_fn(|request: Request<hyper::body::Incoming>| {
         let checked = if is_local { browsers.check(&request) } else { browsers.check_origin(&request) };

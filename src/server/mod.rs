@@ -1,8 +1,8 @@
 //! The server: listeners, connections, health, reflection, and a drain that loses nothing.
 //!
-//! [`Server::start`] opens the store and then the listeners, so that who can connect is served. [`Server::run`] ends
-//! after a drain: health turns NOT_SERVING, streams end with UNAVAILABLE, calls in flight are answered, the store is
-//! closed.
+//! [`Server::start`] opens the store and then the listeners, so that every client that can connect is served.
+//! [`Server::run`] drains before it returns: health turns NOT_SERVING, streams end with UNAVAILABLE, calls in flight
+//! are answered, the store is closed.
 pub(crate) mod access;
 mod admission;
 mod any_service;
@@ -89,7 +89,7 @@ use tonic_health::ServingStatus;
 use tonic_health::server::HealthReporter;
 use worker::{Work, Worker};
 
-/// How long calls in flight have to finish in a drain. With it, the process ends within 5 s.
+/// The time for calls in flight in a drain: the process ends within 5 s.
 const DRAIN: Duration = Duration::from_secs(4);
 
 /// A server that listens.
@@ -108,7 +108,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Opens the store and the listeners. Has to be called on a tokio runtime, which then serves too.
+    /// Opens the store and the listeners. Has to be called on a tokio runtime, which then also serves.
     ///
     /// # Errors
     /// See [`StartError`].
@@ -128,7 +128,7 @@ impl Server {
         let mut server = Self::start_on(Box::new(store), clock, config).await?;
         match Control::open(&directory, snapshots).await {
             Ok(control) => server.control = Some(control),
-            // Not every file system has sockets.
+            // Not every file system supports sockets.
             Err(why) => {
                 tracing::warn!(why, "no control socket: backups are possible only while the server is stopped")
             }
@@ -136,8 +136,8 @@ impl Server {
         Ok(server)
     }
 
-    /// Starts on a store that is open already; `config.store` is not looked at. `clock`: the one that the store was
-    /// opened for.
+    /// Starts on a store that is open already; `config.store` is ignored. `clock`: the one that the store was opened
+    /// with.
     ///
     /// # Errors
     /// See [`StartError`].
@@ -153,7 +153,7 @@ impl Server {
         Self::of(base, listeners, services, Backend::Alone(coordinator), health).await
     }
 
-    /// Starts a replica of a fleet on the clock of this machine; `config.store` is not looked at.
+    /// Starts a replica of a fleet on the clock of this machine; `config.store` is ignored.
     ///
     /// # Errors
     /// See [`StartError`].
@@ -203,7 +203,7 @@ impl Server {
         let health_service = fleet::DescribedHealth::new(health_service, id, Arc::new(describe));
         let look = fleet::LookService::new(leading.clone(), fleet.replica(), fleet.peer_key());
         let services = services(elicitations, &base.guard).and(base.guard.before_health(health_service));
-        // Their messages are sealed with the key of the fleet; the limits of clients do not count for replicas.
+        // Their messages are sealed with the key of the fleet; the limits of clients do not apply to replicas.
         let services = services.and(MemoryLimit(look)).and(MemoryLimit(forward));
         let listeners = base.open_listeners().await?;
         let address = replica.advertise.or_else(|| Some(listeners.first()?.address())).unwrap_or_default();
@@ -250,7 +250,7 @@ impl Server {
         Ok(Server { backend, context, clock, scrape, listeners, workers, health, drain, sources, reload, control })
     }
 
-    /// The clock of the leader, as far as this replica knows it.
+    /// The clock of the leader, as far as this replica knows it; `None`: not a replica.
     #[cfg(feature = "etcd")]
     #[doc(hidden)]
     pub fn leader_clock(&self) -> Option<&Arc<store::etcd::LeaderClock>> {
@@ -260,17 +260,17 @@ impl Server {
         }
     }
 
-    /// To have it read its files again while it runs.
+    /// A handle to make the server read its files again while it runs.
     pub fn reload(&self) -> Reload {
         self.reload.clone()
     }
 
-    /// A way to each worker that no listener is on.
+    /// A connector to each worker that needs no listener.
     pub fn inside(&self) -> Vec<InProcessConnector> {
         self.workers.iter().map(|worker| InProcessConnector::of(worker.entrance())).collect()
     }
 
-    /// Where it listens, as clients take it: with the port that the system gave for port 0.
+    /// The addresses in the form that clients take, with the port that the system chose for port 0.
     pub fn addresses(&self) -> Vec<String> {
         self.listeners.iter().map(Listener::address).collect()
     }
@@ -333,13 +333,13 @@ impl Server {
         beats.abort();
         control.iter().for_each(tokio::task::JoinHandle::abort);
         files.abort();
-        // To the end, so that a drain that takes long can be watched.
+        // Metrics are served until the end, so that a slow drain can be observed.
         scraped.iter().for_each(JoinHandle::abort);
         drop(coordinator);
     }
 }
 
-/// Says what the drain did not wait for.
+/// Logs what the drain did not wait for.
 fn warn_of_the_rest(calls: u64, connections: u64) {
     let seconds = DRAIN.as_secs();
     match calls {
@@ -348,7 +348,7 @@ fn warn_of_the_rest(calls: u64, connections: u64) {
     }
 }
 
-/// The present gauges, for the metrics.
+/// The gauges for the metrics.
 fn state(hub: Option<&Hub>, limiter: &ConnectionLimiter, clock: &dyn Clock) -> State {
     let HubStats { streams, threads, paused, open, deliveries, conflations } =
         hub.map(Hub::figures).unwrap_or_default();
@@ -367,8 +367,8 @@ fn state(hub: Option<&Hub>, limiter: &ConnectionLimiter, clock: &dyn Clock) -> S
     }
 }
 
-/// Serves connections that the caller accepts, over any transport, forever: no listener, no drain, one runtime. Has to be
-/// called on a tokio runtime; dropped, it closes the connections and the store.
+/// Serves connections that the caller accepts, over any transport, forever: no listener, no drain, one runtime. Has to
+/// be called on a tokio runtime. If the future is dropped, the connections and the store are closed.
 ///
 /// # Errors
 /// The store cannot be loaded.
@@ -411,7 +411,7 @@ where
     Ok(())
 }
 
-/// Heartbeats for those who would hear nothing else.
+/// Sends heartbeats on silent watches.
 async fn beat(Beat { every, parts }: Beat, hub: impl Fn() -> Option<Arc<Hub>>) {
     let mut next = interval(every);
     for part in (0..parts).cycle() {

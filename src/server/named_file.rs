@@ -4,16 +4,17 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-/// None is nearly as large; a larger file was named by mistake.
+/// The maximum size of a file: a larger one was named by mistake.
 const LARGEST: u64 = 16 << 20;
 
-/// The content of a file. Only a regular file has one: to read a pipe takes until somebody writes to it, and its content is there once, but files
-/// are read again when they change.
+/// The content of a regular file. Other files are refused: reading a pipe blocks until somebody writes to it, and
+/// returns its content only once, but files are read again when they change.
 ///
 /// # Errors
+/// Why it cannot be read.
 /// Why it has none.
 pub(super) fn read(path: &Path) -> Result<Vec<u8>, String> {
-    // To open a pipe must not block either.
+    // Opening a pipe must not block.
     let file = open(path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty());
     let file = File::from(file.map_err(|error| std::io::Error::from(error).to_string())?);
     let data = file.metadata().map_err(|error| error.to_string())?;
@@ -31,7 +32,7 @@ pub(super) fn read(path: &Path) -> Result<Vec<u8>, String> {
 /// As [`read`], for text.
 ///
 /// # Errors
-/// As those of [`read`]; or it is not UTF-8.
+/// As [`read`]; or it is not UTF-8.
 pub(super) fn read_text(path: &Path) -> Result<String, String> {
     String::from_utf8(read(path)?).map_err(|_| "it is not UTF-8".into())
 }

@@ -1,15 +1,15 @@
 //! A line of the log for each pause of a thread, and one for its end: who waits, for what, and how long it took.
 //!
-//! The target is `pausewatch::pauses`. People are asked now and then, so by default every pause is logged; a server that has
-//! thousands a second would spend its time on it, so there is a bound on the lines of a second, and a line that says how
-//! many are missing.
+//! The target is `pausewatch::pauses`. By default every pause is logged, because people are asked only now and then. A
+//! server with thousands of pauses per second would spend its time on this, so the number of lines per second is
+//! limited, and a line says how many are missing.
 use crate::coordinator::quota::Rate;
 use crate::coordinator::{ChangeObserver, Changed};
 use crate::core::{Closing, Effect};
 use std::time::Duration;
 
 const TARGET: &str = "pausewatch::pauses";
-/// Lines a second: far more than anybody reads, and a thousandth of what a core can write.
+/// The maximum of lines per second: far more than anybody reads, and a thousandth of what a core can write.
 const LINES: u64 = 100;
 
 pub(super) struct PauseLog {
@@ -19,7 +19,7 @@ pub(super) struct PauseLog {
 }
 
 impl PauseLog {
-    /// `every_one`: whatever it costs.
+    /// `every_one`: without the limit of lines.
     pub(super) fn new(every_one: bool) -> Self {
         PauseLog { rate: Rate::default(), every_one, missing: 0 }
     }
@@ -80,7 +80,7 @@ impl ChangeObserver for PauseLog {
     }
 }
 
-/// Several lines.
+/// Passes changes on to several observers.
 pub(super) struct ChangeObservers(pub(super) Vec<Box<dyn ChangeObserver>>);
 
 impl ChangeObserver for ChangeObservers {

@@ -1,5 +1,5 @@
-//! Server reflection, for grpcurl and its kind. What is unknown is answered by an `error_response`, as the protocol says, and
-//! the stream goes on; the service of `tonic-reflection` ends it.
+//! Server reflection, for grpcurl and similar tools. An unknown name is answered with an `error_response`, as the
+//! protocol requires, and the stream continues; the service of `tonic-reflection` would end it.
 //!
 //! The messages of v1 and v1alpha are the same on the wire, so one implementation answers both.
 use crate::proto::DESCRIPTORS;
@@ -21,7 +21,7 @@ use tonic_reflection::pb::v1::{
 /// The name of the older version.
 pub(super) const V1ALPHA: &str = "grpc.reflection.v1alpha.ServerReflection";
 
-/// Made at the first request: most servers never have one, and the private coordinator of `run` is to start quickly.
+/// Made at the first request: most servers never have one, and the private coordinator of `run` must start quickly.
 static POOL: LazyLock<DescriptorPool> = LazyLock::new(|| {
     let mut pool = DescriptorPool::new();
     for set in [

@@ -1,9 +1,9 @@
 //! Reloads files when they change, or on request, while the server runs.
 //!
-//! 1. What counts is their content, not a date: so a link that was turned to another file (certbot, Kubernetes) is a change, and
-//!    a `touch` is none.
-//! 2. New content that is wrong is logged once, and all stays as it was.
-//! 3. The content is looked at before it is loaded: what changes in between is found the next time.
+//! 1. The content of the files determines a change, not their dates: a link to another file (certbot, Kubernetes) is a
+//!    change, a `touch` is none.
+//! 2. If new content is invalid, this is logged once, and everything stays as it was.
+//! 3. The digest is computed before the content is loaded: a change in between is found the next time.
 use super::named_file;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -13,12 +13,12 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
-/// How often files are looked at: a few milliseconds of work a minute.
+/// How often files are checked, which takes a few milliseconds per minute.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
-/// A file system that takes longer is reported.
+/// A check that takes longer is reported.
 const LONGEST_LOOK: Duration = Duration::from_secs(10);
 
-/// The content of a file, or that it cannot be read.
+/// The digest of a file; `None`: it cannot be read.
 type Digest = Option<[u8; 32]>;
 
 /// The digests of the files before they were loaded (3).
@@ -30,7 +30,7 @@ impl FileDigests {
         FileDigests(files.into_iter().map(|path| (path.clone(), digest(&path))).collect())
     }
 
-    /// The digest of an unread file: none, so that the file is loaded.
+    /// The digest of a file that was never read is `None`, so that the file is loaded.
     fn of(&self, path: &Path) -> Digest {
         self.0.iter().find(|(seen, _)| seen == path).and_then(|(_, digest)| *digest)
     }
@@ -39,9 +39,9 @@ impl FileDigests {
 /// Loads new content.
 pub(super) type Load = Box<dyn Fn() -> Result<(), String> + Send>;
 
-/// Files, and what is done with new content.
+/// Files, and how new content is loaded.
 pub(super) struct Source {
-    /// For the log.
+    /// Their name in the log.
     what: &'static str,
     files: Vec<PathBuf>,
     seen: Vec<Digest>,
@@ -60,7 +60,7 @@ impl Source {
 pub struct Reload(Arc<Notify>);
 
 impl Reload {
-    /// Now, changed or not. It is done by a task of the server; what is wrong is logged.
+    /// Reads the files again now, whether they have changed or not. A task of the server does it; errors are logged.
     pub fn now(&self) {
         self.0.notify_one();
     }
@@ -76,7 +76,7 @@ pub(super) async fn keep_current(mut sources: Vec<Source>, reload: Reload) {
         if asked && sources.is_empty() {
             tracing::info!("reload requested, but there are no files to reload");
         }
-        // A disk may take its time.
+        // On another thread, because a disk may be slow.
         let mut looked = tokio::task::spawn_blocking(move || {
             sources.iter_mut().for_each(|source| source.look(asked));
             sources
@@ -120,7 +120,7 @@ fn digest(path: &Path) -> Digest {
     Some(digest.as_ref().try_into().expect("SHA-256 has 32 bytes"))
 }
 
-/// Says so when others than the owner and the group of a file with a secret may read it.
+/// Warns if others than the owner and the group may read a file with a secret.
 pub(super) fn warn_if_open_to_others(what: &str, path: &Path) {
     if fs::metadata(path).is_ok_and(|metadata| metadata.permissions().mode() & 0o007 != 0) {
         tracing::warn!("{what} {}: every user of this machine can read it; run chmod 600", path.display());

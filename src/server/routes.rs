@@ -1,4 +1,4 @@
-//! The services, the layers before each of them, and which one serves a request.
+//! The services, the layers in front of each, and the choice of the service for a request.
 use super::admission::{Admission, MemoryLimit, ServiceContext, StreamLimit};
 use super::content_type::GrpcOnly;
 use super::grpc::{MAX_UNARY_REQUEST, MAX_WATCH_REQUEST};
@@ -19,12 +19,12 @@ use tonic::codegen::http::{Request, Response};
 use tonic::server::NamedService;
 use tower::ServiceExt;
 
-/// The layers before each service.
+/// The layers in front of each service.
 pub(super) struct LayerStack {
     pub(super) context: Arc<ServiceContext>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) access: Option<Arc<Access>>,
-    /// The services besides gRPC; `None`: there are none.
+    /// For Connect and the page; `None`: only gRPC is served.
     pub(super) http: Option<Arc<HttpContext>>,
     /// Ends streams when it is cancelled.
     pub(super) drain: CancellationToken,
@@ -34,18 +34,19 @@ pub(super) struct LayerStack {
 type Behind<S> = MemoryLimit<Http<Admission<S>>>;
 
 impl LayerStack {
-    /// Before that of the health, which is open to all: who probes a server has no token.
+    /// The layers of the health service, which needs no token: probes have none.
     pub(super) fn before_health<S>(&self, service: S) -> Behind<GrpcOnly<StreamLimit<S>>> {
         let service = GrpcOnly(self.counted(service));
         MemoryLimit(self.http(self.admission(service).admit_without_token()).for_grpc_alone())
     }
 
-    /// Before reflection.
+    /// The layers of reflection.
     fn before_reflection<S>(&self, service: S) -> Behind<GrpcOnly<StreamLimit<S>>> {
         MemoryLimit(self.http(self.admission(GrpcOnly(self.counted(service)))).for_grpc_alone())
     }
 
-    /// Before the page, which has no secrets: those are behind the calls that it makes, with the token that is typed in.
+    /// The layers of the page, which needs no token: it contains no secrets, and its calls use the token that a person
+    /// enters.
     fn before_page<S>(&self, page: S) -> Behind<S> {
         MemoryLimit(self.http(self.admission(page).admit_without_token()))
     }
@@ -67,7 +68,7 @@ impl LayerStack {
     }
 }
 
-/// All that is served but health, which a listening server has. `elicitations` serves `ElicitationService`.
+/// All services except health. `elicitations` serves `ElicitationService`.
 pub(super) fn services<S>(elicitations: S, guard: &LayerStack) -> Services
 where
     S: Service<Request<Body>, Response = Response<Body>, Error = Infallible, Future: Send + Unpin + 'static>
@@ -77,7 +78,7 @@ where
         + Sync
         + 'static,
 {
-    // Reflection needs a token as well, which tools send with their queries for descriptors.
+    // Reflection needs a token too, which tools send with their reflection requests.
     let reflection = guard.before_reflection(Reflection::service());
     let services = Services::all_by(guard.before(tower::service_fn(no_such_service)))
         .and(guard.before(elicitations))
@@ -91,9 +92,9 @@ fn no_such_service(_: Request<Body>) -> Ready<Result<Response<Body>, Infallible>
     ready(Ok(Status::unimplemented("the server has no such service").into_http()))
 }
 
-/// The methods that are served by Connect too.
+/// The methods that are also served by Connect.
 pub(super) fn methods() -> Methods {
     let max_request = MaxRequest { unary: MAX_UNARY_REQUEST, stream: MAX_WATCH_REQUEST };
-    // With what is in the details of errors.
+    // Includes the messages in the details of errors.
     Methods::new(&[DESCRIPTORS, tonic_types::pb::FILE_DESCRIPTOR_SET], max_request)
 }

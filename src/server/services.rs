@@ -22,23 +22,23 @@ pub(crate) struct Services {
 }
 
 impl Services {
-    /// Every request is served by `service`.
+    /// All requests go to `service`.
     pub(super) fn all_by<S: Serves>(service: S) -> Self {
         Services { by_name: Vec::new(), by_path: Vec::new(), rest: handler(service) }
     }
 
-    /// `service` as well.
+    /// Adds `service`.
     pub(super) fn and<S: Serves + NamedService>(self, service: S) -> Self {
         self.and_named(S::NAME, service)
     }
 
-    /// `service` under another name as well.
+    /// Adds `service` under another name.
     pub(super) fn and_named<S: Serves>(mut self, name: &'static str, service: S) -> Self {
         self.by_name.push((name, handler(service)));
         self
     }
 
-    /// `service` at this path as well.
+    /// Adds `service` at this path.
     pub(super) fn and_at<S: Serves>(mut self, path: &'static str, service: S) -> Self {
         self.by_path.push((path, handler(service)));
         self

@@ -10,7 +10,7 @@ use tonic_types::{ErrorDetails, StatusExt};
 
 /// Domain of every `ErrorInfo`.
 pub(crate) const DOMAIN: &str = "pausewatch";
-/// How long a caller had best wait before it tries a store again that refused it.
+/// The retry delay after the store has refused a change.
 const RETRY_STORE_AFTER: Duration = Duration::from_secs(1);
 
 pub(crate) fn of_field(invalid: InvalidField) -> Status {
@@ -48,7 +48,7 @@ pub(crate) fn of(refusal: &Refusal) -> Status {
                 details.set_retry_info(Some(RETRY_STORE_AFTER));
             });
         }
-        // Without a reason: those say that nothing was changed, and a client had best try another address.
+        // No reason: a reason says that nothing was changed, and a client should try another address at once.
         Refusal::NotLeading { .. } => return Status::unavailable(refusal.to_string()),
         Refusal::LimitExceeded(exceeded) => {
             let Exceeded { limit, was, allowed, caller, retry_after } = exceeded;
@@ -89,7 +89,7 @@ pub(crate) fn of(refusal: &Refusal) -> Status {
                 ("ended_by", "lease".to_owned()),
             ],
         ),
-        // The same reason: for its holder it is the same, and every client knows it.
+        // The reason of an expired lease: it means the same for the holder, and every client knows it.
         Refusal::Capped { thread, elicitation_id, ago_ms } => (
             Code::NotFound,
             "ELICITATION_EXPIRED",
@@ -134,14 +134,14 @@ pub(crate) fn of_denial(denial: &Denial) -> Status {
     Status::with_error_details(Code::Unauthenticated, denial.to_string(), details)
 }
 
-/// The caller's role does not do this.
+/// The caller's role does not allow the call.
 pub(crate) fn forbidden_to_role(role: Role, needed: Role) -> Status {
     let (role, needed) = (role.name(), needed.name());
     let message = format!("the token has the role {role}, and this call needs {needed}: get a token with that role");
     forbidden(message, "ROLE_FORBIDDEN", [("role", role), ("needed", needed)])
 }
 
-/// The caller's token does not open this thread. Says nothing of the thread: who asks is not to learn whether it is there.
+/// The caller's token does not open this thread. The answer does not reveal whether the thread exists.
 pub(crate) fn forbidden_thread(thread: &ThreadId) -> Status {
     let message = format!("the token does not open thread {thread:?}: get one that does");
     forbidden(message, "THREAD_FORBIDDEN", [("thread_id", thread.as_str())])
@@ -153,7 +153,7 @@ fn forbidden<const N: usize>(message: String, reason: &str, metadata: [(&str, &s
     Status::with_error_details(Code::PermissionDenied, message, details)
 }
 
-/// A refused request of a stream that goes on. `threads`: those that the token does not open.
+/// A refused request of a stream that continues. `thread_ids`: those that the token does not open.
 pub(crate) fn refusal(request: u64, status: &Status, thread_ids: Vec<String>) -> v1::Refusal {
     let details = status.get_error_details();
     v1::Refusal {
@@ -166,17 +166,17 @@ pub(crate) fn refusal(request: u64, status: &Status, thread_ids: Vec<String>) ->
     }
 }
 
-/// An answer of another kind than its call: a bug of ours.
+/// The engine returned an answer of another kind than the call: a bug.
 pub(crate) fn mixed_up() -> Status {
     Status::internal("the answer does not belong to the call; please report this")
 }
 
-/// Where access is controlled, a call came by without it: a bug of ours, and nothing is let through by it.
+/// A call arrived without access control although it is configured: a bug. The call is refused.
 pub(crate) fn unguarded() -> Status {
     Status::internal("the call was not authorized; please report this")
 }
 
-/// How a watch ends when the server stops, and when a replica does not know whether its state is the latest.
+/// The end of a watch when the server stops, or when a replica may not show the latest state.
 pub(crate) fn draining() -> Status {
     Status::unavailable(
         "the server is stopping, or may not know the latest state: watch again, there or at another one",

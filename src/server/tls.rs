@@ -1,8 +1,8 @@
 //! TLS for TCP listeners: certificate, key, and optionally the authorities of client certificates.
 //!
-//! The files can be replaced while connections are open: open connections keep the old ones, later ones get the new.
-//! Sessions are resumed only within one and the same configuration, so that a client whose certificate authority was
-//! taken out has to prove itself anew.
+//! The files can be replaced while connections are open: open connections keep the old certificates, new ones get the
+//! new. Sessions are resumed only within the same configuration, so a client whose authority was removed has to
+//! authenticate again.
 use super::{named_file, reload};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, RwLock};
@@ -13,14 +13,14 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::server::WebPkiClientVerifier;
 use tokio_rustls::rustls::{RootCertStore, ServerConfig};
 
-/// The files of TLS, all PEM.
+/// The files for TLS, all PEM.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsFiles {
     /// The certificate chain of the server, its own first.
     pub cert: PathBuf,
     /// Its key: PKCS #8, PKCS #1 (RSA) or SEC 1 (EC), not encrypted.
     pub key: PathBuf,
-    /// Clients must have a certificate of one of these authorities; `None`: they need none.
+    /// Clients must have a certificate of one of these authorities; `None`: no client certificates.
     pub client_ca: Option<PathBuf>,
 }
 
@@ -31,7 +31,7 @@ impl TlsFiles {
     }
 }
 
-/// The start of TLS connections.
+/// Accepts TLS connections.
 #[derive(Debug)]
 pub(super) struct Tls {
     files: TlsFiles,
@@ -40,10 +40,10 @@ pub(super) struct Tls {
 }
 
 impl Tls {
-    /// Reads the files. `http`: HTTP/1 is spoken too.
+    /// Reads the files. `http`: HTTP/1 is also served.
     ///
     /// # Errors
-    /// Which file is wrong, and how.
+    /// Which file is invalid, and why.
     pub(super) fn load(files: TlsFiles, http: bool) -> Result<Arc<Self>, String> {
         let protocols: &[&[u8]] = if http { &[b"h2", b"http/1.1"] } else { &[b"h2"] };
         let current = RwLock::new(read(&files, protocols)?);
@@ -54,17 +54,17 @@ impl Tls {
         self.files.paths()
     }
 
-    /// Reads the files again. If one is wrong, all stays as it was.
+    /// Reads the files again. If one is invalid, everything stays as it was.
     ///
     /// # Errors
-    /// Which file is wrong, and how.
+    /// Which file is invalid, and why.
     pub(super) fn reload(&self) -> Result<(), String> {
         let new = read(&self.files, self.protocols)?;
         *self.current.write().expect("no panic while locked") = new;
         Ok(())
     }
 
-    /// For the next connection.
+    /// The acceptor for the next connection.
     pub(super) fn acceptor(&self) -> TlsAcceptor {
         self.current.read().expect("no panic while locked").clone().into()
     }

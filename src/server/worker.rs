@@ -1,8 +1,7 @@
 //! Workers serve connections: one current-thread runtime each.
 //!
-//! tokio's multi-thread runtime would take two to four times the CPU here: woken streams hop between its threads, so
-//! that their frames are written one by one instead of many at once (`docs/performance.md`). More cores are used by
-//! more workers; a connection stays with one.
+//! tokio's multi-thread runtime takes two to four times the CPU here (`docs/decisions/0007-commits-on-the-workers.md`).
+//! More workers use more cores; a connection stays with one worker.
 use super::admission::{AdmittedStream, ConnectionPermit};
 use super::authority::ValidAuthority;
 use super::connection::{self, Serving};
@@ -32,7 +31,7 @@ pub(super) struct Worker {
     task: Task,
 }
 
-/// The services of a worker, and how they are served.
+/// The services of a worker, and the settings of its connections.
 #[derive(Clone)]
 pub(super) struct Work {
     pub(super) serving: Serving,
@@ -45,7 +44,7 @@ enum Task {
     Thread(thread::JoinHandle<()>),
 }
 
-/// Where a worker takes connections.
+/// Hands connections to a worker.
 #[derive(Clone)]
 pub(super) struct Entrance {
     tcp: mpsc::Sender<(TcpStream, ConnectionPermit)>,
@@ -75,7 +74,7 @@ impl Entrance {
 }
 
 impl Worker {
-    /// A worker on the runtime that this is called on.
+    /// A worker on the current runtime.
     pub(super) fn here(work: Work) -> Self {
         let (entrance, connections) = entrance();
         let task = Task::Here(tokio::spawn(serve(work.clone(), connections)));
@@ -115,7 +114,7 @@ fn ready(
     connections: mpsc::Receiver<(TcpStream, ConnectionPermit)>,
 ) -> Pin<Box<dyn Stream<Item = (MaybeTls, ConnectionPermit)> + Send>> {
     match tls {
-        // A socket that cannot be taken over is one connection lost, not the listener.
+        // If a socket cannot be used, only this connection is lost, not the listener.
         None => Box::pin(ReceiverStream::new(connections).filter_map(|(stream, place)| {
             Some((MaybeTls::Plain(tokio::net::TcpStream::from_std(stream).ok()?), place))
         })),
@@ -127,7 +126,7 @@ fn ready(
     }
 }
 
-/// Serves what comes in, until the drain; then finishes what is in flight.
+/// Serves connections until the drain; then finishes calls in flight.
 async fn serve(work: Work, connections: Connections) {
     let Work { serving, tls } = work;
     let tracker = TaskTracker::new();
@@ -147,7 +146,8 @@ async fn serve(work: Work, connections: Connections) {
             }
             else => break,
         }
-        // One in each turn of the runtime: when many come at once, the calls of those that are served do not wait behind all of them.
+        // One connection per turn of the runtime: when many arrive at once, calls on open connections do not wait for
+        // all of them.
         yield_now().await;
     }
     drop((tcp, unix));
@@ -156,7 +156,7 @@ async fn serve(work: Work, connections: Connections) {
 }
 
 impl http::Transport for tokio::net::UnixStream {
-    /// The system notices when the other side is gone.
+    /// Does nothing: the system notices when the other side of a Unix socket is gone.
     fn break_after(&self, _: Duration) {}
 }
 

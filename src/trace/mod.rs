@@ -1,7 +1,7 @@
-//! Traces: whose call it is, as W3C Trace Context has it (the headers `traceparent` and `tracestate`).
+//! Traces: the span that a call belongs to, as W3C Trace Context (the headers `traceparent` and `tracestate`).
 //!
-//! With the feature `otel`, spans are made by the global tracer of OpenTelemetry, if the program has set one, and a context is taken
-//! from and put into metadata. Without it all of this is nothing, at no cost.
+//! With the feature `otel`, spans are made by OpenTelemetry's global tracer, if the program has set one, and contexts
+//! are read from and written to metadata. Without the feature, everything here is empty and costs nothing.
 #[cfg_attr(not(feature = "otel"), path = "off.rs")]
 mod on;
 

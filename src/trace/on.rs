@@ -11,7 +11,7 @@ use tonic::metadata::MetadataMap;
 /// The name of this library's tracer.
 const TRACER: &str = "pausewatch";
 
-/// The span of a context as it goes over the wire. `None`: there is none.
+/// The value of `traceparent` for a span. `None`: the context is invalid.
 #[cfg(feature = "client")]
 pub(super) fn written(context: &SpanContext) -> Option<String> {
     let flags = context.trace_flags() & TraceFlags::SAMPLED;
@@ -19,7 +19,7 @@ pub(super) fn written(context: &SpanContext) -> Option<String> {
     context.is_valid().then(text)
 }
 
-/// Reads `traceparent`, and `tracestate` if that makes sense. `None`: it is no such header.
+/// Reads `traceparent`, and `tracestate` if it is valid. `None`: `traceparent` is invalid.
 #[cfg(any(feature = "server", feature = "otlp", test))]
 pub(super) fn read(parent: &str, state: Option<&str>) -> Option<SpanContext> {
     use opentelemetry::trace::{SpanId, TraceId, TraceState};
@@ -62,12 +62,12 @@ impl Parent {
         read.map(|context| Parent(Context::new().with_remote_span_context(context)))
     }
 
-    /// As it goes over the wire.
+    /// The value of `traceparent`.
     pub(crate) fn text(&self) -> Option<String> {
         written(self.0.span().span_context())
     }
 
-    /// Passes it on.
+    /// Writes it to the metadata of a call.
     pub(crate) fn write(&self, metadata: &mut MetadataMap) {
         let Some(parent) = self.text().and_then(|text| text.parse().ok()) else { return };
         metadata.insert("traceparent", parent);
@@ -114,13 +114,13 @@ impl Drop for WaitSpan {
     }
 }
 
-/// The span of a call on the server. Dropped, it ends.
+/// The span of a call on the server. It ends when this is dropped.
 #[cfg(feature = "server")]
 pub(crate) struct CallSpan(Option<global::BoxedSpan>);
 
 #[cfg(feature = "server")]
 impl CallSpan {
-    /// `wanted`: else it is nothing, and costs nothing.
+    /// If not `wanted`, it is empty and costs nothing.
     pub(crate) fn begin(wanted: bool, headers: &http::HeaderMap, rpc: &'static str) -> Self {
         use opentelemetry::trace::Tracer;
         if !wanted {

@@ -50,7 +50,7 @@ fn total(state: &v1::PauseState) -> Duration {
     Duration::new(total.seconds.unsigned_abs(), total.nanos.unsigned_abs())
 }
 
-/// Invariant 6, G3: what a thread was paused for is exact to 2 ms over a takeover, though the new leader's boot-time clock is an hour
+/// I6, G3: what a thread was paused for is exact to 2 ms over a takeover, though the new leader's boot-time clock is an hour
 /// and its wall clock seven seconds ahead.
 #[tokio::test]
 async fn a_takeover_by_another_machine_moves_no_paused_time() {
@@ -81,7 +81,7 @@ async fn a_takeover_by_another_machine_moves_no_paused_time() {
     leading.stop().await.expect("no panic");
 }
 
-/// Invariant 6, G3: what a follower tells of a pause is exact, though its clocks have nothing in common with the leader's, and never
+/// I6, G3: what a follower tells of a pause is exact, though its clocks have nothing in common with the leader's, and never
 /// more than what the leader says later.
 #[tokio::test]
 async fn a_follower_tells_paused_time_as_the_leader_does() {

@@ -77,7 +77,7 @@ fn second() -> prost_types::Duration {
     prost_types::Duration { seconds: 1, nanos: 0 }
 }
 
-/// Invariant 4: whatever any replica has answered is seen by each call and watch that begins afterwards at any replica, and by
+/// I4: whatever any replica has answered is seen by each call and watch that begins afterwards at any replica, and by
 /// threads that are added to a watch, or confirmed, afterwards.
 #[tokio::test]
 async fn a_call_or_watch_at_any_replica_sees_what_was_answered_before() {
@@ -207,7 +207,7 @@ async fn the_watches_of_a_deposed_leader_show_what_the_next_one_decides() {
     assert_eq!(replicas[0].api().await.increment("a", None).await.revision, revision + 1);
 }
 
-/// Invariant 11: replicas that lose etcd end their watches, begin none, and say that they do not serve.
+/// I11: replicas that lose etcd end their watches, begin none, and say that they do not serve.
 #[tokio::test]
 async fn replicas_that_do_not_know_the_latest_state_end_their_watches_and_begin_none() {
     let Some(etcd) = Etcd::own(&[]) else { return };

@@ -1,4 +1,4 @@
-//! Invariant 12: a call that a follower forwards meets the same rights and limits as one at the leader, and has the same name in the
+//! I12: a call that a follower forwards meets the same rights and limits as one at the leader, and has the same name in the
 //! audit trail; and nobody but a replica can forward.
 use crate::contract::config as fleet_config;
 use crate::etcd::Etcd;

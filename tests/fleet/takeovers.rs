@@ -53,7 +53,7 @@ pub(crate) async fn leader(replicas: &[Process]) -> usize {
 }
 
 /// Opens and closes one elicitation after the other until `stop`. Its thread is its own, so that every change that was made twice,
-/// or lost, shows in the next count or revision. A read sees every answer before it (invariant 4).
+/// or lost, shows in the next count or revision. A read sees every answer before it (I4).
 async fn client(
     caller: Caller,
     number: usize,
@@ -82,7 +82,7 @@ async fn client(
 }
 
 /// Watches a thread at one replica after the other, until `stop`. Each watch begins with all that was answered before it
-/// (invariant 4), and over all of them revisions do not fall (invariant 5). Returns the last one and the number of watches.
+/// (I4), and over all of them revisions do not fall (I5). Returns the last one and the number of watches.
 async fn watcher(
     addresses: Vec<String>,
     number: usize,
@@ -238,7 +238,7 @@ async fn another_server_on_the_port_of_a_lost_leader_answers_nobody() {
     assert_eq!(api.increment("a", None).await.count, 1);
 }
 
-/// Watches of a leader that is gone end, and the next leader goes on where they were (invariant 5): the revision rises, the epoch
+/// Watches of a leader that is gone end, and the next leader goes on where they were (I5): the revision rises, the epoch
 /// stays, and the paused time is what passed.
 #[tokio::test]
 async fn watches_and_paused_time_go_on_at_the_next_leader() {

@@ -1,4 +1,4 @@
-//! Programs that stand in front of the ones that ask people for passphrases: the thread is paused while they ask.
+//! Programs that run the program that asks a person for a passphrase, and pause the thread meanwhile.
 pub(super) mod askpass;
 pub(crate) mod pinentry;
 mod real_program;

@@ -1,11 +1,11 @@
 //! Asks at the terminal, as ssh itself does: the answer is not shown.
 //!
 //! 1. The terminal shows input again when this ends, also by a signal.
-//! 2. It does not show input while this asks. A shell sets its own modes while its job is stopped (Ctrl-Z), so they are set
-//!    again when the job goes on (CONT). At the stop itself nothing is done: the shell, which only waits for the process
-//!    above this one, may have the terminal back by then.
-//! 3. The prompt is printed only when input is no longer shown, and again when the job goes on: what was typed before is
-//!    thrown away.
+//! 2. Input is hidden while this asks. A shell sets its own terminal modes while its job is stopped (Ctrl-Z), so the
+//!    modes are set again when the job continues (CONT). At the stop itself nothing is done: the shell waits only for
+//!    the parent of this process, and may have the terminal back already.
+//! 3. The prompt is printed only when input is hidden, and again when the job continues: what was typed before is
+//!    discarded.
 use crate::cli::{exit, failure::say, output};
 use crate::exec::supervise::{ExitAction, Signal, SignalListener};
 use nix::unistd;

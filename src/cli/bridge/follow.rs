@@ -3,7 +3,7 @@
 //! 1. A thread that Codex has is watched from its first message on until Codex closes it.
 //! 2. While the coordinator is unreachable, a paused thread stays paused for at most the grace; the first state after that
 //!    decides again.
-//! 3. At the end everything that is ours is decremented, and the answers are awaited for [`END_TIMEOUT`].
+//! 3. At the end all counts that are ours are decremented, and the answers are awaited for [`END_TIMEOUT`].
 //! 4. A problem is reported once, not once per thread.
 use super::guard::Guard;
 use super::message::{Ids, News, Op, Outcome, TESTED_VERSION, Waiting, differs, version};
@@ -320,7 +320,7 @@ impl Bridge {
         }
     }
 
-    /// Sends what is due. The guard knows first, so that it undoes also what was sent last.
+    /// Sends the requests that are due. The guard is told first, so that it also undoes the last ones.
     fn send(&mut self) {
         let requests = match &self.requests {
             Some(_) => self.counts.requests(),
@@ -331,7 +331,7 @@ impl Bridge {
         }
         for request in requests {
             let line = self.ids.count_request(request.number, request.op, &request.thread_id);
-            // If it fails, the connection is gone, and says so.
+            // If it fails, the connection is lost, which is reported separately.
             let _ = self.requests.as_ref().map(|requests| requests.send(line));
         }
     }

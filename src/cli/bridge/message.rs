@@ -2,7 +2,7 @@
 //! or WebSocket frame.
 //!
 //! 1. The ids of our requests are strings with a random part, so they collide with no id of a client.
-//! 2. A message that is not understood is no error: it is none of ours.
+//! 2. An unknown message is not an error: it does not concern the bridge.
 use serde::Deserialize;
 use serde_json::{json, value::RawValue};
 use std::fmt;
@@ -220,7 +220,7 @@ fn of_notification(method: &str, params: &RawValue) -> Option<News> {
     }
 }
 
-/// Codex has one code for most errors, so their texts count. Their versions: 0.169.0.
+/// Codex uses one error code for most errors, so their texts are compared: those of version 0.169.0.
 fn outcome(error: Option<&RawValue>) -> Outcome {
     let error = error.and_then(|error| serde_json::from_str::<RpcError>(error.get()).ok());
     let Some(RpcError { code, message }) = error else { return Outcome::Failed("no reason was given".to_owned()) };
@@ -230,7 +230,7 @@ fn outcome(error: Option<&RawValue>) -> Outcome {
         _ if message.contains("requires experimentalApi") => Outcome::NotExperimental,
         _ if message.contains("unknown variant") => Outcome::UnknownMethod,
         _ if message.contains("thread not found") || message.contains("invalid thread id") => Outcome::NotLoaded,
-        // Only a decrement gets this: what it should reach is the case.
+        // Only a decrement gets this, and its goal is reached.
         _ if message.contains("count is already zero") => Outcome::Done,
         _ => Outcome::Failed(message),
     }

@@ -4,8 +4,8 @@
 //! coordinator has the thread paused.
 //!
 //! 1. A thread has at most one request under way; what has changed meanwhile is decided when its answer arrives.
-//! 2. A count is ours from the moment its increment is sent until a decrement is answered. What is ours is decremented, also
-//!    if it is uncertain whether it is still there (I3).
+//! 2. A count is ours from the moment its increment is sent until a decrement is answered. A count that is ours is
+//!    decremented even if it is uncertain whether it still exists (3).
 //! 3. The app-server keeps a count when a connection ends. So after a reconnect a count that was ours is first decremented;
 //!    if the app-server was restarted, that fails and changes nothing.
 use super::message::{Op, Outcome};
@@ -100,7 +100,7 @@ impl Reconciler {
         self.threads.len()
     }
 
-    /// The state of a thread at the coordinator. Unknown threads are ignored.
+    /// Sets the state of a thread at the coordinator. Unknown threads are ignored.
     pub(super) fn set_paused(&mut self, thread_id: &str, paused: bool) {
         if let Some(thread) = self.threads.get_mut(thread_id) {
             thread.paused = paused;
@@ -108,7 +108,7 @@ impl Reconciler {
         }
     }
 
-    /// No thread is to be paused any more.
+    /// Marks all threads as running.
     pub(super) fn release_all(&mut self) {
         for (thread_id, thread) in &mut self.threads {
             thread.paused = false;
@@ -121,7 +121,7 @@ impl Reconciler {
         self.threads.get(thread_id).is_some_and(|thread| thread.paused)
     }
 
-    /// The connection to the app-server is lost, with all answers that were awaited.
+    /// Records that the connection to the app-server is lost, with all pending answers.
     pub(super) fn disconnect(&mut self) {
         self.under_way.clear();
         for (thread_id, thread) in &mut self.threads {
@@ -189,7 +189,7 @@ impl Reconciler {
         NextStep::Nothing
     }
 
-    /// Makes the requests due again that the app-server was too busy for, or failed to undo.
+    /// Makes requests due again that the app-server was too busy for, or that it failed to undo.
     pub(super) fn retry(&mut self) {
         self.changed.append(&mut self.busy);
     }

@@ -1,10 +1,10 @@
 //! `pausewatch follow --stdio`: timeouts for a program in any language, by JSON lines.
 //!
-//! 1. A line that is wrong is answered by an error, and changes nothing else.
-//! 2. Output that nobody reads delays no timeout. Each timeout has at most one line that waits, its latest; errors beyond
-//!    [`QUEUE`] lines are dropped.
-//! 3. It ends when standard input ends; timeouts that are still open end without a line. So it does, as a failure, when output cannot
-//!    be written: its parent would wait for lines that are lost. A reader that has gone away is no failure.
+//! 1. An invalid line is answered with an error, and changes nothing else.
+//! 2. Unread output delays no timeout. Each timeout has at most one waiting line, its latest; errors beyond [`QUEUE`]
+//!    lines are dropped.
+//! 3. It ends when standard input ends; timeouts that are still open end without a line. If output cannot be written,
+//!    it fails, because its parent would wait for lines that are lost. A reader that has gone away is not a failure.
 mod command;
 mod timeout;
 

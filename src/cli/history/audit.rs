@@ -1,9 +1,9 @@
-//! The pauses that an audit trail records, in the order in which they ended. Their lengths are differences of the server's
-//! wall clock, which is all that the trail has.
+//! The pauses that an audit trail records, in the order in which they ended. Their lengths are differences of the
+//! server's wall clock, because the trail has no other clock.
 //!
-//! - A1: a line that cannot be understood changes nothing, and is an error.
+//! - A1: an invalid line changes nothing, and is an error.
 //! - A2: a pause is reported only if the trail has all of its changes; the others are counted ([`Gaps`]).
-//! - A3: memory is bounded, whatever the lines say ([`MAX_OPEN_BYTES`]).
+//! - A3: memory is bounded, whatever the lines contain ([`MAX_OPEN_BYTES`]).
 use super::time::wire;
 use crate::client::{ClosedElicitation, Pause, PauseEnd};
 use serde::Deserialize;
@@ -12,7 +12,7 @@ use std::collections::HashMap;
 
 /// Memory for what is open: 100,000 elicitations with texts of 400 bytes.
 const MAX_OPEN_BYTES: usize = 64 << 20;
-/// Bytes that an open pause takes beside its texts, and so does each of its elicitations.
+/// The memory of an open pause besides its texts, and of each of its elicitations, in bytes.
 const ENTRY_BYTES: usize = 256;
 /// The maximum number of elicitations that are reported per pause, the same as the server's.
 const MAX_ELICITATIONS: usize = 16;
@@ -82,14 +82,14 @@ pub struct Replay {
 }
 
 impl Replay {
-    /// Takes the next line. Returns the pause that it ends, if it does.
+    /// Reads the next line. Returns the pause that it ends, if any.
     ///
     /// # Errors
-    /// The line is none of a trail; it has changed nothing.
+    /// It is not a line of an audit trail; it has changed nothing.
     pub fn line(&mut self, line: &[u8]) -> Result<Option<Pause>, String> {
         let line: Line<'_> =
             serde_json::from_slice(line).map_err(|error| format!("no line of an audit trail: {error}"))?;
-        let time: jiff::Timestamp = line.time.parse().map_err(|_| "its time is none".to_owned())?;
+        let time: jiff::Timestamp = line.time.parse().map_err(|_| "its time is invalid".to_owned())?;
         let by_event = match &*line.event {
             "opened" => return self.opened(&line, time).map(|()| None),
             "closed" => PauseEnd::Decremented,
@@ -100,7 +100,7 @@ impl Replay {
                 self.gaps.unwritten_lines = self.gaps.unwritten_lines.saturating_add(line.lines.unwrap_or(0));
                 return Ok(None);
             }
-            _ => return Err("its event is none of an audit trail of this version".into()),
+            _ => return Err("this version does not know its event".into()),
         };
         let how = if line.ended_by == "released" { PauseEnd::Released } else { by_event };
         self.closed(&line, time, how)
@@ -160,7 +160,7 @@ impl Replay {
             None => pause.is_complete = false,
             Some(place) => {
                 let closed = pause.open.remove(place);
-                // The place of the last one is kept free.
+                // One place is kept free for the last elicitation.
                 if is_paused && pause.closed.len() + 1 >= MAX_ELICITATIONS {
                     let bytes = ENTRY_BYTES + closed.id.len() + closed.holder.len() + closed.reason.len();
                     pause.bytes -= bytes;
@@ -197,8 +197,8 @@ impl Replay {
         }))
     }
 
-    /// Checks the fields that every change has, and returns its revision. An open pause that it does not follow is given
-    /// up: lines are missing, or a server that keeps nothing has started again.
+    /// Checks the fields that every change has, and returns its revision. If the revision does not follow that of an
+    /// open pause, the pause is dropped: lines are missing, or a server with a memory store was restarted.
     fn change(&mut self, line: &Line<'_>) -> Result<u64, String> {
         let revision = line.revision.ok_or("it has no revision")?;
         if line.thread_id.is_empty() || line.elicitation_id.is_empty() {

@@ -1,7 +1,7 @@
 //! `pausewatch history`: the pauses that have ended, as the coordinator or an audit trail has them.
 //!
-//! 1. What is missing is said: lines of a trail that cannot be read, pauses that it does not have whole, older ones that are
-//!    not shown. On standard error, so that JSON stays JSON.
+//! 1. Missing data is reported: invalid lines of a trail, pauses that the trail has only in part, older pauses that are
+//!    not shown. The reports go to standard error, so that standard output stays valid JSON.
 mod args;
 mod audit;
 mod files;

@@ -1,4 +1,4 @@
-//! How long people were waited for, by who asked and what.
+//! How long people were waited for, by holder and reason.
 use crate::cli::{duration, format, table};
 use crate::client::{ClosedElicitation, Pause, PauseEnd};
 use crate::escape::escaped;
@@ -6,8 +6,8 @@ use serde::Serialize;
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// Memory for the texts of the groups; what does not fit becomes one group. Hundreds of thousands of different questions are
-/// those of a runaway tool.
+/// The memory for the texts of the groups; what exceeds it becomes one group. A runaway tool may ask hundreds of
+/// thousands of different questions.
 const MAX_BYTES: usize = 32 << 20;
 /// Bytes that a group takes beside its texts.
 const GROUP_BYTES: usize = 256;
@@ -19,7 +19,7 @@ pub(super) struct Summary {
     paused: Duration,
     omitted: u64,
     groups: HashMap<(String, String), Group>,
-    /// Those for whose texts there was no memory.
+    /// The group of those that exceeded the memory.
     others: Group,
     bytes: usize,
 }

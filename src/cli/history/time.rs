@@ -25,7 +25,7 @@ impl Time {
         local.map(Time::At).map_err(|_| expected.into())
     }
 
-    /// As the proto has it. What is longer ago than its times go is the first of them.
+    /// As a time of the proto. A time before its range becomes the earliest one.
     pub(super) fn at(self, now: Timestamp) -> prost_types::Timestamp {
         const FIRST: jiff::Timestamp = jiff::Timestamp::constant(-62_135_596_800, 0);
         let at = match self {

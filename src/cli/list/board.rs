@@ -1,10 +1,10 @@
 //! The paused threads that `list --watch` shows: what a watch reports, with the leases and watchers of a list.
 //!
-//! 1. Rows come and go with the watch alone. A list changes a row only if it has the same revision: renewals and
-//!    watchers make no revision, and everything else reaches the watch.
-//! 2. While the watch is disconnected the rows stay, as they were when the connection was lost.
-//! 3. All lengths in a [`Row`] are of one moment, by the server's clock, which is free of clock skew: a length that the
-//!    server sent, and the time since it came, by the boot-time clock of this machine.
+//! 1. Only the watch adds and removes rows. A list changes a row only if it has the same revision: renewals and
+//!    watchers do not change the revision, and all other changes arrive through the watch.
+//! 2. While the watch is disconnected, the rows stay as they were when the connection was lost.
+//! 3. All durations in a [`Row`] are of one moment by the server's clock, without clock skew: a duration that the
+//!    server sent, plus the time since it arrived, by the boot-time clock of this machine.
 use super::super::format;
 use crate::client::{Elicitation, PauseState};
 use std::{collections::HashMap, time::Duration};
@@ -17,10 +17,10 @@ pub(super) struct Row {
     pub(super) watchers: Option<u32>,
 }
 
-/// The parts of a table that make it print again if they differ. Lengths always differ, so they are not among them.
+/// The parts of a table that make it print again when they change. Durations always change, so they are not included.
 pub(super) type Version = Vec<(String, u64, u64, Option<u32>)>;
 
-/// Moments are of the boot-time clock.
+/// All times are of the boot-time clock.
 #[derive(Debug, Default)]
 pub(super) struct Board {
     threads: HashMap<String, Thread>,
@@ -112,8 +112,8 @@ impl Board {
         versions
     }
 
-    /// The rows at this moment, or at that when the connection was lost; the longest pause first. Not by when they began on the
-    /// server's wall clock: that may have been set.
+    /// The rows at `now`, or when the connection was lost; the longest pause first. They are not sorted by their start
+    /// on the server's wall clock, which may have been set.
     pub(super) fn rows(&self, now: Duration) -> Vec<Row> {
         let now = self.lost_at.unwrap_or(now);
         let mut threads: Vec<_> = self.threads.iter().collect();

@@ -1,6 +1,6 @@
 //! `pausewatch list --watch`: follows all threads and shows the table again when it changes.
 //!
-//! 1. A watch brings the changes; a list every few seconds brings what makes no revision, renewals and watchers.
+//! 1. A watch delivers the changes; a list every few seconds delivers what has no revision: renewals and watchers.
 //! 2. However many changes come, it draws at most once per [`MIN_INTERVAL`], and the last change is always drawn.
 //! 3. It ends with 0 on a signal, when standard output is closed, and on a terminal by `q`.
 use super::super::{
@@ -17,9 +17,9 @@ use tokio::time::{Instant, sleep_until};
 
 /// The shortest time between two drawings.
 const MIN_INTERVAL: Duration = Duration::from_millis(250);
-/// The time between two drawings while nothing changes, on a terminal: durations go on.
+/// The time between two drawings on a terminal while nothing changes, because durations grow.
 const TICK: Duration = Duration::from_secs(1);
-/// The time between two lists, and before the one that a new thread brings about.
+/// The time between two lists, and before the list for a new thread.
 const LIST_INTERVAL: Duration = Duration::from_secs(3);
 const NEW_THREAD_DELAY: Duration = Duration::from_millis(250);
 /// How long a table without a terminal waits for the watchers of its threads.

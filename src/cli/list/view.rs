@@ -1,7 +1,7 @@
 //! `list --watch` as lines of text, for a terminal of some size or without one. Pure.
 //!
 //! 1. No line is wider than the terminal, and there are no more lines than it has.
-//! 2. Text of strangers is escaped.
+//! 2. Text from other programs is escaped.
 use super::super::{duration, format, table};
 use super::board::{Row, lease_left};
 use crate::client::Elicitation;

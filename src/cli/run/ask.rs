@@ -1,9 +1,10 @@
 //! Asks a person about a program of COMMAND: by the command of `--ask`, else on the terminal.
 //!
-//! 1. On the terminal, only `y` and `yes` are a yes. While it asks, this process group is in the foreground, and the terminal reads lines and shows what is
-//!    typed, whatever COMMAND has set. The terminal is never taken from another job, such as the shell whose background job this is: then the question
-//!    waits until the person brings this job to the foreground. After a stop (Ctrl-Z, `fg`) it is asked again.
-//! 2. Dropped, the question is withdrawn: nothing is read any more, and the command of `--ask` is killed.
+//! 1. On the terminal, only `y` and `yes` mean yes. While it asks, this process group is in the foreground, and the
+//!    terminal reads lines and shows what is typed, whatever COMMAND has set. The terminal is never taken from another
+//!    job, such as the shell that runs this as a background job: then the question waits until the person brings this
+//!    job to the foreground. After a stop (Ctrl-Z, `fg`) it is asked again.
+//! 2. If the future is dropped, the question is withdrawn: nothing more is read, and the command of `--ask` is killed.
 use nix::unistd::{getpgid, getpgrp};
 use rustix::{
     fs::{Mode, OFlags, open},
@@ -23,7 +24,7 @@ use tokio::{
 };
 
 const TERMINAL: &str = "/dev/tty";
-/// While another job has the terminal, it is looked for so often.
+/// How often the foreground is checked while another job has the terminal.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 const WAITS: &str = "\npausewatch run: a question about a program waits: bring this command to the foreground (`fg`), or name a command that asks with `run --ask COMMAND`\n";
 /// The maximum of a question in an environment variable, in characters.
@@ -104,7 +105,7 @@ async fn by_terminal(question: &str, started_in: i32) -> io::Result<Result<bool,
 
 /// Whether the job in the foreground is that of this process, or one of COMMAND's.
 fn is_ours(terminal: &OwnedFd, started_in: i32) -> bool {
-    // None at all, or one that this process may not know.
+    // There is no foreground group, or this process may not know it.
     let Ok(group) = tcgetpgrp(terminal) else { return true };
     let group = group.as_raw_pid();
     group == started_in || group == getpgrp().as_raw() || is_of_command(group)
@@ -132,7 +133,7 @@ fn parent_of(process: i32) -> Option<i32> {
 async fn answer(question: &str, input: OwnedFd, output: OwnedFd) -> io::Result<Result<bool, String>> {
     let mut continued = signal(SignalKind::from_raw(Signal::CONT.as_raw()))?;
     let foreground = Foreground::take(&input)?;
-    // Input that was typed before the question is no answer.
+    // Input that was typed before the question does not answer it.
     let _ = tcflush(&input, QueueSelector::IFlush);
     // A terminal is read and written like a pipe.
     let (mut input, mut output) =
@@ -141,7 +142,7 @@ async fn answer(question: &str, input: OwnedFd, output: OwnedFd) -> io::Result<R
     let mut line = Vec::new();
     while !line.contains(&b'\n') {
         let read = tokio::select! {
-            // The shell has used the terminal since, and what was typed is lost.
+            // The shell has used the terminal meanwhile, and what was typed is lost.
             _ = continued.recv() => return Err(Errno::IO.into()),
             read = tokio::time::timeout(LOOK_INTERVAL, input.read_buf(&mut line)) => read,
         };

@@ -114,11 +114,11 @@ pub(super) struct Judged {
 
 impl Process for Judged {
     async fn wait(&mut self) -> io::Result<ExitStatus> {
-        // Kept, should this be dropped while the questions are being withdrawn.
+        // Stored, in case this future is dropped while the questions are being withdrawn.
         if self.ended.is_none() {
             self.ended = Some(self.judging.first_process_ended(&mut self.supervisor).await);
             if let Some(process) = self.id() {
-                // Its supervisor has ended before it. It does not die with that if it has changed its user.
+                // Its supervisor ended first. COMMAND does not die with the supervisor if it has changed its user.
                 let _ = kill_process(process, Signal::KILL);
                 if self.owns_group {
                     let _ = crate::exec::supervise::Signal::KILL.send_to_own_group();

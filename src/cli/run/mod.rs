@@ -55,7 +55,8 @@ pub(crate) fn run(args: Args) -> ExitCode {
         Err(error) => return fail(&error),
     };
     let result = runtime.block_on(plan.carry_out());
-    // Neither waits for a host name that is being resolved, nor takes the private coordinator apart: what is left ends with this process.
+    // This waits neither for a host name that is being resolved, nor for the private coordinator: both end with this
+    // process.
     std::mem::forget(runtime);
     match result {
         Ok(action) => {
@@ -108,7 +109,7 @@ impl Plan {
             }
         }
         let thread_ids: Vec<_> = [thread_id].into_iter().chain(args.also).collect();
-        // A private coordinator signs its own.
+        // A private coordinator signs its own tokens.
         let signer = args.key.signer()?;
         let signed = signer.map(|signer| SignedTokens::sign(signer, &thread_ids, limit)).transpose()?;
         #[cfg(feature = "exec-server")]
@@ -234,7 +235,7 @@ impl Plan {
 
     async fn write_report(&self, ended: &Ended, clocks: Clocks, pauses: &Pauses, coordinator: Option<&Coordinator>) {
         let Some(target) = &self.report else { return };
-        // Not later than without a report.
+        // COMMAND must not end later because of the report.
         if let ExitAction::KillGroup(Some(command)) = ended.action {
             let _ = Signal::KILL.send(command);
         }

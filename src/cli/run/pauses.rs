@@ -1,9 +1,10 @@
 //! The elicitations that were open while a command ran, for its report: from a watch of its threads.
 //!
 //! 1. It is bounded: the first [`MAX_SHOWN`] are kept, further ones are counted.
-//! 2. It is as complete as a watch: an elicitation that opens and closes between two states that arrive is not seen. The
-//!    paused time does not come from here.
-//! 3. Each one has how the pause of its thread ended that it was part of; none while it is open, and if that was missed.
+//! 2. It is as complete as a watch: an elicitation that opens and closes between two received states is not seen. The
+//!    paused time is not computed from it.
+//! 3. Each elicitation has the end of the pause that it belongs to; none while that pause is open, or if its end was
+//!    missed.
 use super::super::format;
 use crate::client::{Client, Elicitation, Event, GetPauseStateRequest, PauseState};
 use prost_types::Timestamp;
@@ -20,7 +21,7 @@ const MAX_SHOWN: usize = 100;
 /// The maximum number of ids that are remembered in order to count each one once.
 const MAX_COUNTED: usize = 10_000;
 
-/// How long the end of a pause is asked for when the command has ended.
+/// The timeout for requesting the end of a pause after the command has ended.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The pauses that were seen so far. Clones share them.
@@ -60,8 +61,8 @@ impl Pauses {
         });
     }
 
-    /// Asks for the threads whose pauses were open in the last state: a command often ends as soon as its question is answered,
-    /// before the watch says so.
+    /// Requests the threads whose pauses were open in the last state: a command often ends as soon as its question is
+    /// answered, before the watch reports it.
     pub(super) async fn complete(&self, client: &Client) {
         let open: BTreeSet<_> = {
             let seen = self.seen();
@@ -84,7 +85,7 @@ impl Pauses {
         let ended_by = format::pause_end(&state);
         for shown in seen.shown.iter_mut().filter(|shown| shown.elicitation.thread_id == state.thread_id) {
             if shown.pause.is_some() && shown.pause != state.pause_start_time {
-                // With another pause open already, how this one ended was missed.
+                // If another pause is open already, the end of this one was missed.
                 (shown.pause, shown.ended_by) = (None, ended_by);
             }
         }

@@ -1,9 +1,9 @@
 //! `run --report`: one JSON object about the end of the command, on one line.
 //!
-//! 1. It is written when COMMAND has ended, when it is about to be killed, and when it cannot be started: a report in the same
-//!    file from an earlier run would be taken for that of this one.
-//! 2. A regular file is replaced at once, so that a reader finds the old report or the whole new one. Anything else (a pipe, a
-//!    socket, a device, an open file descriptor) is written to.
+//! 1. It is written when COMMAND has ended, when it is about to be killed, and when it cannot be started: otherwise a
+//!    report of an earlier run in the same file would look like that of this one.
+//! 2. A regular file is replaced atomically: a reader finds the old report or the whole new one. Anything else (a pipe,
+//!    a socket, a device, an open file descriptor) is written to.
 //! 3. A report that cannot be written within [`WRITE_TIMEOUT`] is only a warning.
 use super::pauses::Pauses;
 use crate::client::stopwatch::EndedBy;
@@ -51,7 +51,7 @@ enum Place {
 }
 
 impl Target {
-    /// Call it before this process opens anything: a number means what the caller of `run` has open.
+    /// Call it before this process opens anything: a number names a descriptor of the caller of `run`.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let place = match text {
             "" => return Err("expected a file, or the number of a file descriptor".into()),
@@ -140,7 +140,7 @@ fn write(path: &Path, line: &[u8]) -> io::Result<()> {
     if DESCRIPTORS.iter().any(|descriptors| path.starts_with(descriptors)) {
         return OpenOptions::new().append(true).open(path)?.write_all(line);
     }
-    // A link stays, and the file that it leads to is replaced.
+    // A link stays; its target is replaced.
     let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     if path.metadata().is_ok_and(|metadata| !metadata.is_file()) {
         return OpenOptions::new().append(true).open(path)?.write_all(line);

@@ -72,7 +72,7 @@ impl EtcdArgs {
     /// `store`, which needs none of these options.
     ///
     /// # Errors
-    /// One of them is set in vain.
+    /// One of them is set, and would have no effect.
     pub(super) fn unused(self, store: StoreConfig) -> Result<StoreConfig, String> {
         let set = [
             ("--etcd-endpoints", !self.etcd_endpoints.is_empty()),

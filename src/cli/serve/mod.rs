@@ -90,8 +90,9 @@ fn serve(config: Config) -> Result<(), String> {
     served
 }
 
-/// A connection has buffers of which it uses little. On huge pages, which the allocator asks for, all of them is in memory: twice as much
-/// for each connection (`docs/performance.md`). There is no child that would inherit this.
+/// A connection has buffers of which it uses only a small part. With huge pages, which the allocator asks for, all of
+/// them would be in memory: twice as much for each connection (`docs/performance.md`). There is no child process that
+/// would inherit this setting.
 fn use_no_huge_pages() {
     #[cfg(target_os = "linux")]
     if let Err(error) = rustix::thread::disable_transparent_huge_pages(true) {
@@ -99,8 +100,9 @@ fn use_no_huge_pages() {
     }
 }
 
-/// A watcher is a connection or a part of one: the usual soft limit of 1,024 files is for programs that use select(2). Returns the soft limit before,
-/// for such programs; `None`: it was not raised.
+/// Raises the soft limit of open files: a watcher needs a connection, or shares one, and the usual limit of 1,024 is
+/// for programs that use select(2). Returns the limit before, for programs that this one starts; `None`: it was not
+/// raised.
 pub(super) fn raise_open_files() -> Option<u64> {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);

@@ -24,7 +24,7 @@ impl Manager {
         }
     }
 
-    /// How long it waits for a sign of life before it ends the process; `None`: it waits for none.
+    /// The time without a heartbeat after which it ends the process; `None`: it expects none.
     pub(super) fn watchdog_timeout(&self) -> Option<Duration> {
         self.0.as_ref()?;
         let number = |name| std::env::var(name).ok()?.parse::<u64>().ok();

@@ -1,5 +1,5 @@
-//! The options of `serve`. One field is all that an option takes: its flag, its variable, its key in the config file, what
-//! `config check` says of it and its paragraph in the manual come from there (`cli/option_value.rs`).
+//! The options of `serve`. One field defines an option: its flag, its variable, its key in the config file, its check
+//! in `config check` and its paragraph in the manual are derived from it (`cli/option_value.rs`).
 use super::access::Access;
 use super::etcd::EtcdArgs;
 use super::telemetry::{LimitArgs, TelemetryArgs};

@@ -1,5 +1,5 @@
-//! The sign of life that a service manager waits for: each worker has answered a health check, over a connection of its own,
-//! by the same way as those of clients. A timer alone would go on while nothing is served.
+//! The heartbeat for a service manager: it is sent only if each worker has answered a health check over a separate
+//! connection, like those of clients. A timer alone would continue even if nothing is served.
 use super::notify::Manager;
 use crate::client::channel_over;
 use crate::server::InProcessConnector;
@@ -11,10 +11,10 @@ use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
 
-/// Signs of life in the time after which the manager gives up: one may be late.
+/// The number of heartbeats within the manager's timeout: one may be late.
 const SIGNS: u32 = 3;
 
-/// Sends signs of life for as long as all workers answer. Never ends.
+/// Sends heartbeats as long as all workers answer. Never ends.
 pub(super) async fn keep_alive(manager: &Manager, workers: Vec<InProcessConnector>) {
     let Some(watchdog_timeout) = manager.watchdog_timeout() else { return std::future::pending().await };
     let mut workers: Vec<_> = workers.into_iter().map(client).collect();

@@ -1,9 +1,9 @@
 //! `pausewatch backup`: a copy of the store in one file, while the server or the replicas of a fleet run, or while none does.
 //!
-//! 1. What is under the name that was asked for is a whole backup: it is written beside it, read to its end, made durable,
-//!    and then given its name.
-//! 2. What is beside it is this process's own, under a name that nobody could expect: several may write to one name, and the
-//!    last that ends has it.
+//! 1. The file with the requested name is a complete backup: it is written under another name, read to its end, made
+//!    durable, and then renamed.
+//! 2. That other name is random, so no other process uses it: several processes may write backups with the same name,
+//!    and the last one replaces the others.
 use super::place::{Fleet, Place, StoreArgs};
 use super::{block_on, count, failed, misused, moment};
 use crate::cli::failure;
@@ -67,7 +67,7 @@ pub(crate) fn run(args: Args, serve: &clap::Command) -> ExitCode {
     }
 }
 
-/// Where a copy is written. What goes wrong there is not the fault of what is copied.
+/// The destination of a copy. It remembers its own errors, so that they are not blamed on the source.
 struct Target<W> {
     name: String,
     out: W,
@@ -107,7 +107,7 @@ fn copy_fleet(fleet: &Fleet, out: &mut dyn Write) -> Result<Summary, String> {
     snapshot.write(taken, out).map_err(|error| error.to_string())
 }
 
-/// From the server that has it open, or if none has, from its files.
+/// Copies from the server that has it open or, if there is none, from the files.
 fn copy_directory(directory: &Path, out: &mut dyn Write) -> Result<Summary, String> {
     let clock = System::new();
     let closed = match look_at(directory, clock.boot_id()) {

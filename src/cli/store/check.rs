@@ -1,4 +1,4 @@
-//! `pausewatch check`: whether a server could start from what is there, and what it would find.
+//! `pausewatch check`: whether a server could start from a store or a backup, and what it contains.
 use super::{count, failed, misused, moment};
 use crate::cli::config_sources;
 use crate::cli::data_dir::DataDir;

@@ -1,4 +1,4 @@
-//! Which store a command is about: the one that `serve` would use.
+//! The store of a command: by default the one that `serve` would use.
 use crate::cli::config_sources;
 use crate::cli::data_dir::DataDir;
 use crate::cli::option_value::OptionValue;

@@ -1,4 +1,4 @@
-//! `pausewatch restore`: a store made of a backup.
+//! `pausewatch restore`: creates a store from a backup.
 use super::place::{Fleet, Place, StoreArgs};
 use super::{block_on, count, failed, misused, moment};
 use crate::cli::output::finish;

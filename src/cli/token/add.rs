@@ -37,7 +37,7 @@ pub(super) fn run(args: Args) -> Result<String, Problem> {
     });
     let secret = mint::secret().map_err(Problem::Failed)?;
     let mut entry = mint::entry(&secret, &token, expires.transpose()?.as_deref()).map_err(Problem::Usage)?;
-    // A server refuses it too. To read a pipe could wait for ever.
+    // A server refuses it too. Reading a pipe could wait forever.
     if fs::metadata(&args.file).is_ok_and(|found| !found.is_file()) {
         return Err(Problem::Failed(format!("token file {}: it is not a regular file", args.file.display())));
     }

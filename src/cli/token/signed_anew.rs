@@ -1,5 +1,5 @@
-//! The program's own token, signed with the configured key, and again long before it ends: a pause may last longer than any
-//! token should.
+//! The program's own token, signed with the configured key, and signed again long before it expires: a pause may last
+//! longer than a token should.
 use crate::client::{ConfigError, Token, TokenSource};
 use crate::server::access::mint::{self, Signer};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,12 +1,12 @@
-//! When a server with a maximum pause ends an elicitation, however often it is renewed.
+//! The time at which a server with a maximum pause ends an elicitation, however often it is renewed.
 //!
-//! A server cuts the end of a lease to the maximum, so a lease that gets less time than it asked for shows when that is. All
-//! times of the server are compared with the one at which it opened the elicitation, so its clock may differ from ours.
+//! Such a server cuts the ends of leases, so a lease that is shorter than requested shows that time. All times of the
+//! server are compared with the time at which it opened the elicitation, so its clock may differ from ours.
 use crate::client::Elicitation;
 use std::{sync::Arc, time::Duration};
 use tokio::{sync::watch, time::Instant};
 
-/// The wall clock of the server may be corrected a little meanwhile.
+/// The server's wall clock may be corrected a little meanwhile.
 const TOLERANCE: Duration = Duration::from_millis(100);
 
 /// The latest end of the lease, as far as it is known. Clones share it.
@@ -24,7 +24,7 @@ impl LastEnd {
         new
     }
 
-    /// Learns from an answer to a call that was sent at `sent` and asked for `ttl`.
+    /// Updates it from the answer to a call that was sent at `sent` and requested `ttl`.
     pub(super) fn learn(&self, sent: Instant, answer: Option<&Elicitation>, ttl: Duration) {
         let Some(granted) = answer.and_then(granted) else { return };
         let asked = sent.saturating_duration_since(self.opened).saturating_add(ttl);

@@ -5,7 +5,7 @@
 //!    reports that the elicitation is closed: a restarted server gives every lease one full ttl again.
 //! 3. All decrements of one hold carry the same request id: a repeated release counts once and gets the first response
 //!    (G4).
-//! 4. A server with a maximum pause cuts the end of a lease. The holder sees that in the answers: see `last_end.rs`.
+//! 4. A server with a maximum pause cuts the ends of leases. The holder learns it from the answers (`last_end.rs`).
 //! 5. Whatever fails here, the lease bounds the pause (G2).
 mod last_end;
 mod lease;
@@ -251,8 +251,9 @@ impl Hold {
         *lease.wait_for(|lease| *lease != Lease::Held).await.expect("the hold has a sender")
     }
 
-    /// Waits until it is known that the server ends the pause at its maximum length (`serve --max-pause`), and returns when that
-    /// is. It is known as soon as the lease gets less time than it asked for, so at least two thirds of a ttl before.
+    /// Waits until it is known that the server will end the pause at its maximum length (`serve --max-pause`), and
+    /// returns that time. It is known as soon as the lease is shorter than requested: at least two thirds of a ttl
+    /// before.
     ///
     /// # Cancel safety
     /// If the future is dropped, nothing is lost.
@@ -260,8 +261,9 @@ impl Hold {
         self.last_end.known().await
     }
 
-    /// Shows whether the lease is about to end because it cannot be renewed: the coordinator is away, or refuses. It is `Some` from
-    /// when a third of the ttl is left, and `None` again after a renewal. [`Hold::lease`] says what happened if it ended.
+    /// Shows whether the lease is about to end because it cannot be renewed: the coordinator is unreachable, or
+    /// refuses. It is `Some` from the time when a third of the ttl is left, and `None` again after a renewal.
+    /// [`Hold::lease`] shows what happened if the lease ended.
     pub fn risk(&self) -> watch::Receiver<Option<LeaseRisk>> {
         self.risk.subscribe()
     }

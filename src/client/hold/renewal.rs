@@ -13,7 +13,7 @@ use tokio::{
 
 /// The first delay before a failed renewal is repeated, unless a thirtieth of the ttl is shorter.
 const FIRST_RETRY_DELAY: Duration = Duration::from_millis(100);
-/// The longest one, unless a sixth of the ttl is shorter. Each is up to twice as long at random.
+/// The longest delay, unless a sixth of the ttl is shorter. Each delay is up to twice as long at random.
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(2);
 
 pub(super) struct Renewal {
@@ -33,8 +33,8 @@ impl Renewal {
         // The server's ttl began before its response arrived: the lease has expired by then.
         let mut expires = retry::deadline_after(Instant::now(), self.ttl);
         let mut next = retry::deadline_after(opened, self.ttl / 3);
-        // Twice the longest one at most, so that after an outage a lease is renewed before the server, which gives it its full
-        // ttl again, ends it.
+        // At most twice the longest delay, so that after an outage the lease is renewed before the server ends it: the
+        // server restarts it with its full ttl.
         let max_delay = MAX_RETRY_DELAY.min(self.ttl / 6);
         let delays = || retry::backoff((self.ttl / 30).min(FIRST_RETRY_DELAY), max_delay);
         let mut retry_delays = delays();

@@ -9,8 +9,8 @@ use tokio::{
 /// A lease that could not be renewed for two thirds of its ttl, made by [`Hold::risk`](super::Hold::risk).
 #[derive(Debug, Clone)]
 pub struct LeaseRisk {
-    /// When the lease ends at the latest, unless a renewal succeeds before. A coordinator that is restarted gives it a full ttl
-    /// again.
+    /// The latest end of the lease, unless a renewal succeeds before. A coordinator that is restarted gives it a full
+    /// ttl again.
     pub ends: Instant,
     /// Why the last renewal failed; `None`: it has no answer yet.
     pub error: Option<Error>,

@@ -3,7 +3,7 @@ use super::Stopwatch;
 use std::time::Duration;
 
 impl Stopwatch {
-    /// Prepares a stopwatch with other limits than one on unpaused time. It has none at first.
+    /// Prepares a stopwatch with other limits than one on unpaused time. Without settings it has no limit.
     pub fn builder() -> StopwatchBuilder {
         StopwatchBuilder::default()
     }

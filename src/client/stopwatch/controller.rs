@@ -110,8 +110,9 @@ impl StopwatchController {
         Ok(Registration { shared: self.0.clone(), stopwatch: stopwatch.clone(), thread_id, number })
     }
 
-    /// Ends the connection. Registered stopwatches run on, and from now on no thread pauses them: they expire at the end of
-    /// their limits, without a confirmation. So does one that is registered later. Calling it again does nothing.
+    /// Ends the connection. Registered stopwatches continue, and no thread pauses them from now on: they expire at the
+    /// end of their limits, without a confirmation. The same applies to later registrations. Calling it again does
+    /// nothing.
     ///
     /// Not necessary at the end of a program. To end a stopwatch early, drop it.
     pub fn close(&self) {
@@ -135,8 +136,8 @@ impl StopwatchController {
         }
     }
 
-    /// The state of the connection to the coordinator, and its changes: connected, cut off since when, grace spent. Losses, and the
-    /// end of the grace, are also logged as warnings of `tracing`.
+    /// The state of the connection to the coordinator, and its changes. Lost connections, and the end of the grace, are
+    /// also logged as warnings of `tracing`.
     ///
     /// ```no_run
     /// # async fn example(controller: pausewatch::stopwatch::StopwatchController) {
@@ -219,12 +220,13 @@ impl Registration {
 }
 
 impl Registration {
-    /// Makes the stopwatch stand still while `thread_id` is paused too, until the result is dropped: the command waits for
-    /// that thread, such as that of a sub-agent. Time in which several of its threads are paused counts once.
+    /// Pauses the stopwatch also while `thread_id` is paused, until the result is dropped: for a command that waits for
+    /// another thread, such as that of a sub-agent. Time in which several of its threads are paused counts once.
     ///
-    /// Awaiting a thread several times counts; cycles are allowed: two stopwatches whose threads await each other stand still
-    /// while either is paused. A thread that never existed is never paused. While the coordinator cannot be reached, the
-    /// pauses of the threads are credited by their sum, up to the length of the gap (see `docs/semantics.md`).
+    /// A thread may be awaited several times. Cycles are allowed: two stopwatches whose threads await each other are
+    /// paused while either thread is. A thread that never existed is never paused. While the coordinator is
+    /// unreachable, the sum of the pauses of all threads is credited, up to the length of the gap (see
+    /// `docs/semantics.md`).
     ///
     /// # Errors
     /// [`Error::InvalidField`]: `thread_id` is out of its limits, or the thread of this registration; nothing changed.
@@ -241,7 +243,8 @@ impl Registration {
     }
 }
 
-/// Stops a stopwatch while another thread is paused too, until it is dropped. Made by [`Registration::await_thread`].
+/// Pauses a stopwatch also while another thread is paused, until this is dropped. Made by
+/// [`Registration::await_thread`].
 #[derive(Debug)]
 #[must_use = "the thread is awaited only until this is dropped"]
 pub struct AwaitedThread {

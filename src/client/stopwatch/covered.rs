@@ -1,28 +1,29 @@
-//! Which part of its thread's paused time a stopwatch did not use, because it had a pause of its own then.
+//! The parts of its thread's paused time that a stopwatch did not use, because it had a pause of its own at that time.
 //!
-//! If the thread turns out to have been paused for less time than was assumed, the newest part of its paused time is taken
-//! back: an assumed pause ended early. What is taken back is charged, except for the part that was covered, which was never
+//! If the thread turns out to have been paused for less time than was assumed, the newest part of its paused time is
+//! taken back, because an assumed pause ended earlier. That time is charged, except for covered parts, which were never
 //! credited.
 //!
-//! The parts are kept in their order, not only their sum: an old one, in which the thread was paused indeed, must not make up
-//! for a later error.
+//! The parts are kept in their order, not only their sum: an old part, in which the thread really was paused, must not
+//! compensate for a later error.
 use std::{ops::Range, time::Duration};
 
-/// Beyond it, the oldest two become one: a correction hardly reaches so far back, and if it does, it charges too little.
+/// Above this number the two oldest parts are merged. A correction hardly ever reaches back that far; if it does, it
+/// charges too little.
 const MAX_PARTS: usize = 32;
 
-/// From which paused time to which; the oldest first.
+/// Ranges of the thread's paused time, the oldest first.
 #[derive(Debug, Default)]
 pub(super) struct Covered(Vec<Range<Duration>>);
 
 impl Covered {
-    /// How much of what is beyond `paused_time` is covered.
+    /// How much of the time after `paused_time` is covered.
     pub(super) fn beyond(&self, paused_time: Duration) -> Duration {
         // Parts do not overlap, so the sum is at most the highest of their ends.
         self.0.iter().map(|part| part.end.saturating_sub(part.start.max(paused_time))).sum()
     }
 
-    /// Takes back what is beyond `paused_time`.
+    /// Removes what is after `paused_time`.
     pub(super) fn cut(&mut self, paused_time: Duration) {
         while let Some(last) = self.0.last_mut().filter(|last| last.end > paused_time) {
             last.end = paused_time;

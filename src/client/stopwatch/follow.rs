@@ -47,7 +47,7 @@ pub(super) async fn follow(
                             if !states.has_stream() {
                                 threads.clock(&thread_id).inspect(|clock| clock.cut_off());
                             }
-                            // After that, nobody waits for it.
+                            // After that, no stopwatch waits for it.
                             let longest = link.grace().max(LATE_CONFIRMATION_TIME);
                             states.confirm(thread_id, deadline_after(Instant::now(), longest));
                         }

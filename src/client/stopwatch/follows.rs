@@ -1,9 +1,9 @@
 //! The threads whose pauses stop one stopwatch: its own, and those that it awaits.
 //!
 //! 1. Without awaited threads, the paused time is that of its own thread.
-//! 2. With the first awaited thread it becomes the union of all ([`PausedUnion`]), and stays that. It begins with what the own
-//!    thread has been paused for since it was joined, which a state that arrives later may correct.
-//! 3. A thread that is awaited several times stays until the last of them ends.
+//! 2. With the first awaited thread it becomes the union of all ([`PausedUnion`]), and stays so. The union begins with
+//!    the paused time of its own thread since the stopwatch joined it, which a later state may correct.
+//! 3. A thread that is awaited several times counts until the last wait ends.
 use super::{meter::Meter, paused_time::JoinBaseline, paused_union::PausedUnion, thread::ThreadClock};
 use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
@@ -11,7 +11,7 @@ use tokio::time::Instant;
 #[derive(Debug)]
 pub(super) struct Follows {
     own: Member,
-    /// Whether the thread's first state since it was joined has come, and the meter has it.
+    /// Whether the first state after the join has arrived, and the meter has its baseline.
     has_baseline: bool,
     awaited: Option<Awaited>,
 }
@@ -23,12 +23,12 @@ struct Awaited {
     members: Vec<Member>,
 }
 
-/// A thread, since the stopwatch joined it.
+/// A thread since the stopwatch has joined it.
 #[derive(Clone, Debug)]
 struct Member {
     clock: Arc<ThreadClock>,
     joined: Instant,
-    /// The paused time that was assumed then, and what the next state makes of it.
+    /// The paused time that was assumed at the join, and its correction by the next state.
     assumed: Duration,
     join_baseline: JoinBaseline,
     /// Its paused time since it joined, when the window of the union began.
@@ -116,7 +116,7 @@ impl Follows {
         }
     }
 
-    /// Ends one wait for a thread. What it was paused for until now stays.
+    /// Ends one wait for a thread. Its paused time until now still counts.
     pub(super) fn remove(&mut self, clock: &Arc<ThreadClock>, now: Instant) {
         let Some(awaited) = &mut self.awaited else { return };
         let found = awaited.members.iter().skip(1).position(|member| Arc::ptr_eq(&member.clock, clock));
@@ -128,7 +128,8 @@ impl Follows {
         }
     }
 
-    /// Ends the window of the union at `now`, if every thread is connected: then all that was paused until then is known.
+    /// Ends the window of the union at `now` if every thread is connected, because then all paused time until now is
+    /// known.
     pub(super) fn settle(&mut self, now: Instant) {
         if let Some(awaited) = &mut self.awaited
             && awaited.members.iter().all(|member| member.clock.pause(now).1.is_none())
@@ -144,8 +145,8 @@ impl Follows {
         [own].into_iter().chain(awaited.map(|member| (member.clock.clone(), member.joined))).collect()
     }
 
-    /// A paused thread, with the time until which its pause counts while it is disconnected. If none is paused: one whose
-    /// state is not confirmed, if there is one.
+    /// Whether a thread is paused, and until when an unconfirmed pause counts while disconnected. Returns a paused
+    /// thread; if none is paused, one whose state is unconfirmed, if there is one.
     pub(super) fn pause(&self, now: Instant) -> (bool, Option<Instant>, Arc<ThreadClock>) {
         let awaited = self.awaited.iter().flat_map(|awaited| awaited.members.iter().skip(1));
         let mut unconfirmed = None;

@@ -14,7 +14,7 @@ pub enum Link {
     Connecting,
     /// The state of every followed thread is known and up to date.
     Connected,
-    /// The state of at least one thread may be out of date: stopwatches go on with the last known one.
+    /// The state of at least one thread may be out of date: stopwatches use the last known one.
     Disconnected {
         /// When the connection was lost; if it was silent for 15 s before, when its last message arrived.
         since: Instant,
@@ -43,7 +43,7 @@ impl Link {
     }
 }
 
-/// Reports what becomes of the link. Clones share it.
+/// Reports changes of the link. Clones share it.
 #[derive(Debug, Clone)]
 pub(super) struct LinkReporter {
     link: Arc<watch::Sender<Link>>,
@@ -70,7 +70,7 @@ impl LinkReporter {
         }
     }
 
-    /// Not connected to some thread since then. The first loss counts: one grace is for all.
+    /// A thread is disconnected since `since`. The first loss counts: there is one grace for all.
     pub(super) fn disconnected(&self, since: Instant, error: &Error) {
         if self.link.borrow().reason().is_none() {
             tracing::warn!(%error, "the coordinator is not heard: timeouts go on with the last known states");
@@ -87,7 +87,7 @@ impl LinkReporter {
         let Link::Disconnected { since, reason } = link else { return std::future::pending().await };
         match since.checked_add(self.grace) {
             Some(end) => sleep_until(end).await,
-            // Longer than any clock.
+            // The end of the grace is beyond every clock.
             None => std::future::pending().await,
         }
         tracing::warn!(%reason, "the disconnect grace is spent: paused threads count as running");
@@ -98,7 +98,7 @@ impl LinkReporter {
         self.replace(Link::Closed);
     }
 
-    /// The link before; `None`: it is closed, or was the same.
+    /// Returns the previous link; `None`: it is closed, or has not changed.
     fn replace(&self, new: Link) -> Option<Link> {
         let mut before = None;
         self.link.send_if_modified(|link| {

@@ -7,12 +7,12 @@ pub(super) fn total() -> Duration {
     use rustix::time::{ClockId, clock_gettime};
 
     let read = |clock| Duration::try_from(clock_gettime(clock)).unwrap_or_default();
-    // In this order, an interruption between the two reads makes the difference too small, never too large.
+    // Read in this order, an interruption between the two makes the difference too small, never too large.
     let with_sleep = read(ClockId::Boottime);
     with_sleep.saturating_sub(read(ClockId::Monotonic))
 }
 
-/// Unknown on this system: a pause that spans a sleep is credited whole, up to the time that was charged.
+/// Unknown on this system: a pause that spans a sleep is credited completely, up to the time that was charged.
 #[cfg(not(target_os = "linux"))]
 pub(super) fn total() -> Duration {
     Duration::ZERO

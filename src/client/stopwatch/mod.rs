@@ -41,8 +41,8 @@
 //!    running (G2).
 //! 3. The paused time of a thread follows the server's `paused_total` and is never recomputed from observed changes, so a
 //!    pause that this process did not see is credited like any other (G3).
-//! 4. Pausing a thread changes one shared record and wakes nobody. Waiters find the pause when their timers fire. (Only the
-//!    stopwatches that await other threads take note of each change, for the union of the pauses.)
+//! 4. Pausing a thread changes one shared record and wakes nobody. Waiters find the pause when their timers fire. Only
+//!    stopwatches that await other threads record each change, for the union of the pauses.
 //!
 //! Lock order: a stopwatch before its thread; the controller's map is never held together with either. No lock is held
 //! across an await.

@@ -1,6 +1,6 @@
 //! How long one thread has been paused since this process began to follow it, as far as is known.
 //!
-//! The server's `paused_total` is exact in each state; between states the local clock carries on:
+//! The server's `paused_total` is exact in each state; between states the local clock is used:
 //!
 //! ```text
 //! paused_time = paused_total - paused_total at the start     (+ the local time since the last state, while paused)
@@ -9,22 +9,22 @@
 //! The difference of two totals includes every pause that this process did not see. Pure: no clock is read.
 //!
 //! 1. Time before the start is never credited, and never more than the time since the start. The first state cannot say
-//!    which part of its total is older than the start; whatever may be newer is credited (the gap until the first state
-//!    is milliseconds, unless the link was down).
-//! 2. While disconnected, a paused thread counts as paused for `grace` and then as running: the leases that would end its
-//!    pause cannot be seen. A link that died in silence was lost with its last message, so that an assumption about the time
-//!    since may be corrected when that is noticed, but not the one with which a stopwatch has joined since: it would be
-//!    charged for time before. The next state corrects it too, in both directions.
-//! 3. Another epoch, or a lower total or revision, means that the server lost its state (or forgot an idle thread). The new
-//!    total has nothing in common with the old one: the paused time so far is kept, and grows from there by the new total,
-//!    by the time since the last state at most. A server without epochs sends 0, which is compared by total and revision.
-//!    But an open pause is not forgotten: a lower total after it, of the same epoch, was told up to an earlier moment, as by
-//!    another replica, and counts as the known one.
-//! 4. States arrive in their order: a confirmation comes on the stream of the watch, and a new stream is not behind the one
-//!    before. Only a state that the program itself applies may be older than the known one; it changes nothing.
+//!    which part of its total is older than the start, so everything that may be newer is credited. (The gap until the
+//!    first state is milliseconds, unless the connection was down.)
+//! 2. While disconnected, a paused thread counts as paused for `grace` and then as running, because the expiry of its
+//!    leases cannot be seen. A connection that died silently was lost with its last message. So when that is noticed,
+//!    the time that was assumed since may be corrected. The paused time with which a stopwatch has joined since is not:
+//!    the stopwatch would be charged for time before its join. The next state corrects both, in both directions.
+//! 3. Another epoch, or a lower total or revision, means that the server lost its state, or forgot an idle thread. The
+//!    new total has nothing in common with the old one: the paused time so far is kept, and grows by the new total, but
+//!    at most by the time since the last state. A server without epochs sends 0; then total and revision decide. An
+//!    open pause is not lost: a lower total during it, in the same epoch, was computed up to an earlier moment, for
+//!    example by another replica, and the known total is used.
+//! 4. States arrive in order: a confirmation arrives on the stream of the watch, and a new stream does not begin before
+//!    the state of the last one. Only a state from the program itself may be older than the known one; it is ignored.
 //! 5. Local time stops while the machine sleeps; the server's may not. A sleep within a pause is left out, so that it
-//!    cannot pay for time that was charged. The total of a state that was sent before the sleep and arrived after it does
-//!    not include the sleep: it is then left out of the next total.
+//!    does not compensate for charged time. A state that was sent before the sleep and arrived after it does not
+//!    include the sleep, so the sleep is left out of the next total.
 use std::{
     sync::{Arc, OnceLock},
     time::{Duration, Instant},
@@ -35,7 +35,7 @@ const MIN_SLEEP: Duration = Duration::from_millis(100);
 /// The longest delivery of a state: the connection is given up before a state is later than this.
 const MAX_DELIVERY_DELAY: Duration = Duration::from_secs(15);
 
-/// The fields of a state that matter here.
+/// The relevant fields of a state.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ObservedState {
     pub(super) epoch: u64,
@@ -45,12 +45,12 @@ pub(super) struct ObservedState {
 }
 
 impl ObservedState {
-    /// Whether the revisions and totals can be compared. 0: the server has no epochs.
+    /// Whether revisions and totals can be compared. 0: the server has no epochs.
     fn is_of_epoch_of(&self, other: &Self) -> bool {
         self.epoch == other.epoch || self.epoch == 0 || other.epoch == 0
     }
 
-    /// Whether the other state of the same epoch is newer: revisions rise, and within one pause the total grows.
+    /// Whether the other state, of the same epoch, is newer: revisions rise, and within one pause the total grows.
     fn is_older_than(&self, other: &Self) -> bool {
         self.is_of_epoch_of(other) && (self.revision, self.total) < (other.revision, other.total)
     }
@@ -63,7 +63,7 @@ impl ObservedState {
         self
     }
 
-    /// Whether the server has lost `last` before it sent this state.
+    /// Whether the server lost `last` before it sent this state.
     fn is_after_loss_of(&self, last: &Self) -> bool {
         !self.is_of_epoch_of(last) || self.revision < last.revision || self.total < last.total
     }
@@ -96,12 +96,12 @@ pub(super) struct PausedTimeTracker {
     last: Option<LastState>,
     /// When the watch was disconnected, or when a confirmation last replaced it since. `None`: connected.
     disconnected_at: Option<Instant>,
-    /// When a stopwatch joined last.
+    /// When the last stopwatch joined.
     joined_at: Instant,
     /// The last join before the disconnect was noticed.
     joined_before_disconnect: Instant,
     join_baseline: Option<JoinBaseline>,
-    /// When it was closed: no state will come.
+    /// When the controller was closed: no state will arrive.
     closed_at: Option<Instant>,
 }
 
@@ -110,7 +110,8 @@ struct LastState {
     state: ObservedState,
     received: LocalTime,
     paused_time: Duration,
-    /// Sleep of the machine before this state arrived and perhaps after it was sent: then the next total includes it.
+    /// A sleep of the machine before this state arrived, and possibly after it was sent: then the next total includes
+    /// the sleep.
     unsettled_sleep: Duration,
 }
 
@@ -150,18 +151,18 @@ impl PausedTimeTracker {
     pub(super) fn valid_until(&self) -> Option<Instant> {
         let end = self.disconnected_at.and_then(|at| at.checked_add(self.grace));
         let end = end.map(|end| end.max(self.joined_before_disconnect));
-        // However long the grace is, also one that is too long for a clock.
+        // The grace may be longer than the clock can express.
         self.closed_at.map_or(end, |closed_at| Some(end.map_or(closed_at, |end| end.min(closed_at))))
     }
 
-    /// The paused time at which a stopwatch joins, as far as is known, and the baseline that the next state sets. Needed
-    /// even when the link seems to be up: it may be dead already without anyone having noticed.
+    /// The known paused time at which a stopwatch joins, and the baseline that the next state sets. The baseline is
+    /// needed even when the connection seems to be up, because it may already be dead.
     pub(super) fn join(&mut self, now: Instant) -> (Duration, JoinBaseline) {
         self.joined_at = now;
         (self.paused_time(now), self.join_baseline.get_or_insert_default().clone())
     }
 
-    /// Notes that the watch is disconnected, `since` then. Returns whether waiters must check again.
+    /// Records that the watch is disconnected since `since`. Returns whether waiters must check again.
     pub(super) fn disconnect(&mut self, now: Instant, since: Instant) -> bool {
         let was_paused = self.is_paused(now);
         // The state may have been confirmed later.
@@ -172,7 +173,7 @@ impl PausedTimeTracker {
         was_paused
     }
 
-    /// Notes that no state will come any more: from now on the thread counts as running.
+    /// Records that no more states will arrive: from now on the thread counts as running.
     pub(super) fn close(&mut self, now: Instant) {
         self.disconnect(now, now);
         self.closed_at = Some(now);
@@ -182,7 +183,7 @@ impl PausedTimeTracker {
         self.closed_at.is_some()
     }
 
-    /// How much of the grace the open pause has used, for a stopwatch that joined then: the part that cannot be confirmed.
+    /// How much of the grace the open pause has used for a stopwatch that joined at `joined`: the unconfirmed part.
     pub(super) fn unconfirmed_pause(&self, joined: Instant) -> Duration {
         let is_paused = self.last.as_ref().is_some_and(|last| last.state.paused);
         match self.disconnected_at.zip(self.valid_until()) {
@@ -221,8 +222,8 @@ impl PausedTimeTracker {
         disconnected_at.is_some() || (was_paused && !state.paused)
     }
 
-    /// The paused time when the server has lost the `last` state and counts from the beginning. A pause was seen until the
-    /// disconnect; the new `total` can be in addition to it.
+    /// The paused time after the server has lost the `last` state and counts from the beginning. The pause in `last`
+    /// counts until the disconnect; the new `total` may be in addition to it.
     fn paused_time_after_loss(&self, last: &LastState, now: Instant, total: Duration) -> Duration {
         let seen_until = if last.state.paused { self.disconnected_at.unwrap_or(now) } else { last.received.at };
         let since = now.saturating_duration_since(seen_until);

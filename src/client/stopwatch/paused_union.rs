@@ -1,15 +1,15 @@
-//! How long any of several threads has been paused: their union, in which time counts once however many are paused.
+//! How long any of several threads has been paused: their union, in which overlapping time counts once.
 //!
-//! Each thread gives its paused time since it joined. It is taken into account in windows, which end at each change of any
-//! thread: within a window, a thread that is connected is paused throughout or not at all. So the union grows by the sum of
-//! what the threads grow by, and at most by the length of the window.
+//! Each thread contributes its paused time since it joined. The union is computed in windows, which end at each change
+//! of any thread: within a window, a connected thread is paused throughout or not at all. So the union grows by the sum
+//! of the growths of the threads, and at most by the length of the window.
 //!
 //! Pure: no clock is read.
 //! 1. Never less than the union: a command must not be killed for time in which one of its threads was paused (G1).
-//! 2. While all threads are connected, it is exact, up to the time that a message takes.
-//! 3. While one is disconnected, no window ends: what the others and it turn out to have been paused within the gap counts by
-//!    its sum, up to the length of the gap. Which parts of it overlapped is unknown.
-//! 4. Paused time beyond the window (a state that arrived late) is added as a whole.
+//! 2. While all threads are connected, it is exact, up to the delay of a message.
+//! 3. While a thread is disconnected, no window ends: the paused times of all threads within the gap are added up, up
+//!    to the length of the gap, because their overlap is unknown.
+//! 4. Paused time before the window, from a late state, is added completely.
 //! 5. Never more than the time since the start.
 use std::time::{Duration, Instant};
 
@@ -21,12 +21,12 @@ pub(super) struct PausedUnion {
 }
 
 impl PausedUnion {
-    /// With a window that begins `now`, when its only thread has been paused for so long since it `started`.
+    /// The union of one thread, which has been paused for `paused_time` since `started`. Its window begins at `now`.
     pub(super) fn with(started: Instant, now: Instant, paused_time: Duration) -> Self {
         Self { started, window: (now, paused_time) }
     }
 
-    /// The union at `now`, if the threads have been paused for so much more since the window began.
+    /// The union at `now`, if the paused times of the threads have grown by `growths` since the window began.
     pub(super) fn total(&self, now: Instant, growths: impl Iterator<Item = Duration>) -> Duration {
         let (began, before) = self.window;
         let length = now.saturating_duration_since(began);

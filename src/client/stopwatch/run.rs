@@ -1,4 +1,4 @@
-//! A future under a stopwatch, as `tokio::time::timeout` is used.
+//! Runs a future under a stopwatch, like `tokio::time::timeout`.
 use super::{EndedBy, Stopwatch, StopwatchController};
 use crate::client::Error;
 use crate::core::types::ThreadId;
@@ -26,9 +26,9 @@ impl From<Elapsed> for io::Error {
 }
 
 impl Stopwatch {
-    /// Runs `future` until it is ready or the stopwatch expires: `tokio::time::timeout` with a clock that stands still while a
-    /// person is asked. Pauses do not stop `future`, only the clock. Futures of one stopwatch share its time, one after the other
-    /// or at the same time.
+    /// Runs `future` until it is ready or the stopwatch expires: like `tokio::time::timeout`, but the clock is paused
+    /// while a person is asked. Pauses stop only the clock, not `future`. Several futures of one stopwatch share its
+    /// time, one after the other or concurrently.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() {
@@ -42,11 +42,11 @@ impl Stopwatch {
     /// ```
     ///
     /// # Errors
-    /// [`Elapsed`]: the stopwatch has expired, and `future` was dropped. It is polled once even if the stopwatch expired before,
-    /// and a result that is ready then is returned.
+    /// [`Elapsed`]: the stopwatch has expired, and `future` was dropped. `future` is polled once even if the stopwatch
+    /// had expired before, and a result that is ready then is returned.
     ///
     /// # Cancel safety
-    /// If the returned future is dropped, so is `future`, and the stopwatch runs on; what was lost is what `future` loses.
+    /// If the returned future is dropped, `future` is dropped too, and the stopwatch continues.
     pub async fn run<F: Future>(&self, future: F) -> Result<F::Output, Elapsed> {
         tokio::select! {
             biased;
@@ -56,7 +56,7 @@ impl Stopwatch {
     }
 }
 
-/// A thread of a [`StopwatchController`], whose commands have timeouts. Made by [`StopwatchController::thread`].
+/// A thread of a [`StopwatchController`], for timeouts of its commands. Made by [`StopwatchController::thread`].
 #[derive(Debug, Clone)]
 pub struct ThreadTimeouts {
     controller: StopwatchController,
@@ -75,8 +75,8 @@ impl StopwatchController {
 }
 
 impl ThreadTimeouts {
-    /// `tokio::time::timeout` with a clock that stands still while the thread is paused: `future` has `limit` of unpaused time from
-    /// the first poll of the returned future on. For other limits, and pauses of its own, see [`Stopwatch::run`].
+    /// Like `tokio::time::timeout`, but the clock is paused while the thread is: `future` has `limit` of unpaused time
+    /// from the first poll of the returned future. For other limits, and pauses of its own, see [`Stopwatch::run`].
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), pausewatch::client::Error> {

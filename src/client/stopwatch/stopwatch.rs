@@ -1,13 +1,13 @@
 //! The stopwatch that users of the library see.
 //!
-//! Waiting is a loop: check; if there is time left, sleep that long and check again. A waiter need not learn that a pause
-//! began: the check after its sleep finds the pause. Only then does it wait for a notification.
+//! Waiting is a loop: check; if there is time left, sleep that long and check again. A waiter need not learn when a
+//! pause begins: the check after its sleep finds the pause. Then it waits for a notification.
 //!
 //! 1. A waiter subscribes to its notifications before it checks: `notify_waiters` reaches every `Notified` that exists by
 //!    then, polled or not, and none that is made later.
-//! 2. Only a check decides: after any wake-up, timer or notification, the state is read again.
-//! 3. Expiry is final, and so is the limit that it is due to: the first one that a waiter finds used up.
-//! 4. The limit on wall time is a timer beside that loop: no pause and no confirmation delays it.
+//! 2. Only a check decides: after any wake-up, by a timer or a notification, the state is read again.
+//! 3. Expiry is final, and so is the limit that caused it: the first one that a waiter finds used up.
+//! 4. The limit on wall time is a separate timer: no pause and no confirmation delays it.
 use super::{
     ended_by::EndedBy,
     follows::Follows,
@@ -24,8 +24,8 @@ use tokio::{
 
 /// A confirmation on a stream gets at least this much time, even if less of `disconnect_grace` is left.
 const MIN_CONFIRMATION_TIME: Duration = Duration::from_millis(250);
-/// If a check finds later than this that the time ran out, the process was stopped, or the link was dead without notice: nobody could be asked
-/// before. Then the confirmation has a time of its own, in which a new stream can be opened.
+/// If a check finds that the time ran out longer ago than this, the process was stopped, or the connection was dead
+/// without notice, so nobody could be asked before. Then the confirmation has enough time to open a new stream.
 const LATE: Duration = Duration::from_secs(1);
 pub(super) const LATE_CONFIRMATION_TIME: Duration = Duration::from_secs(2);
 
@@ -63,13 +63,13 @@ enum Check {
     Expired,
     /// It has an open pause of its own, or no limit: only a notification can change that.
     Stopped,
-    /// It runs out then, unless it is paused before.
+    /// It runs out at this time, unless it is paused before.
     Runs(Instant),
     /// As `Runs`, but the thread's state is not confirmed.
     RunsUnconfirmed(Instant, Arc<ThreadClock>),
-    /// The thread is paused; while disconnected, an unconfirmed pause counts until then.
+    /// The thread is paused; while disconnected, an unconfirmed pause counts until this time.
     ThreadPaused(Option<Instant>, Arc<ThreadClock>),
-    /// It ran out then; the coordinator must confirm it.
+    /// It ran out at this time; the coordinator must confirm it.
     RanOut(Instant),
 }
 
@@ -168,10 +168,10 @@ impl Stopwatch {
         self.state().ended_by
     }
 
-    /// Waits until the limit is used up and, if the stopwatch follows a thread, until the coordinator has confirmed that the
-    /// thread is not paused (G1). It waits for an unreachable coordinator for at most the controller's `disconnect_grace`,
-    /// less what a pause counted without confirmation. A limit on wall time ends it without all that. Any number of tasks may
-    /// wait. Expiry is final: later calls return at once.
+    /// Waits until the limit is used up and, if the stopwatch follows a thread, until the coordinator has confirmed
+    /// that the thread is not paused (G1). If the coordinator is unreachable, it waits for at most the controller's
+    /// `disconnect_grace`, minus the time that an unconfirmed pause has used. A limit on wall time ends it without a
+    /// confirmation. Any number of tasks may wait. Expiry is final: later calls return at once.
     ///
     /// # Cancel safety
     /// Nothing is lost; call it again.
@@ -186,7 +186,7 @@ impl Stopwatch {
         }
     }
 
-    /// Waits until the limit on unpaused time is used up, or the other one was.
+    /// Waits until the limit on unpaused time is used up, or the limit on wall time has ended it.
     async fn used_up(&self) {
         loop {
             let changed = self.0.changed.notified();
@@ -219,13 +219,13 @@ impl Stopwatch {
         }
     }
 
-    /// Takes one step of the confirmations, one for each thread; expires when all have come, or the grace is over.
+    /// Takes one step of the confirmations, one for each thread. Expires when all have arrived, or the grace is over.
     async fn confirm(&self, ran_out: Instant) {
         let (followed, found_over) = {
             let state = self.state();
             (state.follows.as_ref().map(Follows::all).unwrap_or_default(), state.found_over)
         };
-        // The grace is one budget, whichever thread has used it.
+        // The grace is one budget, no matter which thread has used it.
         let grace = followed.iter().map(|(clock, joined)| clock.grace_left(*joined)).min().unwrap_or_default();
         let late = found_over.filter(|found| found.saturating_duration_since(ran_out) > LATE);
         let least = late.map_or(ran_out, |found| found + LATE_CONFIRMATION_TIME);
@@ -252,7 +252,7 @@ impl Stopwatch {
         }
     }
 
-    /// Expires if a new check agrees: a response or an own pause may have come in between.
+    /// Expires if another check agrees: a state or an own pause may have arrived since the last one.
     fn expire(&self, ran_out: Instant) {
         if let Check::RanOut(at) = self.check()
             && at <= ran_out
@@ -292,7 +292,7 @@ impl Stopwatch {
         }
     }
 
-    /// Follows a thread, instead of the one before. Returns the registration number for [`Stopwatch::leave`].
+    /// Follows a thread instead of the previous one. Returns the registration number for [`Stopwatch::leave`].
     pub(super) fn follow(&self, clock: Arc<ThreadClock>) -> u64 {
         let mut state = self.state();
         let (now, old) = state.now();
@@ -306,7 +306,7 @@ impl Stopwatch {
         registration
     }
 
-    /// Stands still while that thread is paused too, until [`Stopwatch::unawait_thread`]; unless there was a later
+    /// Also pauses while that thread is paused, until [`Stopwatch::unawait_thread`]. Does nothing after a later
     /// registration.
     pub(super) fn await_thread(&self, registration: u64, clock: &Arc<ThreadClock>) {
         let mut state = self.state();

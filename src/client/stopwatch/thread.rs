@@ -1,10 +1,11 @@
 //! One thread as its stopwatches share it: its paused time, its waiters, and the confirmation by the coordinator that
 //! precedes an expiry.
 //!
-//! 1. Pausing is one short critical section. Only a resume, a disconnect and a reconnect wake waiters, and only those that
-//!    wait for the thread; waiters with a timer are not among them.
-//! 2. One confirmation per thread is under way at a time, for all stopwatches. It counts for a stopwatch only if its request was
-//!    sent after the stopwatch ran out: an earlier one may have missed an increment that was acknowledged since (G1).
+//! 1. Pausing is one short critical section. Only a resume, a disconnect and a reconnect wake waiters, and only those
+//!    that wait for the thread; waiters with a timer are not among them.
+//! 2. There is one pending confirmation per thread, for all stopwatches. It counts for a stopwatch only if its request
+//!    was sent after the stopwatch ran out: an earlier one may have missed an increment that was acknowledged since
+//!    (G1).
 use super::{
     command::Command,
     paused_time::{JoinBaseline, LocalTime, ObservedState, PausedTimeTracker, Source},
@@ -46,15 +47,15 @@ pub(super) struct ThreadClock {
     observers: Mutex<Vec<Weak<dyn Observer>>>,
     /// Notified when waiters must check again.
     pub(super) changed: Notify,
-    /// Notified when a confirmation has come, and when it cannot come soon.
+    /// Notified when a confirmation has arrived, and when it cannot arrive soon.
     pub(super) confirmed: Notify,
 }
 
 #[derive(Debug, Default)]
 struct Confirmation {
-    /// When it was asked for, while it is waited for.
+    /// When it was requested; `None`: no confirmation is pending.
     waiting: Option<Waiting>,
-    /// When the request of the last one was sent.
+    /// When the request of the last confirmation was sent.
     last: Option<Instant>,
 }
 
@@ -73,11 +74,11 @@ impl ThreadClock {
     }
 
     fn tracker(&self) -> MutexGuard<'_, PausedTimeTracker> {
-        // A panic leaves nothing half done: each change is one assignment at its end.
+        // A panic leaves a consistent state: each change is one assignment at its end.
         self.tracker.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reports each change from now on. An observer that is added again gets each one once.
+    /// Reports each change to `observer` from now on. An observer that is added twice gets each change once.
     pub(super) fn observe(&self, observer: &Arc<impl Observer + 'static>) {
         let observer: Weak<dyn Observer> = Arc::downgrade(observer) as Weak<dyn Observer>;
         let mut observers = self.observers.lock().unwrap_or_else(PoisonError::into_inner);
@@ -85,7 +86,7 @@ impl ThreadClock {
         observers.push(observer);
     }
 
-    /// Without a lock of this thread: an observer reads the paused time.
+    /// Called without a lock of this thread, because an observer reads the paused time.
     fn report_change(&self, at: Instant, wake: bool) {
         let observers = self.observers.lock().unwrap_or_else(PoisonError::into_inner).clone();
         observers.iter().filter_map(Weak::upgrade).for_each(|observer| observer.thread_changed(at, wake));
@@ -98,8 +99,8 @@ impl ThreadClock {
         self.confirmation.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How long a stopwatch that has run out may wait for the coordinator's answer. The grace is one budget: a pause that
-    /// could not be confirmed has used some of it, since the stopwatch joined.
+    /// How long a stopwatch that has run out may wait for the coordinator's answer. The grace is one budget: an
+    /// unconfirmed pause since the stopwatch joined has used some of it.
     pub(super) fn grace_left(&self, joined: Instant) -> Duration {
         self.config.disconnect_grace.saturating_sub(self.tracker().unconfirmed_pause(joined.into_std()))
     }
@@ -119,16 +120,16 @@ impl ThreadClock {
         self.tracker().join(now.into_std())
     }
 
-    /// Notes that the watch is disconnected, since then.
+    /// Records that the watch is disconnected since `since`.
     pub(super) fn disconnect(&self, since: Instant) {
-        // Until then, all was known.
+        // Until then, everything was known.
         self.report_change(since, false);
         let wake = self.tracker().disconnect(Instant::now().into_std(), since.into_std());
         self.report_change(Instant::now(), wake);
         self.cut_off();
     }
 
-    /// Notes that there is no stream that a confirmation may come on.
+    /// Records that there is no stream on which a confirmation can arrive.
     pub(super) fn cut_off(&self) {
         if let Some(waiting) = &mut self.confirmation().waiting {
             waiting.was_cut_off = true;
@@ -136,7 +137,7 @@ impl ThreadClock {
         }
     }
 
-    /// Follows no more: from now on the thread counts as running, and that needs no confirmation.
+    /// Stops following: from now on the thread counts as running, without a confirmation.
     pub(super) fn close(&self) {
         let now = Instant::now();
         self.report_change(now, false);
@@ -158,15 +159,15 @@ impl ThreadClock {
         self.report_change(Instant::now(), wake);
     }
 
-    /// Applies the state that a request has asked for which was sent at `asked`.
+    /// Applies the state from a confirmation whose request was sent at `asked`.
     pub(super) fn confirm(&self, state: &PauseState, asked: Instant) {
         self.apply(state, Source::Confirmation);
         *self.confirmation() = Confirmation { waiting: None, last: Some(asked) };
         self.confirmed.notify_waiters();
     }
 
-    /// Asks the coordinator, unless it has confirmed the state since then, or cannot be asked any more (`None`), or is being
-    /// asked.
+    /// Requests a confirmation, unless one is pending or one that was requested after `since` has arrived. `None`: the
+    /// latter, or the coordinator can no longer be asked.
     pub(super) fn ask(&self, since: Instant) -> Option<Waiting> {
         let follower = self.config.follower.as_ref()?;
         if self.tracker().is_closed() {

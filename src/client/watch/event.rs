@@ -40,7 +40,7 @@ pub struct Update {
 #[derive(Debug)]
 pub(crate) enum Message {
     Event(Event),
-    /// The present states that were asked for by a request that was sent at `asked`.
+    /// The present states that a request at `asked` has requested.
     Confirmed {
         states: Vec<PauseState>,
         asked: Instant,

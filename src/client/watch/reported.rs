@@ -1,4 +1,4 @@
-//! The threads of a watch, and the last state of each that was reported. Decides which states are news.
+//! The threads of a watch, and the last reported state of each. Decides which states are reported.
 use super::super::PauseState;
 use super::event::Update;
 use std::collections::{BTreeMap, BTreeSet};
@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 #[derive(Debug, Default)]
 pub(super) struct Reported {
-    /// The set; of a watch of all threads, those that are paused.
+    /// The watched threads; in a watch of all threads, those that are paused.
     threads: BTreeMap<Arc<str>, Thread>,
     /// The threads of the set that the coordinator has refused on this stream.
     refused: BTreeSet<Arc<str>>,
@@ -52,7 +52,7 @@ impl Reported {
         !self.refused.is_empty()
     }
 
-    /// Notes a state; `None`: its thread is not in the set, or the state is the last one that was reported.
+    /// Records a state; `None`: its thread is not watched, or the state was already reported.
     pub(super) fn update(&mut self, state: PauseState) -> Option<Update> {
         let thread = self.threads.get_mut(state.thread_id.as_str())?;
         self.refused.remove(state.thread_id.as_str());

@@ -1,11 +1,11 @@
-//! The requests of a watch. One request is under way at a time; what is added, removed and asked
-//! meanwhile is collected for the next one.
+//! The requests of a watch. There is one unanswered request at a time; further additions, removals and confirmations
+//! are collected for the next one.
 //!
 //! 1. A request has at most [`MAX_IDS`] ids.
 //! 2. Confirmations have requests of their own and take turns with changes, so that a refused or long change delays none.
 //! 3. Removals are sent before additions, so a thread that was removed and added again is watched.
-//! 4. A refused request has done nothing: all of it is sent again, except the threads that are forbidden. What only the first
-//!    request may set is set until a request is accepted.
+//! 4. A refused request has had no effect: all of it is sent again, except the threads that are forbidden. Fields that
+//!    only the first request may set are sent until a request is accepted.
 //! 5. Ids are sent in their order, so that a simulation can be replayed.
 //!
 //! Pure: no clock is read.
@@ -53,7 +53,7 @@ pub(super) struct Request {
     pub(super) sent: Instant,
 }
 
-/// Ids that wait to be sent, at the earliest then.
+/// Ids to be sent, not before the given time.
 #[derive(Debug, Default)]
 struct Queue {
     ids: Ids,
@@ -80,7 +80,7 @@ impl Requests {
         self.add.ids.insert(thread_id);
     }
 
-    /// Also takes back its confirmation.
+    /// Also withdraws its confirmation.
     pub(super) fn remove(&mut self, thread_id: &Arc<str>) {
         self.confirm.ids.remove(thread_id);
         self.forbidden.remove(thread_id);
@@ -109,12 +109,12 @@ impl Requests {
         (all && !self.is_accepted) || !self.add.ids.is_empty() || self.under_way.as_ref().is_some_and(is_added)
     }
 
-    /// Whether a confirmation is waited for that this stream may bring.
+    /// Whether a confirmation is awaited that this stream may deliver.
     pub(super) fn is_confirming(&self) -> bool {
         !self.confirm.ids.is_empty() || self.under_way.as_ref().is_some_and(|request| !request.confirm.is_empty())
     }
 
-    /// When the coordinator wants to be asked for confirmations again at the earliest.
+    /// The earliest time for a confirmation that the coordinator has set.
     pub(super) fn confirm_not_before(&self) -> Option<Instant> {
         self.confirm.not_before
     }
@@ -128,8 +128,8 @@ impl Requests {
         *self = Self { add: queue(thread_ids.collect()), confirm: queue(confirm), ..Self::default() };
     }
 
-    /// The next request, if there is one to send now. `of_stream`: the fields that hold for the whole stream, which are sent
-    /// until the stream has accepted a request; with `all_threads`, one is sent in any case until then.
+    /// The next request, if there is one to send now. `of_stream`: the fields of the whole stream, which are sent until
+    /// a request is accepted. With `all_threads`, a request is sent until then even if it has no ids.
     pub(super) fn next(&mut self, now: Instant, of_stream: WatchRequest) -> Option<WatchRequest> {
         if self.under_way.is_some() {
             return None;
@@ -137,7 +137,7 @@ impl Requests {
         if self.is_accepted
             && let Some(token) = self.token.take()
         {
-            // Alone: refused, it has nothing that must be sent again.
+            // Sent alone: if it is refused, nothing else has to be sent again.
             self.sent += 1;
             let (add, remove, confirm) = Default::default();
             self.under_way = Some(Request { number: self.sent, add, remove, confirm, is_token: true, sent: now });
@@ -172,7 +172,7 @@ impl Requests {
         Some(request)
     }
 
-    /// When a request that a refusal has delayed is due; `None` while another one is under way, since its answer comes before.
+    /// When a delayed request is due; `None` while another one is unanswered, because its answer comes first.
     pub(super) fn due(&self, all: bool) -> Option<Instant> {
         let is_begin = all && !self.is_accepted;
         let add = self.add.not_before.filter(|_| is_begin || !self.add.ids.is_empty());
@@ -180,7 +180,7 @@ impl Requests {
         [add, confirm].into_iter().flatten().min().filter(|_| self.under_way.is_none())
     }
 
-    /// The request that is under way.
+    /// The unanswered request.
     pub(super) fn under_way(&self) -> Option<&Request> {
         self.under_way.as_ref()
     }
@@ -215,7 +215,7 @@ impl Requests {
         unwatched
     }
 
-    /// Takes back the addition of threads that have been removed meanwhile.
+    /// Withdraws the addition of threads that were removed meanwhile.
     pub(super) fn retain(&mut self, mut is_watched: impl FnMut(&str) -> bool) {
         self.add.ids.retain(|id| is_watched(id));
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::{sync::mpsc, task::JoinSet, time::Instant};
 use tonic::{Status, Streaming};
 
-/// Dropping it ends the stream; the server sees the reset of the HTTP/2 stream.
+/// An open stream. Dropping it ends the stream with an HTTP/2 reset.
 #[derive(Debug)]
 pub(super) struct Stream {
     requests: mpsc::UnboundedSender<WatchRequest>,
@@ -48,7 +48,7 @@ impl Stream {
         let _ = self.requests.send(request);
     }
 
-    /// When the last sign of life was received.
+    /// When the last message arrived or, before the first one, when the stream was opened.
     pub(super) fn last_sign(&self) -> Instant {
         self.last_message.unwrap_or(self.opened)
     }

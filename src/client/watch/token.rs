@@ -1,17 +1,17 @@
-//! The token of a stream: it is asked for again while the stream is open, and sent if it is another one.
+//! The token of a stream: the source is asked again while the stream is open, and a new token is sent.
 use super::super::{Client, Token};
 use std::time::{Duration, SystemTime};
 use tokio::time::Instant;
 
-/// A token is asked for again after two thirds of the rest of its life, within these bounds.
+/// The source is asked again after two thirds of the token's remaining life, within these bounds.
 const MIN_RENEWAL: Duration = Duration::from_secs(1);
 const MAX_RENEWAL: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Default)]
 pub(super) struct StreamToken {
-    /// The token that the stream has.
+    /// The last token that was sent.
     token: Option<Token>,
-    /// When it is asked for again; `None`: the stream has none that changes.
+    /// When the source is asked again; `None`: the token does not change.
     due: Option<Instant>,
 }
 
@@ -26,7 +26,7 @@ impl StreamToken {
         self.due
     }
 
-    /// Asks for the token again, if it is time. Returns the new token's secret, if it is another one.
+    /// Asks the source again, if it is time. Returns the new token if it is different.
     pub(super) fn renew(&mut self, client: &Client, now: Instant) -> Option<String> {
         self.due.filter(|due| *due <= now)?;
         let token = match client.new_token()? {
@@ -47,7 +47,7 @@ impl StreamToken {
     }
 }
 
-/// How long to wait before the token is asked for again.
+/// The time until the source is asked again.
 fn renewal_delay(token: &Token) -> Duration {
     let rest = token.expires_at().map(|end| end.duration_since(SystemTime::now()).unwrap_or_default());
     rest.map_or(MAX_RENEWAL, |rest| (rest * 2 / 3).clamp(MIN_RENEWAL, MAX_RENEWAL))

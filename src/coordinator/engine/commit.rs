@@ -11,8 +11,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 impl Engine {
-    /// Stores what is staged, and what is to be forgotten. `answers`: somebody is answered, and so the store must still be ours
-    /// even if there is nothing to store.
+    /// Stores the staged changes, and deletes what is forgotten. `answers`: callers wait for answers, so it has to be
+    /// checked that the store is still ours even if there is nothing to store.
     pub(super) fn commit(&mut self, answers: bool) -> Result<(), CommitError> {
         let leases = self.long_leases.as_ref();
         let changed = |staged: &Staged| is_stored(leases, &staged.change);
@@ -55,7 +55,7 @@ impl Engine {
         if !self.forgotten.is_empty() {
             writes.push(Write::PutFloor(self.floor));
         }
-        // Should it fail, what is to be forgotten is tried again with the next batch.
+        // If this fails, the deletions are repeated with the next batch.
         let before = self.clock.awake();
         self.store.commit(&writes)?;
         let after = self.clock.awake();
@@ -70,8 +70,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Follows up the staged changes, which are durable now or need not be, and hands them out to be published. `stored`: those that
-    /// are to be stored were.
+    /// Completes the staged changes, which are durable or need not be, and appends them to `committed`. `stored`: the
+    /// store was written.
     pub(super) fn settle(&mut self, now: Timestamp, stored: bool, committed: &mut Vec<Committed>) {
         self.made.clear();
         for Staged { thread, change, by } in self.staged.drain(..) {
@@ -107,7 +107,7 @@ impl Engine {
         }
     }
 
-    /// Undoes what is staged, latest first, and drops the records that were made for it.
+    /// Reverts the staged changes, latest first, and drops the records that were created for them.
     pub(super) fn take_back(&mut self) {
         while let Some(Staged { thread, change, .. }) = self.staged.pop() {
             if let Effect::Opened(open) = &change.effect {

@@ -1,10 +1,10 @@
-//! Elicitations that were opened without a lease, while the server had no default lease; and leases that were given by a server
-//! with another maximum pause.
+//! Applies the settings of this server to leases from an earlier one: a default lease for elicitations without a lease,
+//! and the maximum pause.
 use crate::coordinator::settings::Settings;
 use crate::core::{Record, Timestamp, cap, cut};
 
-/// Gives what asked for no ttl, and has no lease, the lease that it would be opened with now (G2). It is not stored: the next
-/// start gives it that of its own. Cuts all leases to the maximum pause (E5).
+/// Gives elicitations without a lease the default lease (G2). It is not stored: the next start applies its own default.
+/// Cuts all leases to the maximum pause (E5).
 pub(super) fn give_leases(records: &mut [Record], settings: &Settings, now: Timestamp) {
     let default = settings.anonymous_ttl.or(settings.max_pause);
     for record in records {

@@ -1,4 +1,4 @@
-//! Forgets threads that have been idle for long, a few at a time.
+//! Forgets threads that have been idle for a day, a few at a time.
 use super::Engine;
 use crate::coordinator::hub::{Committed, Event};
 use crate::core::Timestamp;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 /// Idle for this long, a thread is forgotten.
 pub const IDLE_SPAN: Duration = Duration::from_secs(24 * 60 * 60);
-/// How often all records are looked through for what to forget.
+/// How often all records are searched for threads to forget.
 const SWEEP_EVERY: Duration = Duration::from_secs(60);
 /// The most threads that one batch forgets, so that it delays no call.
 const SWEEP_AT_MOST: usize = 2_000;

@@ -7,7 +7,7 @@ use crate::coordinator::hub::{Committed, Event};
 use crate::core::{Timestamp, cap, cut};
 use std::time::Duration;
 
-/// Sleeps of the machine shorter than this are not worth new leases: clocks are read one after the other.
+/// A shorter sleep of the machine is ignored: the two clocks are not read at the same moment.
 const SLEEP_NOTICED: Duration = Duration::from_millis(500);
 
 impl Engine {
@@ -17,8 +17,8 @@ impl Engine {
         self.set_all(|length, _| now.after(length), committed);
     }
 
-    /// The server stood still, and nobody could renew: every lease ends that much later. To be told before a batch, and
-    /// published with it.
+    /// The server stood still for `time`, and nobody could renew: every lease ends that much later. Call this before a
+    /// batch, and publish `committed` with it.
     pub fn stood_still(&mut self, time: Duration, committed: &mut Vec<Committed>) {
         // After a sleep of the machine, they restart with the batch.
         if time.is_zero() || self.sleep_noticed(slept(self.clock.boot(), &*self.clock)) {
@@ -29,7 +29,7 @@ impl Engine {
         self.set_all(|_, ends| ends.after(time), committed);
     }
 
-    /// Moves the end of every lease to what `end` makes of its length and its end, but not beyond the cap (E5).
+    /// Sets the end of every lease to `end(length, end)`, but not beyond the maximum pause (E5).
     fn set_all(&mut self, end: impl Fn(Duration, Timestamp) -> Timestamp, committed: &mut Vec<Committed>) {
         self.leases = ExpiryQueue::default();
         for record in self.records.values_mut() {
@@ -45,7 +45,7 @@ impl Engine {
         }
     }
 
-    /// Whether the machine slept since this was last seen to: `slept` is how long it did in all.
+    /// Whether the machine has slept since leases were last restarted. `slept`: the total sleep since its start.
     pub(super) fn sleep_noticed(&self, slept: i64) -> bool {
         let since = slept.saturating_sub(self.slept);
         since > i64::try_from(SLEEP_NOTICED.as_nanos()).unwrap_or(i64::MAX)

@@ -1,17 +1,17 @@
-//! Which ends of long leases are stored, where the next process goes on with them.
+//! Decides which ends of long leases are stored in a fleet. After a takeover, long leases continue from the stored end.
 //!
-//! - A renewal is stored if it moves the end by a sixth of the length or more from the stored one: whoever renews each third of it
-//!   has each of its renewals stored. So the stored end lags by less than a sixth, and the next process, which adds a third, ends no
-//!   lease early.
-//! - When all ends have moved (E3, or E4 by more than [`DRIFT`] in all), all are stored with the next batch.
-//! - Whether a renewal can be stored changes nothing about it: it counts, and the next one is stored.
+//! - A renewal is stored if it moves the end by a sixth of the length or more from the stored one. A holder that renews
+//!   each third of the length has each renewal stored. The stored end lags by less than a sixth, and a takeover adds a
+//!   third, so no lease ends early.
+//! - When all ends have moved (E3, or E4 by more than [`DRIFT`] in total), all are stored with the next batch.
+//! - A renewal that cannot be stored counts all the same, and the next one is stored.
 use crate::coordinator::store::LONG_LEASE;
 use crate::core::types::ElicitationId;
 use crate::core::{Effect, Timestamp};
 use hashbrown::HashMap;
 use std::time::Duration;
 
-/// Well below a sixth of the shortest of them.
+/// Well below a sixth of the shortest long lease.
 const DRIFT: Duration = Duration::from_secs(30);
 
 /// The ends that this process has stored.
@@ -36,7 +36,7 @@ impl LongLeases {
             && self.stored.get(id).is_none_or(|stored| ends.boot.saturating_sub(*stored).saturating_abs() >= step)
     }
 
-    /// The change is committed. `stored`: its end too.
+    /// The change is committed. `stored`: the end of the lease was stored too.
     pub(super) fn settle(&mut self, effect: &Effect, stored: bool) {
         match effect {
             Effect::Opened(open) if is_long(open.lease) => {
@@ -56,7 +56,7 @@ impl LongLeases {
         self.moved = true;
     }
 
-    /// All ends have moved by so much.
+    /// All ends have moved by `time`.
     pub(super) fn move_by(&mut self, time: Duration) {
         self.drift += time;
         self.moved |= self.drift >= DRIFT;

@@ -1,7 +1,7 @@
 //! The records of all threads, by thread.
 //!
-//! The records that a store has read stay where they are, and a table of numbers finds them. A table of records, which a start with a
-//! million threads filled at random places, took twice their memory and a fifth of the start.
+//! The records stay where the store has read them; a hash table of their positions finds them. A hash table of the
+//! records themselves would take twice the memory and a fifth of the start of a server with a million threads.
 use crate::core::Record;
 use crate::core::types::ThreadId;
 use hashbrown::{DefaultHashBuilder, HashTable};
@@ -20,7 +20,7 @@ pub(super) struct Records {
 /// Each thread once.
 impl From<Vec<Record>> for Records {
     fn from(records: Vec<Record>) -> Self {
-        // In place: the compiler knows that `None` needs no room.
+        // Without a copy: `Option<Record>` has the size of `Record`.
         let places: Vec<_> = records.into_iter().map(Some).collect();
         let mut records = Records { places, ..Records::default() };
         records.index.reserve(records.places.len(), |_| unreachable!("the table is empty"));

@@ -12,8 +12,8 @@ pub(super) struct Staged {
     pub(super) by: Option<Arc<Account>>,
 }
 
-/// Whether a change must outlive the process. A renewal need not if the length of the lease stays, since a restart gives
-/// every lease its full length anyway.
+/// Whether a change must survive the process. A renewal that keeps the length of the lease need not, because a restart
+/// gives every lease its full length again (`long_leases.rs` has the exception).
 pub(super) fn outlives(change: &Change) -> bool {
     let length = |lease: &Option<(Duration, Timestamp)>| lease.map(|(length, _)| length);
     !matches!(&change.effect, Effect::Renewed { before, after, .. } if length(before) == length(after))

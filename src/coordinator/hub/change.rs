@@ -15,7 +15,7 @@ use std::collections::HashSet;
 use std::hash::BuildHasher;
 use std::sync::Arc;
 
-/// Up to so many threads are searched one by one: most streams have few, and a table would double their memory.
+/// Up to this many threads are searched linearly: most streams have few, and a table would double their memory.
 const SEARCHED: usize = 16;
 
 impl Hub {
@@ -27,7 +27,7 @@ impl Hub {
 }
 
 impl Subscription {
-    /// Lets a watch of no thread not count among the watchers of its threads.
+    /// Excludes this watch from the number of watchers of its threads.
     pub fn observe(&mut self) {
         self.hub.lock().watchers[self.key as usize].observes = true;
     }
@@ -58,7 +58,8 @@ impl Subscription {
         many.watched() - remove.len() + new
     }
 
-    /// Removes threads, then adds threads. Each added one is due, also one that is watched already.
+    /// Removes threads, then adds threads. The state of each added thread becomes due, also if the thread is watched
+    /// already.
     pub fn change(&mut self, remove: &[ThreadId], add: &[ThreadId]) {
         let mut state = self.hub.lock();
         remove.iter().for_each(|thread| state.remove_thread(self.key, thread));
@@ -159,7 +160,7 @@ impl Many {
         }
     }
 
-    /// Puts a thread at a free place. The place may still be queued: then the new thread is due instead of the removed one.
+    /// Puts a thread at a free place. If that place is still queued, the new thread is due instead of the removed one.
     fn insert(&mut self, watched: Watched) -> u32 {
         let place = self.free_place().unwrap_or_else(|| {
             self.threads.push(Watched::VACANT);

@@ -4,7 +4,7 @@ use crate::core::types::{ElicitationId, ThreadId};
 use crate::core::{Elicitation, Header, PauseEnd, Record, Timestamp};
 use std::sync::Arc;
 
-/// Something that was committed.
+/// A committed change.
 #[derive(Clone, Debug)]
 pub struct Committed {
     /// The thread.
@@ -18,13 +18,14 @@ pub struct Committed {
 /// An event of a thread.
 #[derive(Clone, Debug)]
 pub enum Event {
-    /// An elicitation was opened; its lease ends then.
+    /// An elicitation was opened; its lease ends at this time.
     Opened(Arc<Elicitation>, Option<Timestamp>),
     /// An elicitation was closed in this way.
     Closed(ElicitationId, PauseEnd),
     /// The end of a lease has moved; watchers are not notified.
     Renewed(ElicitationId, Option<Timestamp>),
-    /// These elicitations are open now, and this is how the last pause ended: for a reader that knows the outcome of several changes, not each of them.
+    /// These elicitations are open now, and the last pause ended like this. For a follower, which sees the result of a
+    /// batch and not each change.
     Replaced(Vec<OpenElicitation>, Option<PauseEnd>),
     /// The thread was idle for long and is forgotten; the revision in the header is the new floor.
     Forgotten,

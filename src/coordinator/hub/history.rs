@@ -1,8 +1,9 @@
-//! The pauses that have ended, in bounded memory: the latest ones. A restart forgets them; the audit trail has all.
+//! The latest ended pauses, in bounded memory. A restart forgets them; the audit trail has all.
 //!
-//! - P1: at most [`MAX_PAUSES`], in at most [`MAX_BYTES`]; the oldest one gives way.
-//! - P2: pauses are numbered in the order in which they end, so that a reader can go on below a number while more end.
-//! - P3: what open pauses remember of their closed elicitations is bounded for each pause and in all; what does not fit is
+//! - P1: at most [`MAX_PAUSES`] are kept, in at most [`MAX_BYTES`]; the oldest is dropped first.
+//! - P2: pauses are numbered in the order in which they end, so that a reader can continue below a number while others
+//!   end.
+//! - P3: the closed elicitations of open pauses are bounded per pause and in total; those that do not fit are only
 //!   counted.
 use crate::core::types::ThreadId;
 use crate::core::{Elicitation, PauseEnd, Timestamp};
@@ -15,8 +16,8 @@ use std::time::Duration;
 pub(super) const MAX_PAUSES: usize = 4_096;
 /// Bytes of ended pauses that are kept: texts of callers may be 1.5 kB for each elicitation.
 pub(super) const MAX_BYTES: usize = 1 << 20;
-/// Elicitations of one pause that are kept: more than people are asked at once; with every text at its limit, a pause still
-/// takes a fortieth of the memory.
+/// Closed elicitations that are kept per pause: more than people are asked at once. With every text at its limit, a
+/// pause takes a fortieth of the memory.
 pub(super) const MAX_ELICITATIONS: usize = 16;
 /// Bytes of closed elicitations of all open pauses.
 pub(super) const MAX_OPEN_BYTES: usize = 1 << 20;
@@ -43,7 +44,7 @@ impl ClosedElicitation {
 /// A pause that has ended.
 #[derive(Debug)]
 pub struct EndedPause {
-    /// Its number: the next one to end has the next one.
+    /// Its number. Numbers are consecutive.
     pub number: u64,
     /// The thread.
     pub thread: ThreadId,
@@ -90,7 +91,7 @@ pub struct History {
     pub(super) open_bytes: usize,
     /// When the history began: nothing is known of what ended before.
     began: Timestamp,
-    /// From here on no pause is missing, in nanoseconds of the wall clock.
+    /// No pause that ended after this is missing, in nanoseconds of the wall clock.
     complete_from: i64,
 }
 
@@ -107,7 +108,7 @@ impl History {
         self.complete_from
     }
 
-    /// Remembers an elicitation that was closed while the pause goes on.
+    /// Records an elicitation that was closed while the pause continues.
     pub(super) fn remember(&mut self, so_far: &mut ClosedSoFar, closed: ClosedElicitation) {
         let bytes = self.open_bytes + closed.bytes();
         if so_far.kept.len() + 1 < MAX_ELICITATIONS && bytes <= MAX_OPEN_BYTES {

@@ -7,8 +7,8 @@ use std::collections::BinaryHeap;
 use std::ops::Bound;
 
 impl Hub {
-    /// The first `size` threads of `scope` after `after`: the paused ones, or with `include_running` all that are known.
-    /// And whether there are more.
+    /// The first `size` threads of `scope` after `after`, and whether there are more. Only the paused ones, or with
+    /// `include_running` all known ones.
     pub fn list(&self, after: Option<&str>, size: usize, include_running: bool, scope: &Scope) -> (Vec<View>, bool) {
         let state = self.lock();
         let mut ids = match include_running {
@@ -27,7 +27,7 @@ impl State {
         let Some(areas) = scope.areas() else {
             return self.known.range::<str, _>((from, Bound::Unbounded)).take(size).cloned().collect();
         };
-        // Area by area: what a narrow scope costs does not depend on how many threads there are.
+        // Area by area: the cost of a narrow scope does not depend on the number of threads.
         let within = areas.iter().flat_map(|area| {
             let from =
                 after.filter(|&after| after >= area.text()).map_or(Bound::Included(area.text()), Bound::Excluded);
@@ -40,8 +40,8 @@ impl State {
         self.find(thread).is_some_and(|key| self.topics[key as usize].is_paused())
     }
 
-    /// The smallest of an unordered list: one pass with a heap of `size`. Keeping an order instead would cost every
-    /// pause and resume.
+    /// The `size` smallest ids of an unordered list: one pass with a heap. A sorted list would cost every pause and
+    /// resume.
     fn paused_after(&self, after: Option<&str>, size: usize, scope: &Scope) -> Vec<ThreadId> {
         if let Some(threads) = scope.threads() {
             let later = threads.into_iter().filter(|thread| after.is_none_or(|after| thread.as_str() > after));

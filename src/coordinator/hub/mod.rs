@@ -4,12 +4,12 @@
 //! it remembers which of its threads have changed since it looked, and reads their state when its connection can take
 //! more. So a slow reader needs no more memory than a fast one, and it always catches up with the latest state.
 //!
-//! - H1: of one thread, a watcher is given rising revisions, and the last one published.
-//! - H2: a watcher is first given each of its threads once, then the end of the snapshot, then changes.
-//! - H3: a watcher of named threads holds a few bytes for each, a watcher of all threads only the number of the last change
-//!   that it has read; waking it needs no memory.
+//! - H1: for each thread, a watcher gets rising revisions, and in the end the last one published.
+//! - H2: a watcher first gets each of its threads once, then the end of the snapshot, then changes.
+//! - H3: a watcher of named threads takes a few bytes per thread; a watcher of all threads remembers only the number of
+//!   the last change that it has read. Waking a watcher allocates nothing.
 //!
-//! One lock, held for short and never while a waker runs.
+//! There is one lock. It is held for a short time, and never while a waker runs.
 mod change;
 mod event;
 mod history;
@@ -58,8 +58,8 @@ impl Hub {
         self.state.lock().expect("nothing panics while it holds the hub")
     }
 
-    /// Shows what a store holds. The history of pauses begins. Of a hub that shows something already, watches go on: they are given
-    /// what differs.
+    /// Shows the content of a store, and begins the history of pauses. Watches of a hub that already shows something
+    /// continue, and get the differences.
     pub fn load<'a, R>(&self, records: R, floor: u64, epoch: u64, now: Timestamp)
     where
         R: IntoIterator<Item = &'a Record, IntoIter: ExactSizeIterator>,
@@ -71,7 +71,7 @@ impl Hub {
         state.begin_history(now);
         state.floor = floor;
         if state.known.is_empty() {
-            // All at once: growing step by step would cost a start with many threads as much again.
+            // Reserved at once: growing step by step would double the time of this for many threads.
             state.reserve(records.len());
             let mut known = Vec::with_capacity(records.len());
             let mut changes = Vec::with_capacity(records.len());
@@ -104,7 +104,7 @@ impl Hub {
         wakers.into_iter().for_each(Waker::wake);
     }
 
-    /// The time up to which durations are exact. The writer reports the begin of each batch and its publication.
+    /// The time up to which durations are exact. The writer reports when a batch begins and when it is published.
     pub fn safe_time(&self) -> &SafeTime {
         &self.safe_time
     }
@@ -114,7 +114,7 @@ impl Hub {
         self.epoch.load(Relaxed)
     }
 
-    /// Shows what was committed, and wakes whom it concerns.
+    /// Shows committed changes, and wakes the watchers of the changed threads.
     pub fn publish(&self, committed: impl IntoIterator<Item = Committed>) {
         let mut wakers = Vec::new();
         let mut state = self.lock();

@@ -33,11 +33,11 @@ pub struct PausePage {
     pub pauses: Vec<Arc<EndedPause>>,
     /// Whether there are more.
     pub more: bool,
-    /// From here on no pause is missing, in nanoseconds of the wall clock.
+    /// No pause that ended after this is missing, in nanoseconds of the wall clock.
     pub complete_from: i64,
 }
 
-/// Pauses that are looked at while the hub is locked, so that no call waits for all of them.
+/// Pauses that are read per lock of the hub, so that no call waits for all of them.
 const AT_ONCE: usize = 512;
 
 impl Hub {

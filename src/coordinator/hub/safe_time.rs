@@ -1,21 +1,21 @@
-//! Up to when it is known how long a thread has been paused.
+//! The time up to which paused durations are exact.
 //!
-//! A change has the time at which it was judged, and is seen when it is durable, a commit later. Who asked in between how
-//! long a thread that was just resumed has been paused would be told more than it was, and less afterwards. So nobody is
-//! told of time after the beginning of a batch that was not published yet.
+//! A change carries the time at which it was decided, and becomes visible when it is durable, one commit later. A
+//! reader in between would compute too long a pause for a thread that was just resumed, and later a shorter one. So
+//! durations are shown only up to the beginning of the oldest batch that is not published yet.
 //!
-//! - Z1: whatever is published later was judged at or after each moment that was given out before.
+//! - Z1: everything published later was decided at or after each moment that [`SafeTime::limit`] has returned.
 //!
-//! A batch is in one place at a time, and goes through them in their order: it enters the next before it leaves the one
-//! before, and readers look in the same order. So none slips through between two looks.
+//! A batch goes through the three fields in their order. It enters the next one before it leaves the previous one, and
+//! readers read them in the same order, so they never miss a batch.
 use crate::core::Timestamp;
 use crate::sync::AtomicI64;
 use std::sync::atomic::Ordering::SeqCst;
 
-/// Nothing is there.
+/// No batch.
 const NOTHING: i64 = i64::MAX;
 
-/// When the batches began that were not published yet.
+/// When the batches began that are not published yet.
 #[derive(Debug)]
 pub struct SafeTime {
     committing: AtomicI64,
@@ -41,18 +41,18 @@ impl SafeTime {
         Timestamp { boot: now.boot - unknown, wall: now.wall.saturating_sub(unknown) }
     }
 
-    /// A batch begins at this boot time. Call this before the time is read at which the batch is decided.
+    /// A batch begins at this boot time. Call this before reading the time at which the batch is decided.
     pub fn begin(&self, now: i64) {
         self.committing.store(now, SeqCst);
     }
 
-    /// The batch is committed and waits for who publishes it.
+    /// The batch is committed and waits to be published.
     pub fn wait(&self) {
         self.waiting.fetch_min(self.committing.load(SeqCst), SeqCst);
         self.committing.store(NOTHING, SeqCst);
     }
 
-    /// All that waits is going to be published. Nothing may begin to wait meanwhile.
+    /// All waiting batches are about to be published. No batch may begin to wait meanwhile.
     pub fn take(&self) {
         self.publishing.store(self.waiting.load(SeqCst), SeqCst);
         self.waiting.store(NOTHING, SeqCst);
@@ -63,7 +63,7 @@ impl SafeTime {
         self.publishing.store(NOTHING, SeqCst);
     }
 
-    /// Another process decides, and all that it has decided before `until` (boot time) is published.
+    /// Another process decides; everything that it decided before `until` (boot time) is published.
     #[cfg_attr(not(feature = "etcd"), allow(dead_code, reason = "only replicas follow"))]
     pub fn follow(&self, until: i64) {
         self.committing.store(until, SeqCst);
@@ -71,7 +71,7 @@ impl SafeTime {
         self.publishing.store(NOTHING, SeqCst);
     }
 
-    /// The batch that began is published by who committed it.
+    /// The current batch was published by the same thread that committed it.
     pub fn end(&self) {
         self.committing.store(NOTHING, SeqCst);
     }

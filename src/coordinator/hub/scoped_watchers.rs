@@ -1,4 +1,4 @@
-//! How many watches of a scope see a thread, without a look at each of them: there may be a hundred thousand.
+//! Counts the watches of scopes that see a thread, without checking each watch: there may be a hundred thousand.
 use crate::core::scope::Scope;
 use std::collections::{BTreeMap, HashMap};
 

@@ -25,7 +25,7 @@ pub(super) struct State {
     pub(super) watchers: Slab<Watcher>,
     /// Keys of the watchers of every thread.
     pub(super) watch_all: Vec<u32>,
-    /// How many of those are no observers.
+    /// How many of those are not observers.
     pub(super) seeing_all: u32,
     /// Keys of the watchers of every thread that is in their scope.
     pub(super) watch_within: Vec<u32>,
@@ -44,9 +44,9 @@ pub(super) struct State {
     pub(super) floor: u64,
     /// Open elicitations.
     pub(super) open: u64,
-    /// States that watchers were given.
+    /// States that were given to watchers.
     pub(super) deliveries: u64,
-    /// States that were overtaken before a watcher was given them.
+    /// States that were replaced by a later one before a watcher got them.
     pub(super) conflations: u64,
     /// The pauses that have ended.
     pub(super) history: History,
@@ -58,7 +58,7 @@ pub(super) struct State {
 pub(super) enum Next {
     /// A state was given.
     Given,
-    /// Something was read that is not given.
+    /// An entry was read that the watcher does not get.
     Skipped,
     /// Nothing is due.
     Nothing,
@@ -212,7 +212,7 @@ impl State {
         known.for_each(|known| known.closed = None);
     }
 
-    /// Forgets a thread that was missed being closed and forgotten: its watchers learn that nothing is open.
+    /// Forgets a thread whose end of pause and removal were missed: its watchers learn that nothing is open.
     pub(super) fn lose(&mut self, thread: &ThreadId, wakers: &mut Vec<Waker>) {
         let Some(key) = self.find(thread) else { return };
         let topic = &self.topics[key as usize];
@@ -279,7 +279,7 @@ impl State {
         }
     }
 
-    /// Tells the subscribers of a topic, and the watchers of every thread, that it has changed.
+    /// Marks a topic as changed for its subscribers and for the watchers of every thread, and collects their wakers.
     pub(super) fn mark_changed(&mut self, key: u32, before: Change, wakers: &mut Vec<Waker>) {
         let topic = &self.topics[key as usize];
         let mut overtaken = 0;
@@ -369,7 +369,7 @@ impl State {
         match changed {
             Changed::All(all) => {
                 let keys = if all.within.is_none() { &mut self.watch_all } else { &mut self.watch_within };
-                // The last one moves to its place: with many, a search for each that ends would take long.
+                // The last one moves to its place: searching for it would take long with many watchers.
                 keys.swap_remove(all.place as usize);
                 if let Some(&moved) = keys.get(all.place as usize)
                     && let Changed::All(moved) = &mut self.watchers[moved as usize].changed

@@ -1,12 +1,13 @@
-//! How much there is, for those who look after the server.
+//! Figures of the hub for the metrics.
 use super::Hub;
 use crate::core::Timestamp;
 use std::ops::Bound;
 
-/// Topics that are read while the hub is locked: with a hundred thousand paused threads, no call waits for all of them.
+/// Topics that are read per lock of the hub, so that calls do not wait while a hundred thousand paused threads are
+/// read.
 const AT_ONCE: usize = 4_096;
 
-/// How much the hub holds, and what it has done since it was made.
+/// What the hub holds, and what it has done since it was created.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HubStats {
     /// Open streams.
@@ -17,9 +18,9 @@ pub struct HubStats {
     pub paused: usize,
     /// Open elicitations.
     pub open: u64,
-    /// States that streams were given.
+    /// States that were given to streams.
     pub deliveries: u64,
-    /// States that were overtaken before a stream was given them.
+    /// States that were replaced by a later one before a stream got them.
     pub conflations: u64,
 }
 

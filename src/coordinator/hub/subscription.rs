@@ -34,8 +34,8 @@ impl Hub {
         Subscription { hub: self.clone(), key }
     }
 
-    /// Makes a heartbeat due for those of every `of`-th part `part` of the watchers that were sent nothing since their
-    /// last beat. Called for each part in turn, a full round is the time after which silence is broken, twice at most.
+    /// Makes a heartbeat due for one part in `of` of the watchers, if they were sent nothing since their last
+    /// heartbeat. With one call per `part` in turn, a watcher is silent for at most two full rounds.
     pub fn beat(&self, part: usize, of: usize) {
         let mut wakers = Vec::new();
         let mut state = self.lock();
@@ -51,12 +51,12 @@ impl Hub {
 }
 
 impl State {
-    /// Enters a watcher in the lists that its interest concerns.
+    /// Adds a watcher to the lists that its interest concerns.
     pub(super) fn begin(&mut self, key: u32, interest: Interest, observes: bool) -> Changed {
         match interest {
             Interest::All => self.watch_all(key, None, observes),
             Interest::Threads(threads) => self.watch_threads(key, &threads, |_| true),
-            // As cheap for other watchers as a list of threads, but with only the paused ones in the snapshot.
+            // As cheap for other watchers as a list of threads, but the snapshot has only the paused ones.
             Interest::Within(scope) => match scope.threads() {
                 Some(threads) => self.watch_threads(key, &threads, Topic::is_paused),
                 None => self.watch_all(key, scope.areas().is_some().then_some(scope), observes),
@@ -71,8 +71,8 @@ impl Subscription {
         &self.hub
     }
 
-    /// Gives the sink what is due, until it is full. `Ready(true)`: something was given; `Ready(false)`: the
-    /// watch is over; `Pending`: nothing is due, and the waker is kept.
+    /// Gives the sink what is due, until it is full. `Ready(true)`: something was given; `Ready(false)`: the watch is
+    /// over; `Pending`: nothing is due, and the waker is stored.
     pub fn poll_next(&mut self, cx: &mut Context<'_>, sink: &mut impl Sink) -> Poll<bool> {
         let mut state = self.hub.lock();
         if state.closed || state.watchers[self.key as usize].is_over {
@@ -88,7 +88,7 @@ impl Subscription {
             match state.give_next(self.key, sink) {
                 Next::Given => given = true,
                 Next::Skipped => {}
-                // That nothing is due may have been what the mark waited for.
+                // The mark becomes due when nothing else is.
                 Next::Nothing if state.watchers[self.key as usize].take_mark() => {
                     sink.snapshot_complete();
                     given = true;

@@ -12,7 +12,7 @@ use std::time::Duration;
 /// A thread that is known or watched. Kept small: there may be one for each of a hundred thousand idle watches.
 #[derive(Debug)]
 pub(super) struct Topic {
-    /// Packed only of a thread that is not known.
+    /// Packed only while the thread is not known.
     pub(super) id: TopicId,
     pub(super) subscribers: Subscribers,
     /// `None`: only watched, never named in a change, or forgotten.
@@ -24,9 +24,9 @@ pub(super) struct Topic {
 pub(super) struct ThreadState {
     pub(super) header: Header,
     pub(super) open: Vec<OpenElicitation>,
-    /// `None`: paused, or not paused since the start.
+    /// `None`: the thread is paused, or was not paused since the start of the server.
     pub(super) pause_end: Option<PauseEnd>,
-    /// The elicitations of the open pause that are closed; `None`: there are none.
+    /// The closed elicitations of the open pause; `None`: there are none.
     pub(super) closed: Option<Box<ClosedSoFar>>,
     pub(super) change: Change,
     pub(super) frame: Frame,
@@ -61,7 +61,7 @@ pub struct OpenElicitation {
     pub elicitation: Arc<Elicitation>,
     /// When its lease ends.
     pub ends: Option<Timestamp>,
-    /// The length of a lease whose end only the leader of a fleet knows: it ends at most so much after now.
+    /// Set if only the leader of a fleet knows the end of the lease: the lease ends at most this long after now.
     pub at_most: Option<Duration>,
 }
 
@@ -87,7 +87,7 @@ pub struct Shown<'a> {
     pub header: &'a Header,
     /// The open elicitations, oldest first.
     pub open: &'a [OpenElicitation],
-    /// How its last pause ended; `None`: it is paused, or was not paused since the start.
+    /// How its last pause ended; `None`: it is paused, or was not paused since the start of the server.
     pub pause_end: Option<PauseEnd>,
 }
 
@@ -102,14 +102,14 @@ pub struct View {
     pub floor: u64,
     /// The open elicitations, oldest first.
     pub open: Vec<OpenElicitation>,
-    /// How its last pause ended; `None`: it is paused, or was not paused since the start.
+    /// How its last pause ended; `None`: it is paused, or was not paused since the start of the server.
     pub pause_end: Option<PauseEnd>,
     /// Streams that see it, without observers.
     pub watchers: u32,
 }
 
-/// The state as it was last put on the wire and when (boot-time clock), so that it is encoded once for ten thousand
-/// watchers. Emptied by every change.
+/// The encoded state and when it was encoded (boot-time clock), so that it is encoded once for ten thousand watchers.
+/// Every change clears it.
 #[derive(Debug, Default)]
 pub struct Frame(pub Option<(i64, Bytes)>);
 

@@ -10,7 +10,8 @@ use uuid::fmt::Hyphenated;
 pub(super) enum TopicId {
     /// Shared with everything else that names the thread.
     Shared(ThreadId),
-    /// An id that is the usual text of a UUID, as those of agents are: 16 bytes in the topic, instead of 56 that only the topic uses.
+    /// A UUID in its usual text form, as agents use them: 16 bytes in the topic instead of a separate allocation of 56
+    /// bytes.
     Packed(Uuid),
 }
 

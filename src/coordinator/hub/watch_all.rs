@@ -1,7 +1,8 @@
-//! A watch of all threads. It queues nothing: it reads the hub's lists, which are ordered by change, and remembers how far.
+//! A watch of all threads. It queues nothing: it reads the hub's lists, which are ordered by change, and remembers its
+//! position.
 //!
-//! The snapshot is read from the list of pauses up to the change that was the last one at the start, each thread in its
-//! present state. Then follow all changes after that one, except those that were part of a state in the snapshot.
+//! For the snapshot it reads the list of pauses up to the last change before the watch began, each thread in its
+//! present state. Then it reads all later changes, except those that a state of the snapshot already included.
 use super::topic::Change;
 use crate::core::scope::Scope;
 use crate::core::types::ThreadId;
@@ -10,12 +11,12 @@ use crate::core::types::ThreadId;
 pub(super) struct All {
     /// `None`: every thread.
     pub(super) within: Option<Scope>,
-    /// Its place in the list of those like it.
+    /// Its place in the hub's list of watchers.
     pub(super) place: u32,
     pub(super) phase: Phase,
     /// The number of the last entry of the list that was read.
     pub(super) read_to: u64,
-    /// The parts of the snapshot, in the order of their pauses. One for each time that the connection took more.
+    /// The parts of the snapshot, in the order of their pauses: one for each time that the connection could take more.
     parts: Vec<Part>,
 }
 
@@ -28,7 +29,7 @@ pub(super) enum Phase {
     Changes,
 }
 
-/// The pauses up to `pause`, and after those of the part before, were read after the change `read_at`.
+/// The pauses up to `pause`, after those of the previous part, were read after the change `read_at`.
 #[derive(Debug)]
 struct Part {
     pause: u64,
@@ -84,8 +85,8 @@ impl All {
         }
     }
 
-    /// Passes over a change that it does not see, if it has read all changes before: then it need not search for those
-    /// that it sees.
+    /// Skips a change of a thread that it does not watch, if it has read all changes before: then it need not search
+    /// for the next one that it watches.
     pub(super) fn skip(&mut self, number: u64) {
         if matches!(self.phase, Phase::Changes) && self.read_to + 1 == number {
             self.read_to = number;

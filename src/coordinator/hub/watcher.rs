@@ -7,7 +7,7 @@ use hashbrown::{DefaultHashBuilder, HashTable};
 use std::collections::VecDeque;
 use std::task::Waker;
 
-/// Changed threads that a watcher which has caught up keeps room for.
+/// The capacity that the queue of a watcher keeps when it is empty.
 pub(super) const KEPT: usize = 64;
 
 /// The threads to watch.
@@ -49,13 +49,13 @@ pub trait Sink {
 pub(super) struct Watcher {
     pub(super) waker: Option<Waker>,
     pub(super) changed: Changed,
-    /// `snapshot_complete` is due after the states up to here; `None`: it was given. With a queue: its entries that are
-    /// still to be taken. With all threads: the number of the change that is to be read.
+    /// `snapshot_complete` is due after this many more entries of the queue or, with all threads, after the change with
+    /// this number; `None`: it was given.
     pub(super) mark: Option<u64>,
     pub(super) heartbeat_due: bool,
     /// Nothing was sent since the last beat.
     pub(super) quiet: bool,
-    /// It shows pauses to people, and does not count among the watchers of a thread.
+    /// It only shows pauses to people, so it does not count among the watchers of a thread.
     pub(super) observes: bool,
     /// It is given nothing more.
     pub(super) is_over: bool,
@@ -106,7 +106,7 @@ impl Watched {
 
 #[cfg(test)]
 impl Watcher {
-    /// Changed threads that it has room for.
+    /// The capacity of its queue.
     pub(super) fn room(&self) -> usize {
         match &self.changed {
             Changed::One { .. } => 1,
@@ -148,7 +148,7 @@ impl Watcher {
         });
     }
 
-    /// Whether `snapshot_complete` is due now. It is then taken for given.
+    /// Whether `snapshot_complete` is due now. It then counts as given.
     pub(super) fn take_mark(&mut self) -> bool {
         let is_reached = self.mark.is_some_and(|mark| match &self.changed {
             Changed::All(all) => all.has_read(mark),

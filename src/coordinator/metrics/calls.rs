@@ -1,7 +1,7 @@
 //! Calls by RPC and code, and how long they took.
 //!
-//! Each worker counts in a place of its own: with one place for all, the cores would pass its cache lines around for every
-//! call. What a call adds is three atomic additions that nobody contends for, without a lookup.
+//! Each worker has its own counters: shared ones would move their cache lines between cores for every call. A call
+//! costs three uncontended atomic additions.
 use super::number::{Distribution, Histogram};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -105,7 +105,7 @@ pub(crate) const CODES: [&str; 17] = [
     "UNAUTHENTICATED",
 ];
 
-/// From 50 us, below a call to the memory store on a quiet machine, to the longest deadline that clients have by default.
+/// From 50 us, which is less than a call to the memory store, to the longest default deadline of clients.
 const LATENCIES: &[u64] = &[
     50_000,
     100_000,
@@ -126,7 +126,7 @@ const LATENCIES: &[u64] = &[
     10_000_000_000,
 ];
 
-/// Places to count in. Workers beyond share them.
+/// Sets of counters. If there are more workers, some share a set.
 const SHARDS: usize = 16;
 
 /// All calls.
@@ -152,7 +152,7 @@ impl Default for Calls {
     }
 }
 
-/// The place of this thread.
+/// The set of counters of this thread.
 fn place() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     thread_local!(static PLACE: Cell<usize> = const { Cell::new(usize::MAX) });
@@ -173,7 +173,7 @@ impl Calls {
     /// Calls and watches that have begun and not ended.
     pub fn in_flight(&self) -> u64 {
         let ended = |shard: &Shard| shard.ended.iter().flatten().map(|count| count.load(Relaxed)).sum::<u64>();
-        // One may begin on one worker and end on another; and what ends while this is counted is not in flight.
+        // A call may begin on one worker and end on another, or end while this is read.
         let ended: u64 = self.0.iter().map(ended).sum();
         let begun: u64 = self.0.iter().map(|shard| shard.begun.load(Relaxed)).sum();
         begun.saturating_sub(ended)

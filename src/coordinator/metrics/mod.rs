@@ -1,8 +1,8 @@
 //! The metrics of a server, and their text format (`docs/observability.md`).
 //!
-//! Whatever happens at a call is counted where it happens, by relaxed atomics that are part of one structure: no name is
-//! looked up, nothing is locked. What is a state rather than a count is asked for when somebody looks ([`State`]).
-//! Nothing is labelled with a thread, a holder or a caller: of these there is no end.
+//! Events are counted where they happen, by relaxed atomics in one structure: without lookup by name and without locks.
+//! Gauges are read when the metrics are requested ([`State`]). No metric has a label with a thread, a holder or a
+//! caller, because their number has no bound.
 mod calls;
 mod fleet;
 mod number;
@@ -20,9 +20,9 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, SystemTime};
 use text::{Kind, Text};
 
-/// From one call to the most that a batch has.
+/// Calls in a batch: from one to the maximum.
 const BATCHES: &[u64] = &[1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1_024];
-/// From a disk that only claims to be durable to one that has given up.
+/// Durations of a commit: from a disk that only claims to be durable to one that hardly responds.
 const COMMITS: &[u64] = &[
     50_000,
     100_000,
@@ -40,7 +40,7 @@ const COMMITS: &[u64] = &[
     5_000_000_000,
 ];
 const SECOND: u64 = 1_000_000_000;
-/// How long people take: from at once to a day.
+/// Lengths of pauses: from immediate answers to a day.
 const PAUSES: &[u64] = &[
     SECOND,
     3 * SECOND,
@@ -74,7 +74,7 @@ pub struct Metrics {
     pub commit: Histogram,
     /// How much of it was the fsync.
     pub fsync: Histogram,
-    /// Increments or all changes are refused.
+    /// Increments, or all changes, are refused.
     pub store_failing: AtomicBool,
     /// Elicitations that were opened.
     pub opened: Counter,
@@ -84,7 +84,7 @@ pub struct Metrics {
     pub expired: Counter,
     /// Elicitations that the maximum pause closed.
     pub capped: Counter,
-    /// How long the pauses were that are over.
+    /// The lengths of ended pauses.
     pub pauses: Histogram,
     /// Lines of the audit trail that could not be written.
     pub audit_lost: Counter,
@@ -131,24 +131,24 @@ pub struct State {
     pub unwatched: u64,
     /// States that streams were given.
     pub deliveries: u64,
-    /// States that were overtaken before a stream was given them.
+    /// States that were replaced by a later one before a stream got them.
     pub conflations: u64,
     /// The state of a replica of a fleet; `None`: a single server.
     pub fleet: Option<FleetState>,
 }
 
 impl Metrics {
-    /// Something was refused for this limit.
+    /// Counts a refusal for this limit.
     pub fn refuse(&self, limit: Limit) {
         self.refused[limit as usize].add_one();
     }
 
-    /// How often something was refused for this limit.
+    /// The number of refusals for this limit.
     pub fn refused(&self, limit: Limit) -> u64 {
         self.refused[limit as usize].get()
     }
 
-    /// All of it, in the text format of Prometheus.
+    /// All metrics in the text format of Prometheus.
     pub fn show(&self, state: &State) -> String {
         let mut text = Text::default();
         self.show_calls(&mut text);

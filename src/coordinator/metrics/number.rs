@@ -28,10 +28,10 @@ impl Counter {
     }
 }
 
-/// Values by size. They are whole numbers, lengths of time in nanoseconds, so that the sum needs no loop.
+/// A histogram. Values are integers (durations in nanoseconds), so that adding to the sum needs no loop.
 #[derive(Debug)]
 pub struct Histogram {
-    /// The largest value of each bucket but the last, which has no bound.
+    /// The upper bound of each bucket except the last, which has none.
     bounds: &'static [u64],
     buckets: Box<[AtomicU64]>,
     sum: AtomicU64,

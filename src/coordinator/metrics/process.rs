@@ -2,13 +2,14 @@
 use super::text::{Kind, Text};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Where there is no `/proc`: nothing but the start.
+/// Without `/proc`, only the start time.
 pub(super) fn write(text: &mut Text, started: SystemTime) {
     let started = started.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
     text.single("process_start_time_seconds", Kind::Gauge, "Start of the process, in seconds since 1970.", started);
     let read = |file| std::fs::read_to_string(format!("/proc/self/{file}")).unwrap_or_default();
     let stat = read("stat");
-    // Behind the name of the program, which may have spaces and brackets: state is field 3, utime 14, stime 15, in ticks.
+    // After the name of the program, which may have spaces and brackets. State is field 3, utime 14, stime 15, in
+    // ticks.
     let fields: Vec<u64> = stat
         .rsplit_once(')')
         .map(|(_, fields)| fields.split_whitespace().map(|field| field.parse().unwrap_or(0)).collect())

@@ -45,7 +45,7 @@ impl Text {
         self.line(format_args!("{name}{labels} {value}"));
     }
 
-    /// A histogram of the family that was begun. `unit`: how many of what was observed make one of what is shown.
+    /// A histogram of the current family. `unit`: how many recorded units are one unit of the output.
     pub(super) fn histogram(&mut self, name: &str, labels: Labels<'_>, seen: &Distribution, unit: f64) {
         let mut so_far = 0;
         let bounds = seen.bounds.iter().map(|&bound| (bound as f64 / unit).to_string());

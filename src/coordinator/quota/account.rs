@@ -1,4 +1,4 @@
-//! Callers, and what each has.
+//! The accounts of callers: what each one uses.
 use super::{Exceeded, Limit, Limits, Rate};
 use std::collections::HashMap;
 use std::fmt;
@@ -15,11 +15,11 @@ const SWEEP_ABOVE: usize = 1_024;
 pub enum CallerKey {
     /// The subject of the token.
     Subject(Box<str>),
-    /// The address of the other side. Of an IPv6 address its network of 64 bits: a host may take any in it.
+    /// The address of the peer. For IPv6 only its first 64 bits: a host may use any address of its network.
     Peer(IpAddr),
     /// The user at the other end of a Unix socket.
     User(u32),
-    /// The process itself, which looks whether it serves: no limit is for it.
+    /// This process, when it checks its own health. It has no limits.
     Itself,
     /// A caller over a transport without an identity.
     Unknown,
@@ -39,7 +39,7 @@ impl CallerKey {
 }
 
 impl CallerKey {
-    /// As people and machines read it.
+    /// The name for logs, the audit trail and refusals.
     pub fn name(&self) -> Box<str> {
         self.to_string().into()
     }
@@ -63,7 +63,7 @@ impl fmt::Display for CallerKey {
 pub struct Account {
     key: CallerKey,
     streams: StreamCounts,
-    /// Its calls of this second.
+    /// The rate of its calls.
     pub calls: Rate,
     /// Refused calls whose answer is delayed.
     pub waiting_refusals: AtomicU64,
@@ -85,7 +85,7 @@ impl Account {
 pub struct Accounts {
     of: Mutex<Table>,
     streams: StreamCounts,
-    /// The calls of this second, of all callers.
+    /// The rate of all calls.
     pub calls: Rate,
 }
 
@@ -103,8 +103,8 @@ impl Accounts {
             return account.clone();
         }
         if table.accounts.len() >= table.sweep_above.max(SWEEP_ABOVE) {
-            // A caller that is connected, has something open or has called in this second is kept; the others have no
-            // usage.
+            // Keeps a caller that is connected, has something open or has called within this second; the others use
+            // nothing.
             table.accounts.retain(|_, account| Arc::strong_count(account) > 1 || !account.calls.is_idle(now));
             table.sweep_above = 2 * table.accounts.len();
         }
@@ -120,10 +120,10 @@ impl Accounts {
         account
     }
 
-    /// A stream of this caller, if there may be one more and it names no more threads than there may be.
+    /// Opens a stream of this caller.
     ///
     /// # Errors
-    /// There are as many as there may be, of the caller or in all.
+    /// A limit of streams or watched threads is reached, per caller or in total.
     pub fn stream(
         self: &Arc<Self>,
         account: Option<Arc<Account>>,
@@ -137,7 +137,7 @@ impl Accounts {
         let (streams, ids) = (limits.streams, limits.watched);
         let of_all = [(Limit::Streams, streams.in_all), (Limit::WatchedThreads, ids.in_all)];
         self.streams.enter(weight, of_all).map_err(|met| exceeded(met, None))?;
-        // Dropped if the caller has too many, so that they do not count in all either.
+        // Dropped if the limit per caller is reached, so that the total is decremented again.
         let mut share = StreamPermit { all: self.clone(), account: None, weight };
         if let Some(account) = &account {
             let own = [(Limit::StreamsPerCaller, streams.per_caller), (Limit::WatchedThreadsPerCaller, ids.per_caller)];
@@ -151,14 +151,14 @@ impl Accounts {
 /// The weight of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Weight {
-    /// As so many watches.
+    /// It counts as this many watches.
     pub streams: u64,
     /// The threads that it names.
     pub watched: u64,
 }
 
 impl Weight {
-    /// A watch that names so many threads.
+    /// A watch that names this many threads.
     pub const fn watch(named: usize) -> Self {
         Weight { streams: 1, watched: named as u64 }
     }
@@ -171,7 +171,7 @@ struct StreamCounts {
     watched: AtomicU64,
 }
 
-/// A limit that does not let one more in.
+/// A limit that is reached.
 struct LimitHit {
     limit: Limit,
     was: u64,
@@ -179,7 +179,7 @@ struct LimitHit {
 }
 
 impl StreamCounts {
-    /// One more, unless there are too many or they name too many threads.
+    /// Adds a stream, unless there would be too many streams or too many watched threads.
     fn enter(&self, weight: Weight, [streams, ids]: [(Limit, Option<u64>); 2]) -> Result<(), LimitHit> {
         add(&self.open, weight.streams, streams)?;
         add(&self.watched, weight.watched, ids).inspect_err(|_| _ = self.open.fetch_sub(weight.streams, Relaxed))
@@ -215,10 +215,10 @@ impl StreamPermit {
     /// Changes how many threads the stream names.
     ///
     /// # Errors
-    /// There are as many as there may be, of the caller or in all; then nothing has changed.
+    /// A limit is reached, per caller or in total; nothing has changed.
     pub fn set_watched(&mut self, watched: u64, limits: &Limits) -> Result<(), Exceeded> {
         let more = Weight { streams: 0, watched: watched.saturating_sub(self.weight.watched) };
-        // It counts by itself, then as a part of this one.
+        // The additional threads are counted as a stream of their own, and then moved to this one.
         self.all.stream(self.account.clone(), limits, more)?.weight.watched = 0;
         let fewer = Weight { streams: 0, watched: self.weight.watched.saturating_sub(watched) };
         self.all.streams.leave(fewer);

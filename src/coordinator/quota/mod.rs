@@ -1,8 +1,7 @@
-//! How much one caller, and all together, may have of a server.
+//! Limits in total and per caller.
 //!
-//! By default one caller may have half of what there is, so that the other half is always there for the others; how many
-//! calls a second is not limited, since a caller may be the proxy in front of a whole fleet. Who a caller is:
-//! [`CallerKey`].
+//! By default one caller may have half of the total, so that the other half stays available to others. The rate of
+//! calls is not limited, because a caller may be the proxy in front of many clients. [`CallerKey`] identifies a caller.
 mod account;
 mod rate;
 

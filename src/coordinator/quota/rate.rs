@@ -1,7 +1,8 @@
 //! A rate limit per second, with bursts of the same size: the generic cell rate algorithm, one number and no queue.
 //!
-//! The number is the moment at which all that was let in would be over if each call took its share of the second. It may
-//! lie a second ahead. A call that would push it further is refused, with the time from which it would be let in.
+//! The number is the time at which all admitted calls would be finished if each took its share of a second. It may be
+//! at most a second ahead. A call that would move it further is refused, with the time after which it would be
+//! admitted.
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use std::time::Duration;
 

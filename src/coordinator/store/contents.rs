@@ -1,4 +1,4 @@
-//! Makes records of stored rows.
+//! Builds records from stored rows.
 use super::ops::Table;
 use super::rows::{ElicitationRow, MemoryRow, Remembered, RowCodec, ThreadRow};
 use crate::core::Record;
@@ -6,7 +6,7 @@ use crate::core::types::ThreadId;
 use prost::Message;
 use std::error::Error;
 
-/// The records of the rows so far. Rows come in the order of [`Table`], and of their keys within it.
+/// The records of the rows so far. Rows come in the order of [`Table`], and of their keys within a table.
 pub(super) struct RecordBuilder {
     codec: RowCodec,
     records: Vec<Record>,
@@ -35,14 +35,14 @@ impl RecordBuilder {
             Table::Elicitations => {
                 let (number, stored) = (self.number(key)?, ElicitationRow::decode(value)?);
                 let place = self.place(&stored.thread).ok_or("an elicitation of no thread")?;
-                let open = self.codec.open(number, stored).ok_or("an elicitation makes no sense")?;
+                let open = self.codec.open(number, stored).ok_or("an elicitation is invalid")?;
                 self.records[place].open.push(open);
                 Ok(())
             }
             Table::Memory => {
                 let (number, stored) = (self.number(key)?, MemoryRow::decode(value)?);
                 let place = self.place(&stored.thread).ok_or("a memory of no thread")?;
-                match self.codec.remembered(number, stored).ok_or("a memory makes no sense")? {
+                match self.codec.remembered(number, stored).ok_or("a remembered call is invalid")? {
                     Remembered::Closing(closing) => self.records[place].memory.push_closing(closing),
                     Remembered::Request(request) => self.records[place].memory.push_request(request),
                 }

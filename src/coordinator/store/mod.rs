@@ -1,13 +1,14 @@
-//! Where the records outlive the process.
+//! Where the records survive the process.
 //!
-//! The guarantees of a [`Store`], which every store is tested for (`tests/it/store_contract.rs`):
+//! The guarantees of a [`Store`], which are tested for every store (`tests/it/store_contract.rs`):
 //!
-//! - S1: when [`Store::commit`] returns `Ok`, the whole batch survives the end of the process and a power loss (of a
-//!   store that [keeps](Store::keeps) anything); when it returns [`CommitError::Refused`], nothing of it does.
-//! - S2: [`Store::load`] gives what was committed, all of it and nothing else, or an error. It never guesses.
-//! - S3: two processes never have the same store open.
-//! - S4: an fsync that failed is never tried again: the kernel has marked the pages clean, and what a later one says
-//!   means nothing. It is [`CommitError::Fatal`], and the process ends.
+//! - S1: when [`Store::commit`] returns `Ok`, the whole batch survives the end of the process and a power loss (unless
+//!   the store keeps nothing: [`Store::keeps`]); when it returns [`CommitError::Refused`], nothing of it does.
+//! - S2: [`Store::load`] returns exactly what was committed, or an error. It never guesses.
+//! - S3: two processes never write to the same store: the second one is refused, or the first one gets
+//!   [`CommitError::Deposed`].
+//! - S4: a failed fsync is never repeated: the kernel has marked the pages clean, so a later success means nothing. The
+//!   result is [`CommitError::Fatal`], and the process ends.
 mod contents;
 mod embedded;
 #[cfg(feature = "etcd")]
@@ -29,9 +30,9 @@ pub(super) use rows::LONG_LEASE;
 use crate::core::types::ThreadId;
 use crate::core::{Header, Open, Record, RememberedClosing, RememberedRequest, Timestamp};
 
-/// Keeps what the coordinator knows. Called from one thread at a time; may block.
+/// The storage of a coordinator. Called from one thread at a time; may block.
 pub trait Store: Send + 'static {
-    /// Reads everything, once, before the first commit. Moments are given on the boot-time clock that `now` is of.
+    /// Reads everything, once, before the first commit. Moments are converted to the boot-time clock of `now`.
     ///
     /// # Errors
     /// The stored data cannot be read, or is invalid. Nothing was changed.
@@ -43,8 +44,8 @@ pub trait Store: Send + 'static {
     /// See [`CommitError`].
     fn commit(&mut self, batch: &[Write<'_>]) -> Result<(), CommitError>;
 
-    /// Makes sure that no other process has taken the store over since this was called. Called for a batch whose answers need no
-    /// commit. A store that only one process can have open has nothing to do.
+    /// Checks that no other process had taken over the store when this was called. Called for a batch whose answers
+    /// need no commit. A store that only one process can have open has nothing to do.
     ///
     /// # Errors
     /// [`CommitError::Deposed`].
@@ -55,10 +56,10 @@ pub trait Store: Send + 'static {
     /// Calls `hook` in each commit that has an fsync, right before it.
     fn before_fsync(&mut self, _hook: Box<dyn Fn() + Send>) {}
 
-    /// A batch is about to be judged: a look at the room that there is, before [`Store::is_full`] is asked.
+    /// A batch is about to be evaluated. The store may check its free space here, before [`Store::is_full`] is called.
     fn begin(&mut self) {}
 
-    /// Whether there is no room for more. Then the coordinator refuses increments; all else still gets a try.
+    /// Whether there is no space for more. Then the coordinator refuses increments; all other changes are still tried.
     fn is_full(&self) -> bool {
         false
     }
@@ -68,26 +69,26 @@ pub trait Store: Send + 'static {
         "its disk is full"
     }
 
-    /// Why changes are refused after a batch was, for their callers.
+    /// Why changes are refused after a refused batch, for their callers.
     fn why_refused(&self) -> &'static str {
         "its disk cannot be written"
     }
 
-    /// Tries to be of use again after it was full or has refused a batch. Called about once a second then.
+    /// Tries to become usable again after it was full or has refused a batch. Called about once a second then.
     fn recover(&mut self) {}
 
-    /// Whether the next commit may have to wait for more than its own write and fsync. Then it should not be made where
-    /// others wait for their turn.
+    /// Whether the next commit may have to wait for more than its own write and fsync. Then it is made on a separate
+    /// thread.
     fn may_wait(&self) -> bool {
         false
     }
 
-    /// Whether long leases go on in the next process instead of beginning anew, so that the engine stores their ends.
+    /// Whether long leases continue in the next process instead of restarting, so that the engine stores their ends.
     fn keeps_ends(&self) -> bool {
         false
     }
 
-    /// Whether anything outlives the process. If not, `commit` need not be called, nor its batch be made.
+    /// Whether anything survives the process. If not, `commit` is never called.
     fn keeps(&self) -> bool {
         true
     }
@@ -115,11 +116,11 @@ pub enum Write<'a> {
     DeleteThread(&'a ThreadId),
     /// An elicitation is open.
     PutElicitation(&'a ThreadId, &'a Open),
-    /// It no longer is.
+    /// An elicitation is no longer open.
     DeleteElicitation(u64),
-    /// Something to remember.
+    /// A closed elicitation to remember.
     PutClosing(&'a ThreadId, &'a RememberedClosing),
-    /// Something to remember.
+    /// A request id to remember.
     PutRequest(&'a ThreadId, &'a RememberedRequest),
     /// A closing or a request is forgotten.
     DeleteMemory(u64),
@@ -136,10 +137,10 @@ pub enum OpenError {
     /// It was made by a later version.
     #[error("{0}")]
     Newer(String),
-    /// It is damaged, or it is no store of ours.
+    /// It is damaged, or it is not a store of pausewatch.
     #[error("{0}")]
     Corrupt(String),
-    /// The file system refuses.
+    /// An error of the file system.
     #[error("{0}")]
     Io(String),
 }
@@ -153,8 +154,8 @@ pub enum CommitError {
     /// The stored data is unknown until the store is reopened: the process has to end.
     #[error("commit: {0}")]
     Fatal(String),
-    /// Another process has taken the store over, or may have: what this one holds may be old, and it is unknown whether the batch
-    /// was stored. The process lives on without the store.
+    /// Another process has taken over the store, or may have: the state of this process may be old, and it is unknown
+    /// whether the batch was stored. The process continues without the store.
     #[error("{0}")]
     Deposed(String),
 }

@@ -1,13 +1,13 @@
 //! A batch as bytes: puts and deletes of keys in four tables, one after the other.
 //!
-//! The journal keeps them as they are, and the database takes them without knowing what they mean: so whatever was
+//! The journal keeps these bytes as they are, and the database stores them without decoding the values. So what was
 //! written is what will be read, and many changes of one key become one.
 use super::Write;
 use super::rows::RowCodec;
 use crate::core::Timestamp;
 use std::collections::BTreeMap;
 
-/// Where a key lives.
+/// The table of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Table {
     Meta = 0,
@@ -24,7 +24,7 @@ pub(super) type Changes<'a> = BTreeMap<(Table, &'a [u8]), Option<&'a [u8]>>;
 
 /// Appends `batch` to `out`.
 pub(super) fn encode(batch: &[Write<'_>], boot_id: u64, out: &mut Vec<u8>) {
-    // Moments are only written here, never put on another clock: what `now` is does not matter.
+    // Moments are only written here and not converted, so the value of `now` does not matter.
     let codec = RowCodec { boot_id, now: Timestamp { boot: 0, wall: 0 } };
     for write in batch {
         match *write {
@@ -56,7 +56,7 @@ fn key(out: &mut Vec<u8>, table: Table, put: bool, key: &[u8]) {
     out.extend_from_slice(key);
 }
 
-/// A key and a value, whose length is filled in when it is known.
+/// Appends a key and a value, and the length of the value once it is known.
 fn put(table: Table, name: &[u8], out: &mut Vec<u8>, value: impl FnOnce(&mut Vec<u8>)) {
     key(out, table, true, name);
     let at = out.len();
@@ -71,7 +71,7 @@ pub(super) fn put_row(table: Table, key: &[u8], value: &[u8], out: &mut Vec<u8>)
     put(table, key, out, |out| out.extend_from_slice(value));
 }
 
-/// Adds what [`encode`] wrote to `changes`. `None`: it is no such thing.
+/// Adds the changes that [`encode`] wrote to `changes`. `None`: the bytes are invalid.
 pub(super) fn decode<'a>(mut bytes: &'a [u8], changes: &mut Changes<'a>) -> Option<()> {
     while let Some((&tag, rest)) = bytes.split_first() {
         let table = match tag >> 1 {

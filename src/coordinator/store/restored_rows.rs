@@ -1,11 +1,10 @@
-//! The changes that a restore makes to the rows of a backup, because the history of the store does not go on.
+//! The changes that a restore makes to the rows of a backup, because a restored store begins a new history.
 //!
-//! - R3: revisions go on above all that any client can have seen of this store, also of the time after the backup: clients
-//!   ignore what is older than what they know (G6). They begin at the second of the restore, times 2^20: no server makes a
-//!   million changes of a thread in a second, so that no earlier life of the store has come as far.
-//! - R4: it is a new epoch: the store is a new one, so it draws its own. A client cannot know which part of the backup's paused
-//!   totals it has seen already. So what had ended by the backup does not count any more; a pause that is open does, from its
-//!   start.
+//! - R3: revisions continue above all that any client can have seen of this store, also after the backup was taken,
+//!   because clients ignore older revisions (G6). They begin at the time of the restore in seconds, times 2^20: no
+//!   server makes a million changes of a thread per second, so no earlier history of the store has reached that number.
+//! - R4: the store gets a new epoch. A client cannot know which part of the backup's paused totals it has seen already.
+//!   So pauses that had ended at the backup no longer count; an open pause counts from its start.
 use super::ops::{Changes, FLOOR_KEY, Table};
 use super::rows::ThreadRow;
 use crate::core::Timestamp;
@@ -24,7 +23,7 @@ pub(super) struct RestoredRows {
 }
 
 impl RestoredRows {
-    /// For a restore at `now` of a backup with these rows. `None`: a row makes no sense.
+    /// The changed rows for a restore at `now` of a backup with the rows `changes`. `None`: a row is invalid.
     pub(super) fn of(changes: &Changes<'_>, now: Timestamp) -> Option<Self> {
         let mut threads = Vec::new();
         let floor = changes.get(&(Table::Meta, FLOOR_KEY.as_bytes())).copied().flatten();

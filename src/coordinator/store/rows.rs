@@ -1,7 +1,7 @@
-//! How stores write things down: protobuf messages, so that a later version can add fields.
+//! The stored form of records: protobuf messages, so that a later version can add fields.
 //!
-//! They are written field by field (`put_*`), since a message would first need a copy of every text; the structs read
-//! them. A tag, once used, keeps its meaning forever; a change that an older program must not ignore raises `FORMAT`.
+//! Rows are written field by field (`put_*`), because a message would first need a copy of every text; the structs read
+//! them. A tag never changes its meaning. A change that older programs must not ignore raises `FORMAT`.
 use crate::core::types::{ElicitationId, ThreadId};
 use crate::core::{
     Closing, Elicitation, Header, Open, Pause, RememberedAnswer, RememberedClosing, RememberedRequest, Rpc, Timestamp,
@@ -10,8 +10,8 @@ use prost::encoding::{WireType, encode_key, encode_varint};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Leases of at least this length have their end stored, so that they end however often the leader of a fleet changes. Shorter ones begin
-/// anew with each leader, and need no writes when they are renewed.
+/// The ends of leases of at least this length are stored, so that they do not restart each time the leader of a fleet
+/// changes. Shorter ones restart with each leader, and their renewals need no writes.
 pub(crate) const LONG_LEASE: Duration = Duration::from_secs(10 * 60);
 
 /// A moment, and the boot whose clock it was read from.
@@ -42,7 +42,7 @@ impl ThreadRow {
         self.revision
     }
 
-    /// The row as it begins a new epoch: with another revision, and without the pauses that have ended.
+    /// The row for a new epoch: with another revision, and without the ended pauses.
     pub(super) fn begin_epoch(self, revision: u64) -> Self {
         Self { revision, accrued_ns: 0, ..self }
     }
@@ -118,14 +118,14 @@ pub(super) enum Remembered {
     Request(RememberedRequest),
 }
 
-/// Puts moments on the clock of this process, and back.
+/// Converts moments between the clock of this process and their stored form.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RowCodec {
     pub(super) boot_id: u64,
     pub(super) now: Timestamp,
 }
 
-/// A number, unless it is 0, which is what is read where there is none.
+/// Appends a number unless it is 0, the default of protobuf.
 fn put_number(tag: u32, number: u64, out: &mut Vec<u8>) {
     if number != 0 {
         encode_key(tag, WireType::Varint, out);
@@ -191,14 +191,14 @@ impl RowCodec {
             .for_each(|(_, ends)| self.put_stamp(8, ends, out));
     }
 
-    /// When its lease ended when it was stored, if that is known and of this clock.
+    /// The stored end of its lease, if there is one and it is of this clock.
     #[cfg_attr(not(feature = "etcd"), allow(dead_code, reason = "only a fleet keeps ends"))]
     pub(super) fn stored_end(&self, stored: &ElicitationRow) -> Option<Timestamp> {
         let Stamp { boot_id, boot, wall } = stored.ends?;
         (boot_id == self.boot_id).then_some(Timestamp { boot, wall })
     }
 
-    /// Its lease restarts now, because no holder could renew it while the server was down.
+    /// The open elicitation. Its lease restarts now, because no holder could renew it while the server was down.
     pub(super) fn open(&self, row: u64, stored: ElicitationRow) -> Option<Open> {
         let lease = stored.lease_ns.map(Duration::from_nanos).map(|length| (length, self.now.after(length)));
         let elicitation = Elicitation {

@@ -24,9 +24,9 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-/// The kernel reads so much of a script's first line.
+/// How much of a script's first line the kernel reads, in bytes.
 const MAX_SCRIPT_LINE: usize = 256;
-/// The interpreter of a script may be a script too. The kernel follows so many.
+/// The maximum of interpreters that the kernel follows: the interpreter of a script may be a script too.
 const MAX_INTERPRETERS: usize = 5;
 /// All are forgotten when there are more.
 const MAX_KEPT: usize = 1_024;

@@ -1,5 +1,5 @@
-//! The seccomp filter: `execve`, `execveat`, and the calls by which a path may come to lead a process to another file (`view.rs`), wait for
-//! an answer; all other system calls are allowed.
+//! The seccomp filter: `execve`, `execveat`, and the calls that may change which file a path leads to (`view.rs`), wait
+//! for an answer of the supervisor; all other system calls are allowed.
 //!
 //! A process may use several system call interfaces of one kernel (i386 on x86_64, 32-bit Arm on aarch64), so the filter
 //! knows the numbers of each. A call of an unknown interface (x32) fails with ENOSYS: it could be an unseen exec.
@@ -36,7 +36,7 @@ pub(super) struct Interface {
 }
 
 impl Interface {
-    /// That of an architecture; `None`: the filter lets no call of it through.
+    /// The interface of an architecture; `None`: the filter refuses its calls.
     pub(super) fn of(architecture: u32) -> Option<&'static Self> {
         INTERFACES.iter().find(|interface| interface.architecture == architecture)
     }

@@ -14,7 +14,7 @@ use tokio::{
 /// The maximum of a reason, in characters: a packet must hold it.
 const MAX_REASON: usize = 10_000;
 
-/// Takes what the caller of a command should know of the programs in it.
+/// Receives notes for the caller of a command about its programs.
 pub(crate) type Note = Arc<dyn Fn(String) + Send + Sync>;
 
 /// The connection to the supervisor of a command, and the verdicts that are being determined.
@@ -74,7 +74,7 @@ impl Judging {
         while self.ended().await.is_some() {}
     }
 
-    /// Withdraws the questions that are open, and waits until whoever asks has noticed.
+    /// Withdraws the open questions, and waits until the calls that ask them have noticed.
     pub(crate) async fn withdraw_all(&mut self) {
         self.open.clear();
         self.verdicts.shutdown().await;

@@ -10,8 +10,8 @@ use std::{
 };
 use tokio::{io::Interest, net::UnixStream};
 
-/// A connection to the supervisor of one command. Its type is that of streams, for tokio has none for packets without unsafe code; only
-/// its readiness is used.
+/// A connection to the supervisor of one command. It has the type of a stream, because tokio has none for packets
+/// without unsafe code; only its readiness is used.
 #[derive(Debug)]
 pub(crate) struct Link(UnixStream);
 

@@ -1,8 +1,9 @@
-//! The memory of the processes of this program that start a command. A huge page for a few kilobytes would take megabytes, and the time to clear them.
+//! The memory of our processes that start commands. A huge page for a few kilobytes would take megabytes, and time to
+//! clear.
 use std::{ffi::OsStr, process::Command};
 
-/// The variable by which a process of this program learns that its allocator may not use huge pages. It then disables them for the whole process, and what
-/// that executes.
+/// The variable that tells a process of this program not to use huge pages. The process then disables them for itself
+/// and for what it executes.
 const NO_HUGE_PAGES: &str = "MIMALLOC_ALLOW_THP";
 
 /// Makes a process of this program use no huge pages. It must call [`restore_huge_pages`] for the command if it has the option `--restore-huge-pages`.

@@ -74,7 +74,7 @@ impl Listener {
         unsafe { self.ioctl(libc::SECCOMP_IOCTL_NOTIF_ID_VALID, &raw mut id) }.is_ok()
     }
 
-    /// Lets the call go on. Its arguments are read again: what another thread has written meanwhile counts.
+    /// Lets the call continue. The kernel reads its arguments again, so another thread may have changed them meanwhile.
     pub(super) fn proceed(&self, id: u64) -> io::Result<()> {
         let flags = u32::try_from(libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE).expect("a small flag");
         self.answer(seccomp_notif_resp { id, val: 0, error: 0, flags })

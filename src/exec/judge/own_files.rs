@@ -1,12 +1,18 @@
-//! Paths that lead each process to files of its own: those by `/proc/self` and `/proc/thread-self`, and by links to them such as `/dev/fd`.
+//! Paths that lead each process to its own files: those through `/proc/self` and `/proc/thread-self`, and through links
+//! to them such as `/dev/fd`.
 //!
-//! The kernel resolves these two for whoever asks, so where a thread would find its own file, this process finds one of its own. It looks a path up as if
-//! there were no such link, because almost none has one, and looks closer ([`leads_to`]) unless it [is certain](is_certain) that this made no difference:
+//! The kernel resolves such a link for the process that looks it up. So where a thread would find its own file, the
+//! supervisor finds a file of the supervisor. It first looks a path up as if there were no such link, because hardly
+//! any path has one. Then it looks closer ([`leads_to`]), unless it [is certain](is_certain) that this made no
+//! difference:
 //!
-//! O1. What can be executed below `/proc/self` is reached by one of the magic links there (`exe`, `fd/N`, `cwd`), not by a name.
-//! O2. Those of this process lead to nothing that can be executed but its own program: `setup` closes what it has inherited, and changes the working
-//!     directory. So if the look-up finds another program, none of these links was on the way. Two exceptions need a link to such a link, and harm nobody but
-//!     who makes it: by `root`, if the thread has another root directory; and by the number of a directory that this process has opened for an open question.
+//! O1. Executable files below `/proc/self` are reached only through the magic links there (`exe`, `fd/N`, `cwd`), not
+//!     by a name.
+//! O2. The supervisor's own magic links lead to nothing that can be executed except its program, because `setup` closes
+//!     the inherited descriptors and changes the working directory. So if the lookup finds another program, no magic
+//!     link was on the way. Two exceptions need a link to such a link, and harm only the process that makes it: `root`,
+//!     if the thread has another root directory; and the number of a directory that the supervisor has opened for an
+//!     open question.
 use super::{executable::Executable, status::process_of};
 use rustix::{
     fs::{PROC_SUPER_MAGIC, statfs},
@@ -20,7 +26,7 @@ use std::{
     rc::Rc,
 };
 
-/// As many as the kernel follows in one path.
+/// The maximum of links that the kernel follows in one path.
 const MAX_LINKS: u32 = 40;
 /// The inode of the root directory of each file system of processes.
 const PROC_ROOT_INODE: u64 = 1;

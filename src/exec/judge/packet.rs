@@ -1,6 +1,6 @@
 //! Messages with file descriptors, over a Unix socket of packets (SOCK_SEQPACKET): one packet is one message in JSON.
 //!
-//! Whoever sends keeps a message below [`MAX_BYTES`]; texts without a bound travel as a file.
+//! The sender keeps a message below [`MAX_BYTES`]; texts without a limit are sent as a file.
 use nix::sys::socket::{AddressFamily, ControlMessage, MsgFlags, SockFlag, SockType, sendmsg, socketpair};
 use rustix::io::Errno;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
@@ -25,7 +25,8 @@ pub(super) fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok(socketpair(AddressFamily::Unix, SockType::SeqPacket, None, flags)?)
 }
 
-/// Sends a message and copies of file descriptors, which are named by their numbers, because a relay knows its program's no other way.
+/// Sends a message and copies of file descriptors. They are given by number, because a relay has only the numbers of
+/// its program's.
 ///
 /// # Errors
 /// EPIPE: the other end has gone. EAGAIN: the socket does not block and is full. Nothing was sent.

@@ -73,7 +73,7 @@ pub(super) fn redirect(
             Err(error) if Errno::from_io_error(&error) == Some(Errno::NOENT) => {}
             answered => answered?,
         }
-        // If it was killed instead, its end is left for the supervisor's `wait`: the thread may be the shell.
+        // If it was killed instead, the supervisor's `wait` must see its end: the thread may be the shell.
         let stop = WaitPidFlag::WSTOPPED | WaitPidFlag::__WALL;
         match waitid(Id::Pid(traced), stop | WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT)? {
             WaitStatus::PtraceEvent(_, _, INTERRUPTED) => _ = waitid(Id::Pid(traced), stop | WaitPidFlag::WNOHANG)?,

@@ -1,10 +1,12 @@
 //! The relay: our program in the place of one that was refused or approved, in the same process, with the same file descriptors.
 //!
-//! 1. It knows that it is one by the file descriptor that it was executed by (`AT_EXECFN`), and asks its supervisor what to do.
+//! 1. It recognizes that it is a relay by the file descriptor that it was executed by (`AT_EXECFN`), and asks its
+//!    supervisor what to do.
 //! 2. Refused: it prints the reason and exits with 1.
-//! 3. Approved: it hands its file descriptors to the supervisor, which starts the program, and closes its own copies. It forwards the signals that
-//!    processes send to it; those of the terminal reach the program by itself, in the same process group, once it is there. The supervisor
-//!    stops and continues it as the program does, and it ends as the program does. If it is killed, the supervisor kills the program.
+//! 3. Approved: it hands its file descriptors to the supervisor, which starts the program, and closes its own copies.
+//!    It forwards signals that processes send to it; signals of the terminal reach the program directly once it is in
+//!    the same process group. The supervisor stops and continues the relay together with the program, and the relay
+//!    ends as the program does. If the relay is killed, the supervisor kills the program.
 use super::packet;
 use crate::exec::supervise::{Signal, descriptors::open_descriptors, ignored_at_start};
 use nix::sys::{
@@ -107,7 +109,7 @@ fn relay(socket: OwnedFd) -> io::Result<u8> {
         packet::send(&socket, &message, numbers)?;
     }
     release(&given)?;
-    // Signals of the terminal that the program cannot have got.
+    // Signals of the terminal that arrived before the program was in the process group.
     let mut early = Some(Vec::new());
     loop {
         let mut polled = [PollFd::new(&socket, PollFlags::IN), PollFd::new(&signals, PollFlags::IN)];
@@ -149,7 +151,7 @@ fn relay(socket: OwnedFd) -> io::Result<u8> {
     }
 }
 
-/// Whoever waits for the end of a pipe waits for the program alone.
+/// Closes the descriptors, so that a reader waiting for the end of a pipe waits only for the program.
 fn release(given: &[RawFd]) -> io::Result<()> {
     let null = fs::OpenOptions::new().read(true).write(true).open("/dev/null")?;
     rustix::stdio::dup2_stdin(&null)?;

@@ -33,7 +33,7 @@ pub(super) struct Relays {
     starting: Vec<Starting>,
 }
 
-/// The result of a message of a relay.
+/// What a message of a relay has caused.
 pub(super) enum Outcome {
     Nothing,
     /// An approved program is being started in the place of a process.

@@ -1,4 +1,4 @@
-//! Which programs of a command reach the exec server, and what it learns of them.
+//! Which programs of a command are sent to the exec server, and with which facts.
 use super::{
     memory::is_internal,
     waiting::{Details, Waiting},
@@ -106,8 +106,8 @@ fn changed(environment: &[OsString]) -> io::Result<Vec<String>> {
     Ok(names)
 }
 
-/// The same number for the same program with the same arguments, directory and variables, but for harmless ones. Its keys are of this process, so that
-/// no command can find two programs with one number.
+/// A number that is the same for the same program with the same arguments, directory and variables, except harmless
+/// ones. The hash has secret keys, so that no command can construct two programs with the same number.
 fn identity(file: &Path, details: &Details) -> u64 {
     static KEYS: LazyLock<RandomState> = LazyLock::new(RandomState::new);
     let is_harmless = |name: &OsStr| name.to_str().is_some_and(is_harmless) || is_internal(name);

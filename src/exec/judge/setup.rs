@@ -123,7 +123,7 @@ impl Supervision {
     /// Judges what the command executes, and returns when no process of it is left that executes programs.
     ///
     /// # Errors
-    /// The supervisor cannot go on; then the command dies with this process.
+    /// The supervisor has failed; then the command dies with this process.
     pub(crate) fn run(self) -> io::Result<()> {
         let Self { setup, place, server, signals, inherited, socket, shell } = self;
         let _ = packet::send(&server, &Report::Started { process: shell.as_raw() }, &[]);

@@ -1,4 +1,5 @@
-//! The start of an approved program outside the sandbox: what the supervisor sends, and what the hidden command `exec-start` does with it.
+//! Starts an approved program outside the sandbox: what the supervisor sends, and what the hidden command `exec-start`
+//! does with it.
 //!
 //! 1. The program gets the file descriptors, working directory, process group, umask, resource limits, nice value and processors of the process that
 //!    wanted to execute it, and exactly the path, arguments and environment that were judged. Its user and namespaces are those of the supervisor, which
@@ -127,8 +128,8 @@ pub(super) fn start(
     Ok(Starting { process, socket: ours })
 }
 
-/// The shell that runs a script without `#!` which this thread executes: bash runs it by itself, `execvp` by `sh`. Only the name of the thread's
-/// program counts, because a command may have made the program.
+/// The shell that runs a script without `#!` if this thread executes it: bash runs it itself, `execvp` uses `sh`. Only
+/// the name of the thread's program is considered, because a command may have written the program.
 pub(super) fn shell_of(thread: i32) -> &'static str {
     let program = fs::read_link(format!("/proc/{thread}/exe")).unwrap_or_default();
     match program.ends_with("bash") && Path::new("/bin/bash").exists() {
@@ -159,7 +160,7 @@ fn limits_of(process: i32) -> Vec<Option<(Option<u64>, Option<u64>)>> {
 /// The nice value, and the processors on which it may run.
 fn copy_scheduling(from: Pid, to: Pid) {
     let [from, to] = [from, to].map(|process| rustix::process::Pid::from_raw(process.as_raw()));
-    // Neither is a reason not to run: it is as if the program were started by the command's shell.
+    // Failures are ignored: then the program runs as if the command's shell had started it.
     let _ = getpriority_process(from).and_then(|nice| setpriority_process(to, nice));
     let _ = sched_getaffinity(from).and_then(|processors| sched_setaffinity(to, &processors));
 }

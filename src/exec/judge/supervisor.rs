@@ -39,7 +39,8 @@ use std::{
     rc::Rc,
 };
 
-/// How often the supervisor looks whether the threads that wait for a verdict still do. The kernel does not notify that.
+/// How often the supervisor checks whether threads still wait for their verdicts. The kernel does not report when they
+/// stop.
 const CHECK_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
 /// The flag of `execveat` that only checks whether a file may be executed (Linux 6.14). Older kernels refuse it.
@@ -136,7 +137,7 @@ impl Supervisor {
     pub(super) fn run(&mut self, signals: &SignalFd) -> io::Result<()> {
         while !(self.has_ended && self.sources.is_empty() && !self.relays.are_starting()) {
             let mut has_signals = false;
-            // From the last to the first: what one removes must not move the others.
+            // From last to first: removing one must not move the others.
             for ready in self.wait_for(signals)?.into_iter().rev() {
                 match ready {
                     Ready::Signals => has_signals = true,
@@ -153,7 +154,7 @@ impl Supervisor {
             }
             self.withdraw();
             if has_signals {
-                // Before the children are looked at: each that ends later is another signal.
+                // Before the children are waited for: a child that ends later sends another signal.
                 while signals.read_signal()?.is_some() {}
                 self.reap()?;
             }
@@ -169,7 +170,7 @@ impl Supervisor {
         polled.extend(self.relays.sockets().map(readable));
         polled.extend(self.relays.starting_sockets().map(readable));
         polled.extend(self.sources.iter().map(|source| readable(source.listener.as_fd())));
-        // The last, so that it counts for the calls that came with it.
+        // Polled last, so that a change applies to the calls that arrived with it.
         polled.extend(self.view.change());
         match poll(&mut polled, (!self.open.is_empty()).then_some(&CHECK_INTERVAL)) {
             Ok(_) | Err(Errno::INTR) => {}
@@ -231,18 +232,18 @@ impl Supervisor {
         self.lineages.see_shell();
         let mut waiting = match Waiting::read(&call, &addresses, &mut self.executables, &self.view) {
             Ok(waiting) => waiting,
-            // The call fails by itself.
+            // The address is invalid: the call fails by itself.
             Err(error) if Errno::from_io_error(&error) == Some(Errno::FAULT) => return proceed(listener, &call),
             Err(error) => {
                 self.note(format!("a program was not executed, because its name cannot be read: {error}"));
                 return fail(listener, &call, Errno::ACCESS);
             }
         };
-        // Answered here, not by the kernel: until it looks, another process could put a program there.
+        // Answered here and not by the kernel: before it looks, another process could put a program there.
         if let Some(error) = waiting.error {
             return fail(listener, &call, error);
         }
-        // If the thread has died meanwhile, what was read may be of another; then the answer comes too late.
+        // If the thread has died meanwhile, the data may be of another thread; then the answer has no effect.
         let may_leave = source.place == Place::Sandbox && self.scope.is_allowed(&waiting);
         if !self.scope.is_restricted(&waiting) && !may_leave {
             self.lineages.executes(call.thread);
@@ -346,8 +347,8 @@ impl Supervisor {
         }
     }
 
-    /// Drops the questions about threads that have been killed, or have a signal that would end their programs: so it does, as soon as our
-    /// program is in the place of theirs.
+    /// Drops the questions of threads that were killed, or that have a pending signal which would end their programs:
+    /// the signal takes effect as soon as our program replaces theirs.
     fn withdraw(&mut self) {
         let is_over = |open: &Open| !open.source.listener.waits(open.call.id) || has_ending_signal(open.call.thread);
         let withdrawn: Vec<_> = self.open.extract_if(|_, open| is_over(open)).collect();

@@ -1,17 +1,21 @@
-//! Whether an absolute path leads the processes of a command to the same file as this process, their supervisor.
+//! Whether an absolute path leads the processes of a command to the same file as their supervisor, which is this
+//! process.
 //!
-//! `/proc/PID/root` is exact, but the kernel has to create the directory of the process in `/proc` for each exec, and to remove it at the end of the
-//! process. So this process looks absolute paths up by itself as long as nothing can have made a difference:
+//! `/proc/PID/root` is exact, but for each exec the kernel has to create the directory of the process in `/proc`, and
+//! to remove it at the end of the process. So the supervisor looks up absolute paths by itself as long as this is
+//! certain to make no difference:
 //!
-//! V1. The processes start with the root directory and the mount namespace of this process. The filter reports all calls that change either of
-//!     them, or the mounts of a namespace, but for `clone3`. A call that is reported waits, so the view is known to differ before it does.
-//! V2. `clone3`, whose flags the filter cannot see, may create a mount namespace. It has the mounts of ours. For a path to lead elsewhere in it,
-//!     a process of it makes a call that is reported, or the mounts of our namespace change, which this process watches.
-//! V3. No program leaves the sandbox by this: the file of one that is approved is compared with that of `/proc/PID/root`, and its root directory with
-//!     ours.
+//! V1. The processes start with the supervisor's root directory and mount namespace. The filter reports all calls that
+//!     change either, or the mounts of a namespace, except `clone3`. A reported call waits, so the supervisor knows
+//!     that the view may differ before it does.
+//! V2. `clone3`, whose flags the filter cannot see, may create a mount namespace. It begins with the supervisor's
+//!     mounts. A path can lead elsewhere in it only after a reported call of one of its processes, or after a change of
+//!     the supervisor's mounts, which the supervisor watches.
+//! V3. No program leaves the sandbox because of this: the file of an approved program is compared with that of
+//!     `/proc/PID/root`, and its root directory with the supervisor's.
 //!
-//! Not seen is a process outside the command that enters a namespace of V2 and mounts something there, like everything that such processes do for
-//! a command.
+//! One case is not seen: a process outside the command enters a namespace of V2 and mounts something there. What other
+//! processes do for a command is not seen in other ways either.
 use rustix::event::{PollFd, PollFlags};
 use std::{
     fs::{self, File},
@@ -21,9 +25,9 @@ use std::{
     sync::OnceLock,
 };
 
-/// The view of the file system that all processes of a command share.
+/// Whether the processes of a command and the supervisor see the same file system.
 pub(super) struct View {
-    /// The mounts of this process's namespace, which `poll` reports changes of; `None`: the view may differ from now on.
+    /// The mounts of this process's namespace, whose changes `poll` reports; `None`: the view may differ from now on.
     mounts: Option<File>,
 }
 

@@ -1,7 +1,7 @@
-//! The program that a thread that waits in `execve` is about to execute: read from its memory and from `/proc`.
+//! The program that a thread in `execve` is about to execute, read from the memory of the thread and from `/proc`.
 //!
-//! The thread may belong to a hostile process, which can change its memory meanwhile. So all of it is bounded, and the
-//! caller asks the listener afterwards whether the call still waits.
+//! The thread may belong to a hostile process, which can change its memory meanwhile. So everything that is read is
+//! bounded, and the caller checks afterwards that the call still waits.
 use super::{
     executable::{Executable, Executables},
     filter::Interface,
@@ -30,12 +30,12 @@ use std::{
 /// The maximum of argument texts and pointers together: the kernel's own bound with the usual limit of the stack is 2 MiB.
 const MAX_BYTES: usize = 6 << 20;
 const PAGE: u64 = 4096;
-/// So much is read at once.
+/// The number of bytes that are read at once.
 const PART: usize = 1024;
 /// The maximum size of a pointer.
 const POINTER: usize = 8;
 
-/// A program that a thread is about to execute: what it takes to see whether a rule mentions it.
+/// A program that a thread is about to execute: what is needed to decide whether a rule mentions it.
 #[derive(Debug)]
 pub(super) struct Waiting {
     /// The path as it was given, or that of the file descriptor that it is relative to.
@@ -54,7 +54,7 @@ pub(super) struct Waiting {
     pub(super) error: Option<Errno>,
 }
 
-/// The rest of what is asked about it.
+/// Further properties, which are read only for questions.
 #[derive(Debug)]
 pub(super) struct Details {
     /// The process of the thread.
@@ -121,7 +121,7 @@ impl Waiting {
         };
         let (executable, error) = match found {
             Ok(found) => (found, None),
-            // In another root directory, a link may have led us elsewhere.
+            // If the thread has another root directory, a link may have led us elsewhere.
             Err(error) => (None, Some(error).filter(|_| view.has_root_of(thread))),
         };
         let executable = executable.unwrap_or_else(|| {
@@ -175,7 +175,8 @@ impl Waiting {
         led.map_or_else(in_root, Path::to_owned)
     }
 
-    /// Where the path that the thread executes starts, as the thread sees it: its root directory may be another one than ours.
+    /// The directory in which the lookup of the path starts, as the thread sees it: its root directory may differ from
+    /// ours.
     fn start(thread: i32, directory: Option<i32>, is_absolute: bool) -> PathBuf {
         PathBuf::from(match directory {
             Some(number) => format!("/proc/{thread}/fd/{number}"),
@@ -312,7 +313,7 @@ fn pointer_in(bytes: &[u8]) -> u64 {
     u64::from_le_bytes(full)
 }
 
-/// So much of a text is read at once.
+/// The number of bytes of a text that are read first.
 fn first_part(address: u64) -> usize {
     to_end_of_page(address).min(PART)
 }

@@ -150,7 +150,7 @@ impl Service {
     async fn handle(&self, request: Request<Incoming>) -> HttpResponse {
         let method = request.method().clone();
         let named = session_of(request.headers());
-        // A stream that only listens is no use.
+        // A stream that only listens does not count as use.
         let counted = named.as_deref().filter(|_| method == Method::POST).map(|session| self.sessions.request(session));
         let response = self.mcp.handle(request).await;
         match named {

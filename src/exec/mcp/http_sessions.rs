@@ -1,15 +1,15 @@
 //! The HTTP sessions. Many clients never delete theirs, so a new one takes the place of one that nobody uses.
 //!
 //! 1. A session is in use while one of its requests has no complete response, and while it has a command.
-//! 2. Of more than [`MAX_SESSIONS`], the one that is not in use, and was not for longest, ends. MCP lets a server end sessions at any time: the client
-//!    gets 404 then, and starts another.
+//! 2. If there are more than [`MAX_SESSIONS`], the one that has been unused for longest ends. MCP allows a server to
+//!    end sessions at any time: the client then gets 404, and starts another.
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 use tokio::time::Instant;
 
-/// Fewer than the server admits, because an ended session is there for some seconds more.
+/// Fewer than the server admits, because an ended session still exists for some seconds.
 pub(super) const MAX_SESSIONS: usize = 768;
 
 /// The sessions by their ids.

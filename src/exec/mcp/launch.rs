@@ -189,8 +189,8 @@ impl Reader {
     }
 }
 
-/// `bash` if it is on `PATH`, because models write command lines for it; else `sh`, at last `/bin/sh`. The first that no command can have written: the shell of a line
-/// that rules allow runs outside the sandbox.
+/// `bash` if it is in `PATH`, because models write command lines for it; else `sh`, and finally `/bin/sh`. A shell that
+/// a command can have written is skipped: the shell of an allowed line runs outside the sandbox.
 pub(crate) fn default_shell(sandbox: Option<&SandboxPolicy>) -> PathBuf {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let files =

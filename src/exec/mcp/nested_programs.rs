@@ -1,4 +1,4 @@
-//! Whether the programs of a command are judged, as its result says it.
+//! Whether the programs of a command are judged, as shown in its result.
 use std::{fmt, sync::Arc};
 
 /// Whether the rules hold for the programs that a command in the sandbox executes.

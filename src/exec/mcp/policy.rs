@@ -57,8 +57,8 @@ impl SandboxPolicy {
         &self.writable
     }
 
-    /// Why a person has to be asked before a command runs in this directory, which the sandbox would make writable; `None`: it
-    /// lies within those that the server was started for.
+    /// Why a person must be asked before a command runs in this directory, which the sandbox would make writable.
+    /// `None`: it is within the directories that the server was started for.
     pub(super) fn objection(&self, workdir: &Path) -> Option<String> {
         let within = [&self.project].into_iter().chain(&self.writable).any(|root| workdir.starts_with(root));
         let (workdir, project) = (workdir.display(), self.project.display());
@@ -87,7 +87,8 @@ impl SandboxPolicy {
         self.project().into_iter().chain(self.writable.iter().map(PathBuf::as_path)).any(|root| file.starts_with(root))
     }
 
-    /// The directory below which any command may have run, also one of an earlier server. That of a server which was started in `/` says nothing.
+    /// The directory below which any command may have run, also one of an earlier server. A server that was started in
+    /// `/` has none.
     fn project(&self) -> Option<&Path> {
         self.project.parent().map(|_| self.project.as_path())
     }

@@ -1,4 +1,4 @@
-//! From a judgement to what is done: run in the sandbox, run outside it, or not at all.
+//! Turns a judgement into an action: run in the sandbox, run outside it, or do not run.
 use super::{Decision, Exec, Judgement, LineCommands, Rules};
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
@@ -66,12 +66,12 @@ impl Question<'_> {
 /// Puts questions to a person.
 #[async_trait]
 pub trait Asker: Send + Sync {
-    /// The person's answer: [`Question::accepted`] or another action; for a no, a cancel, or nobody to ask, `Deny` with that as
-    /// its reason.
+    /// The person's answer: [`Question::accepted`] or another action. For a no, a cancel, or if nobody can be asked:
+    /// `Deny` with that reason.
     async fn ask(&self, question: &Question<'_>) -> Action;
 }
 
-/// The policy by default: the rules, and a person where they say so.
+/// The default policy: the rules, and a person if a rule prompts.
 pub struct AskingPolicy {
     rules: Arc<Rules>,
     asker: Arc<dyn Asker>,
@@ -91,8 +91,8 @@ impl AskingPolicy {
         Self { rules, asker, shell: None, objection: None, judges_programs: false, line_commands: None }
     }
 
-    /// For a caller that has each command line run by `shell`, with `-c` or `-lc`: what is judged then is the line alone. That
-    /// a shell runs it is the caller's doing and needs no rule.
+    /// For a caller that runs each command line with `shell`, by `-c` or `-lc`: only the line is judged. The shell is
+    /// chosen by the caller and needs no rule.
     #[must_use]
     pub fn for_lines_of(self, shell: &str) -> Self {
         Self { shell: Some(shell.to_owned()), ..self }
@@ -111,8 +111,9 @@ impl AskingPolicy {
         Self { judges_programs, ..self }
     }
 
-    /// Decides where an allowed program of a running command runs: outside the sandbox if its line starts it itself. Without this, it runs
-    /// where the program that starts it runs. A line that rules allow whole runs outside only if commands could have replaced none of its programs.
+    /// Decides where an allowed program of a running command runs: outside the sandbox if its line starts it itself.
+    /// Without this, it runs where the program that starts it runs. A line whose commands are all allowed runs outside
+    /// only if no command could have replaced one of its programs.
     #[must_use]
     pub fn with_line_commands(self, line_commands: LineCommands) -> Self {
         Self { line_commands: Some(line_commands), ..self }
@@ -131,7 +132,7 @@ impl AskingPolicy {
         }
         let is_in_reach = |commands: &LineCommands| !commands.are_out_of_reach(program);
         judgement.keeps_sandbox |= self.line_commands.as_ref().is_some_and(is_in_reach);
-        // Outside the sandbox, and without running at all, it is of no concern.
+        // Commands that run outside the sandbox, or not at all, do not concern the objection.
         let is_of_concern = match judgement.decision {
             None | Some(Decision::Prompt) => true,
             Some(Decision::Allow) => judgement.keeps_sandbox,
@@ -139,7 +140,7 @@ impl AskingPolicy {
         };
         if let Some(objection) = self.objection.as_ref().filter(|_| is_of_concern) {
             if judgement.decision == Some(Decision::Allow) {
-                // Then it is not the rule that asks, and a yes does not mean outside the sandbox.
+                // The objection asks and not the rule, so a yes does not mean outside the sandbox.
                 judgement.rule = None;
             }
             judgement.decision = Some(Decision::Prompt);

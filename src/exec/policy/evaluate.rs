@@ -1,4 +1,4 @@
-//! A command line held against the rules.
+//! Judges a command line by the rules.
 use super::{
     exec::Exec,
     rule::{Decision, Executables, Fit, Rule, file_name},
@@ -42,7 +42,7 @@ pub struct Judgement {
 }
 
 impl Rules {
-    /// The parts of the files that are understood and have no effect here.
+    /// The parts of the files that are valid and have no effect here.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
@@ -58,8 +58,9 @@ impl Rules {
         self.decide(self.read(shell::read_argv(words.map(|word| Word::Text(word.to_owned())).collect())))
     }
 
-    /// Judges a program that a running command is about to execute: by each of its names. What it executes in turn is judged then, so the
-    /// line of a shell is not read. Never `allow`: see [`LineCommands`](super::LineCommands).
+    /// Judges a program that a running command is about to execute, by each of its names. The programs that it executes
+    /// in turn are judged later, so the line of a shell is not read. Never `allow`: see
+    /// [`LineCommands`](super::LineCommands).
     pub fn judge_exec(&self, exec: &Exec) -> Judgement {
         let words = |command: Vec<String>| command.into_iter().map(Word::Text).collect::<Vec<_>>();
         let mut commands: Vec<_> = exec.commands().into_iter().map(words).collect();

@@ -43,7 +43,8 @@ pub struct Exec {
 pub enum Lineage {
     /// The shell of the command line itself.
     Line,
-    /// A program that the line has started, or one started by that, and so on: so many processes between have executed a program.
+    /// A program that the line has started, or one started by that, and so on. The number counts the processes in
+    /// between that have executed a program.
     Nested(u32),
     /// Its parents have ended.
     #[default]

@@ -1,12 +1,15 @@
-//! Programs that a rule allows and that the line of a command starts itself: nothing else leaves the sandbox without a question.
+//! Programs that a rule allows and that the command line itself starts. Nothing else leaves the sandbox without a
+//! question.
 //!
 //! 1. The program has exactly the words of a command in the line, and all of them are known before the line runs.
-//! 2. The shell of the line starts it, in the command's directory, and its environment is that of the shell but for variables that
-//!    change at most the looks of its output. So a process that takes the shell over gains nothing: it can only repeat the line.
-//! 3. Its file is what PATH finds for the server, or the path that `host_executable` lists, and no command can replace it. A whole line leaves the sandbox
-//!    only if no command can make PATH find another file either, because its shell looks for the programs only after that. So does a script.
-//! 4. It does not run what the settings of a project name (git): see `settings`. Nor do variables such as LD_LIBRARY_PATH name anything that commands
-//!    can write.
+//! 2. The shell of the line starts it, in the command's directory, and with the environment of the shell, except
+//!    variables that change at most the look of its output. So a process that takes over the shell gains nothing: it
+//!    can only repeat the line.
+//! 3. Its file is the one that the server finds in PATH, or a path that `host_executable` lists, and no command can
+//!    replace it. A whole line leaves the sandbox only if also no command can make PATH lead to another file, because
+//!    its shell looks up the programs only afterwards. The same applies to a script.
+//! 4. It does not run programs that the settings of a project name, as git does (`settings.rs`). Nor do variables such
+//!    as LD_LIBRARY_PATH name anything that commands can write.
 use super::{Exec, Lineage, Place, Rules, shell};
 use std::{
     ffi::{OsStr, OsString},
@@ -15,8 +18,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Variables that bash changes by itself, or that change at most the looks of a program's output. Not `LANGUAGE`: by it a program finds translated
-/// texts, with their formats, in any directory.
+/// Variables that bash changes by itself, or that change at most the look of a program's output. `LANGUAGE` is not one
+/// of them: it can make a program load translated texts, with their formats, from any directory.
 const HARMLESS: [&str; 8] = ["COLUMNS", "LANG", "LINES", "NO_COLOR", "OLDPWD", "PWD", "SHLVL", "_"];
 /// A list of changed variables of this length may be incomplete.
 const MAX_CHANGED_ENV: usize = 64;
@@ -27,7 +30,7 @@ pub struct LineCommands {
     commands: Vec<Vec<String>>,
     workdir: PathBuf,
     writable: Vec<PathBuf>,
-    /// As the variable PATH.
+    /// The directories of programs, as in PATH.
     search: OsString,
     /// Whether programs load code that commands can write.
     is_tampered: bool,
@@ -75,7 +78,7 @@ impl LineCommands {
         !self.is_tampered && [shell].into_iter().chain(programs).all(|name| self.is_found_out_of_reach(name))
     }
 
-    /// Whether a shell surely finds such a file by this name, also if commands are running.
+    /// Whether a shell is certain to find an out-of-reach file by this name, even while commands run.
     fn is_found_out_of_reach(&self, name: &str) -> bool {
         if name.contains('/') {
             let file = Path::new(name);
@@ -93,7 +96,7 @@ impl LineCommands {
         false
     }
 
-    /// Whether it is a script, which finds its programs by PATH, and commands can put some there.
+    /// Whether it is a script, which looks up its programs in PATH, and commands can put programs there.
     fn is_exposed_script(&self, file: &Path) -> bool {
         let mut start = [0; 2];
         let is_script = File::open(file).and_then(|mut file| file.read_exact(&mut start)).is_ok() && start == *b"#!";

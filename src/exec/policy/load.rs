@@ -1,7 +1,7 @@
 //! Files of rules, in Starlark as Codex has them: `prefix_rule(…)` and `host_executable(…)`.
 //!
 //! A file is a program that calls these functions; it may compute lists and loop over them. The examples of a rule are
-//! held against it when it loads. `network_rule(…)` is parsed and reported as a warning: nothing here filters a network.
+//! checked when it loads. `network_rule(…)` is parsed and reported as a warning, because the network is not filtered.
 use super::{
     evaluate::Rules,
     rule::{Decision, Executables, Fit, Place, Rule, file_name},
@@ -22,9 +22,9 @@ use std::{cell::RefCell, fs, io::ErrorKind, path::Path};
 pub struct LoadError {
     /// The file as it was named.
     pub file: String,
-    /// Counted from 1; 0 where the whole file is meant.
+    /// Counted from 1; 0 if the problem concerns the whole file.
     pub line: usize,
-    /// Counted from 1; 0 where the whole file is meant.
+    /// Counted from 1; 0 if the problem concerns the whole file.
     pub column: usize,
     /// The problem, and how to fix it.
     pub message: String,
@@ -51,7 +51,7 @@ struct Said {
     warnings: Vec<String>,
 }
 
-/// The examples of a rule. They are tried when the whole file is read: a `host_executable` may come later.
+/// The examples of a rule. They are checked after the whole file was read, because a `host_executable` may come later.
 #[derive(Debug)]
 struct Examples {
     rule: usize,
@@ -60,10 +60,10 @@ struct Examples {
 }
 
 impl Rules {
-    /// Reads files of rules. What all of them say holds together.
+    /// Reads files of rules. The statements of all files apply together.
     ///
     /// # Errors
-    /// A file that cannot be read or is not right, with the place in it. Nothing is half believed.
+    /// A file cannot be read or is invalid; the error has the position. Then no rule is used.
     pub fn load<P: AsRef<Path>>(paths: impl IntoIterator<Item = P>) -> Result<Self, LoadError> {
         let mut rules = Self::default();
         for path in paths {

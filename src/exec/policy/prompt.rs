@@ -1,9 +1,10 @@
-//! A question as the person reads it: what is to run, where, and which rule asks.
+//! The text of a question to a person: what is to run, where, and which rule prompts.
 use super::{Action, Exec, Lineage, Question, is_harmless, may_run_code};
 use crate::escape::escaped_lines;
 use std::{ffi::OsStr, fmt::Write, path::Path};
 
-/// How many environment variables a question names, at most; but all by which many programs run other code.
+/// The maximum of environment variables in a question, besides those that make many programs run other code, which are
+/// all shown.
 const MAX_VARIABLES: usize = 12;
 
 /// A question as the person reads it, and what the answers lead to.
@@ -71,7 +72,8 @@ fn quoted(word: &str) -> String {
     shlex::try_quote(word).map_or_else(|_| format!("{word:?}"), Into::into)
 }
 
-/// The name that the program gets as `argv[0]`, if it is not that of its path: some programs find their modules by it, or do something else.
+/// The name that the program gets as `argv[0]`, if it differs from that of its path: some programs behave differently
+/// because of it.
 fn called_as(exec: &Exec) -> String {
     match exec.argv.first() {
         Some(name) if *name == exec.program || Path::new(&exec.program).file_name() == Some(OsStr::new(name)) => {

@@ -1,4 +1,4 @@
-//! One rule, and whether a command fits it.
+//! A rule, and whether a command matches it.
 use super::shell::Word;
 use std::{collections::HashMap, fmt, path::Path};
 
@@ -43,13 +43,13 @@ pub(super) struct Rule {
 /// The paths at which a program of some name is the one that rules mean: `host_executable(…)`.
 pub(super) type Executables = HashMap<String, Vec<String>>;
 
-/// Whether a command begins as a rule says.
+/// Whether a command matches a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fit {
     No,
-    /// It depends on what a word turns out to be.
+    /// It depends on the unknown text of a word.
     Maybe,
-    /// It does, if the options after the program, of which each may have a value, are left out.
+    /// It matches if the options after the program, each of which may have a value, are skipped.
     AfterOptions,
     Yes,
 }
@@ -61,7 +61,7 @@ impl Rule {
             Some((Word::Text(program), _)) if !self.names(program, executables) => return Fit::No,
             Some((Word::Text(_), others)) => (Fit::Yes, others),
             Some((Word::One(_), others)) => (Fit::Maybe, others),
-            // Any word may stand at any place.
+            // The unknown words may be any.
             Some((Word::Many(_), _)) => return Fit::Maybe,
         };
         match begins(others, &self.pattern[1..]) {
@@ -87,8 +87,9 @@ impl Rule {
         false
     }
 
-    /// Whether `program` is one that this rule is about. What asks or forbids goes by the file's name, wherever it is: `/bin/rm`
-    /// is `rm`. What allows takes a path only where `host_executable` names it: anybody can make a `./git`.
+    /// Whether this rule is about `program`. Rules that prompt or forbid compare the file name, in any directory:
+    /// `/bin/rm` is `rm`. Rules that allow accept a path only if `host_executable` names it, because anybody can create
+    /// a `./git`.
     fn names(&self, program: &str, executables: &Executables) -> bool {
         let heads = &self.pattern[0];
         if heads.iter().any(|head| head == program) {
@@ -109,7 +110,7 @@ fn is_option(word: Option<&Word>) -> bool {
     word.and_then(Word::text).is_some_and(|text| text.starts_with('-'))
 }
 
-/// Whether the words begin as the pattern says, which is without a program.
+/// Whether the words match the pattern, which does not include the program.
 fn begins(words: &[Word], pattern: &[Vec<String>]) -> Fit {
     let mut fit = Fit::Yes;
     for (i, alternatives) in pattern.iter().enumerate() {
@@ -118,7 +119,7 @@ fn begins(words: &[Word], pattern: &[Vec<String>]) -> Fit {
             Some(Word::Text(text)) if !alternatives.contains(text) => return Fit::No,
             Some(Word::Text(_)) => {}
             Some(Word::One(_)) => fit = Fit::Maybe,
-            // From here on, any word may stand at any place.
+            // From here on, the words may be any.
             Some(Word::Many(_)) => return Fit::Maybe,
         }
     }

@@ -1,4 +1,4 @@
-//! Programs that are not seen when programs are judged as they are executed.
+//! Programs that can make something run that is not seen when programs are judged at their execution.
 use super::shell::{Line, Word};
 
 /// Programs that ask a program outside the command to run something.

@@ -12,7 +12,8 @@ pub(crate) fn open_descriptors() -> Vec<RawFd> {
     numbers.into_iter().filter(|number| fs::symlink_metadata(format!("{DIRECTORY}/{number}")).is_ok()).collect()
 }
 
-/// Closes all but standard input, output and error, for a program that has opened none itself: what it was started with is not for its commands.
+/// Closes all except standard input, output and error, for a program that has opened none itself: inherited descriptors
+/// are not for its commands.
 pub(crate) fn close_inherited() {
     open_descriptors().into_iter().filter(|number| *number > 2).for_each(|number| _ = nix::unistd::close(number));
 }

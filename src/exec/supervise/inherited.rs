@@ -1,4 +1,4 @@
-//! The signals that this process was started with as ignored.
+//! The signals that were ignored when this process was started.
 //!
 //! Rust's runtime ignores SIGPIPE before `main`, so afterwards nothing shows whether it was ignored before. The program
 //! therefore calls [`record_ignored_signals`] before the runtime starts (docs/decisions/0003-record-before-main.md).

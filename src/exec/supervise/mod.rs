@@ -10,15 +10,16 @@
 //! 3. Nothing here stops or kills this process before [`ExitAction::carry_out`], so the caller can clean up. (`-s STOP`
 //!    stops it, as it does GNU `timeout`.)
 //! 4. The command starts with the signal dispositions and the mask that this process was started with, as with GNU
-//!    `timeout`: HUP, INT, QUIT and TERM are at their defaults. See below for what differs. (PIPE: on Linux.)
+//!    `timeout`: HUP, INT, QUIT and TERM are at their defaults. The differences are listed below. (PIPE: only on
+//!    Linux.)
 //! 5. If this process ends without ending the command (KILL), the command gets the signal of the time limit. Linux only.
 //!
 //! Where this differs from GNU `timeout` 9.1, on purpose:
 //!
 //! - `-s CHLD` makes GNU wait forever for a command that has ended; here it ends.
 //! - GNU sends the signal to the command and again to the group; here the command gets it once.
-//! - GNU passes each signal on once only; here as often as it comes. Further signals that end a process (USR1, USR2, …)
-//!   are passed on too, where GNU would die and leave the command running without a limit.
+//! - GNU passes each signal on only once; here it is passed on as often as it arrives. Other signals that end a process
+//!   (USR1, USR2, …) are passed on too, where GNU would die and leave the command running without a limit.
 //! - HUP, and those further signals, stay ignored if they were ignored at the start (`nohup`).
 //! - GNU treats a limit that is too small for a `double` as no limit; here it expires at once.
 //!

@@ -30,8 +30,8 @@ fn prepare_as_child_of(parent: i32, command: &mut Command, death_signal: Option<
     unsafe { command.pre_exec(in_child) };
 }
 
-/// Resets a signal that this process catches, as the execution of a program does: until then, the handler of the process that was copied would
-/// take it, and the command would never know. One that is ignored stays so.
+/// Resets a signal that this process catches to its default, as executing a program does. Until then the copied handler
+/// would take the signal, and the command would never learn of it. An ignored signal stays ignored.
 fn do_not_catch(signal: i32) {
     // SAFETY: a structure of integers and an address, for which zero is valid; the call writes it. No handler is installed.
     unsafe {

@@ -1,4 +1,4 @@
-//! The caller that a token stands for, and why there is none.
+//! The caller that a token stands for, and why a caller is denied.
 use super::grant::{Grant, Role};
 use super::keys::Key;
 use super::tokens::Digest;
@@ -31,12 +31,12 @@ impl Caller {
         self.grant.role()
     }
 
-    /// The threads with which it may do so.
+    /// The threads that it may use.
     pub fn scope(&self) -> &Scope {
         self.grant.scope()
     }
 
-    /// Whether its token opens this thread.
+    /// Whether its token covers this thread.
     pub fn opens(&self, thread: &ThreadId) -> bool {
         self.scope().contains(thread)
     }
@@ -48,16 +48,16 @@ impl fmt::Debug for Caller {
     }
 }
 
-/// Why a caller is not who it has to be.
+/// Why a caller was not authenticated. The variant says what the caller has to do.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Denial {
-    /// Send one.
+    /// Send a token.
     #[error("the call has no token: send one as `authorization: Bearer TOKEN` (--token, PAUSEWATCH_TOKEN)")]
     Missing,
-    /// Get one that the server takes.
+    /// Get a token that the server accepts.
     #[error("the token is not accepted: {0}")]
     Invalid(&'static str),
-    /// Get a new one.
+    /// Get a new token.
     #[error("the token has expired: get a new one")]
     Expired,
 }
@@ -66,9 +66,9 @@ pub enum Denial {
 #[derive(Clone, PartialEq, Eq)]
 pub(super) enum Origin {
     Static(Digest),
-    /// The key that has signed it.
+    /// By a JSON web token that this key has signed.
     Jwt(Arc<Key>),
-    /// Another replica has checked it.
+    /// By another replica.
     #[cfg(feature = "etcd")]
     Forwarded,
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
-    /// Reads: get, list, watch. For exec servers, and for those who look on.
+    /// Reads: get, list, watch. For exec servers, and for people who only look on.
     Watcher,
     /// Also opens, renews and closes elicitations. For tools that ask people.
     Holder,
@@ -16,7 +16,7 @@ pub enum Role {
 }
 
 impl Role {
-    /// As files and tokens write it.
+    /// The name in files and tokens.
     pub fn name(self) -> &'static str {
         match self {
             Role::Watcher => "watcher",
@@ -32,11 +32,11 @@ pub struct Grant {
     subject: Box<str>,
     role: Role,
     scope: Scope,
-    /// Nanoseconds since 1970, by the wall clock; `None`: it does not end by itself.
+    /// Nanoseconds since 1970, by the wall clock; `None`: never.
     expires: Option<i64>,
 }
 
-/// The part of a grant that tokens of both kinds write in the same way.
+/// The part of a grant that both kinds of tokens write in the same way.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Rights {
@@ -54,7 +54,7 @@ impl Grant {
     }
 
     /// # Errors
-    /// It does not say which threads, or says so of an admin; or a name is none.
+    /// The threads are missing, or given for an admin; or a name is invalid.
     pub(super) fn parse(subject: &str, rights: &Rights, expires: Option<i64>) -> Result<Self, String> {
         if subject.is_empty() || subject.len() > 256 || subject.chars().any(char::is_control) {
             return Err("the subject must have 1 to 256 bytes of UTF-8 without control characters".into());
@@ -87,7 +87,7 @@ impl Grant {
         &self.scope
     }
 
-    /// How long it still holds at `wall`; [`Duration::MAX`]: without end.
+    /// The time until it expires, at `wall`; [`Duration::MAX`]: it never does.
     pub(super) fn left(&self, wall: i64) -> Duration {
         self.expires
             .map_or(Duration::MAX, |expires| Duration::from_nanos(expires.saturating_sub(wall).max(0).unsigned_abs()))

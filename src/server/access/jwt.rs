@@ -9,8 +9,8 @@
 //! | `iss` | checked if the server is configured with an issuer |
 //! | `pausewatch` | `{"role": "holder", "threads": ["t"], "prefixes": ["team-a/"]}`; what else stands in it makes the token invalid |
 //!
-//! The signature is looked at before anything that it signs. The library of the field, `jsonwebtoken`, has no backend that
-//! we could link (`ring`), and reads the clock itself; here `now` is an argument.
+//! The signature is checked before anything that it signs is parsed. The usual library, `jsonwebtoken`, has no backend
+//! for `ring`, and reads the clock itself; here `now` is an argument.
 use super::caller::Denial;
 use super::grant::{Grant, Rights};
 use super::keys::Key;
@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 /// The default audience of tokens, for `pausewatch token` and the server.
 pub(crate) const AUDIENCE: &str = "pausewatch";
-/// How much the clock of who made the token may be ahead of ours, in nanoseconds: machines that keep their clocks are within.
+/// How far the clock of the issuer may be ahead of ours, in nanoseconds.
 pub(super) const LEEWAY: i64 = 5 * SECOND;
 const SECOND: i64 = 1_000_000_000;
 
@@ -39,7 +39,7 @@ pub(super) struct Expected {
 struct Header {
     alg: String,
     kid: Option<String>,
-    /// Extensions that have to be understood: we understand none.
+    /// Extensions that the server would have to understand: none are supported.
     crit: Option<serde_json::Value>,
 }
 
@@ -93,7 +93,7 @@ pub(super) fn verify(
     Ok((grant.map_err(|_| Denial::Invalid("its `sub` or its claim `pausewatch` is wrong"))?, key))
 }
 
-/// The claims, as they were signed, and by which key.
+/// The signed claims, and the key that signed them.
 fn signed(token: &[u8], keys: &[Arc<Key>]) -> Option<(Arc<Key>, Vec<u8>)> {
     let token = std::str::from_utf8(token).ok()?;
     let (message, signature) = token.rsplit_once('.')?;
@@ -109,9 +109,9 @@ fn signed(token: &[u8], keys: &[Arc<Key>]) -> Option<(Arc<Key>, Vec<u8>)> {
     Some((key.clone(), claims))
 }
 
-/// Seconds, of which there may be parts, since 1970.
+/// Seconds since 1970, possibly with a fraction.
 fn nanos(seconds: f64) -> i64 {
-    // Saturates: a time that far away is the end of time.
+    // Saturates for times that are too far away.
     (seconds * SECOND as f64) as i64
 }
 

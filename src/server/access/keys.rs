@@ -1,6 +1,7 @@
 //! The public keys that sign JSON web tokens: PEM (RFC 7468), or a JWK or JWKS file (RFC 7517, 7518, 8037).
 //!
-//! 1. A key has one algorithm, by what it is: an elliptic curve key never verifies RSA, and no key is ever the secret of an HMAC.
+//! 1. The type of a key determines its one algorithm: an elliptic curve key never verifies RSA, and no key is used as
+//!    the secret of an HMAC.
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ring::signature::{self, RsaPublicKeyComponents, UnparsedPublicKey};
@@ -10,7 +11,7 @@ use spki::der::{Decode, Reader, SliceReader};
 use spki::{ObjectIdentifier, SubjectPublicKeyInfoRef};
 use tokio_rustls::rustls::pki_types::pem::{PemObject, SectionKind};
 
-/// Keys of a file at most: a forged token is tried with each that it may be of.
+/// The maximum of keys in a file: a forged token is checked with each key that may have signed it.
 const MOST: usize = 64;
 /// The sizes of RSA keys that ring supports.
 const RSA_BITS: std::ops::RangeInclusive<usize> = 2048..=8192;
@@ -23,7 +24,7 @@ const RSA: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.1.1
 /// A key with its algorithm.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Key {
-    /// As the JWKS names it.
+    /// The `kid` in the JWKS.
     id: Option<String>,
     material: Material,
 }
@@ -40,7 +41,7 @@ enum Material {
 }
 
 impl Key {
-    /// As the `alg` of a token's header names it.
+    /// The `alg` in the header of its tokens.
     pub(super) fn algorithm(&self) -> &'static str {
         match self.material {
             Material::Ed25519(_) => "EdDSA",
@@ -49,7 +50,7 @@ impl Key {
         }
     }
 
-    /// Whether a token that names its key so, or not at all, may be signed by this one.
+    /// Whether this key may have signed a token with this `kid`, or without one.
     pub(super) fn may_be(&self, id: Option<&str>) -> bool {
         id.is_none() || self.id.is_none() || self.id.as_deref() == id
     }
@@ -151,7 +152,7 @@ impl Jwk {
             _ => return Ok(None),
         };
         let key = Key { id: self.kid, material };
-        // RFC 9864 has another name for what an Ed25519 key does.
+        // RFC 9864 has another name for the algorithm of Ed25519.
         let fits = |alg: &str| alg == key.algorithm() || (alg == "Ed25519" && key.algorithm() == "EdDSA");
         Ok(self.alg.as_deref().is_none_or(fits).then_some(key))
     }
@@ -171,7 +172,7 @@ pub(super) fn parse(text: &str) -> Result<Vec<Key>, String> {
 fn parse_pem(text: &str) -> Result<Vec<Key>, String> {
     let mut keys = Vec::new();
     for section in <(SectionKind, Vec<u8>)>::pem_slice_iter(text.as_bytes()) {
-        match section.map_err(|error| format!("it is no PEM: {error}"))? {
+        match section.map_err(|error| format!("it is not PEM: {error}"))? {
             (SectionKind::PublicKey, der) => keys.push(Key { id: None, material: Material::from_spki(&der)? }),
             (SectionKind::PrivateKey | SectionKind::EcPrivateKey | SectionKind::RsaPrivateKey, _) => {
                 return Err("there is a private key in it, which the server is not to have: name the file of the \

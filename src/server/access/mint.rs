@@ -22,9 +22,9 @@ pub struct Token {
     pub subject: String,
     /// The role.
     pub role: Role,
-    /// On which threads.
+    /// The threads that it opens.
     pub threads: Vec<String>,
-    /// And on all whose ids begin with one of these.
+    /// Prefixes of further threads.
     pub prefixes: Vec<String>,
 }
 
@@ -46,7 +46,7 @@ enum SigningKey {
 pub struct Pair {
     /// The private key, as PEM. Keep it secret.
     pub private: String,
-    /// For the servers that take them.
+    /// The public key, as PEM, for the servers that accept its tokens.
     pub public: String,
 }
 
@@ -67,7 +67,7 @@ impl Token {
         Rights { role: self.role, threads: some(&self.threads), prefixes: some(&self.prefixes) }
     }
 
-    /// Whether a server would take it.
+    /// Whether a server would accept it.
     ///
     /// # Errors
     /// Why not.
@@ -80,7 +80,7 @@ impl Signer {
     /// Reads a private key: Ed25519 or P-256, PEM of PKCS #8.
     ///
     /// # Errors
-    /// It is none.
+    /// It is not one of these.
     pub fn from_pem(text: &str) -> Result<Self, String> {
         const WANTED: &str = "expected an Ed25519 or P-256 key, PEM of PKCS #8 (BEGIN PRIVATE KEY), as \
                               `pausewatch token key` makes it, or `openssl genpkey`";
@@ -101,10 +101,10 @@ impl Signer {
         Ok(Signer { key, audience: AUDIENCE.into(), issuer: None })
     }
 
-    /// A JSON web token that is valid from `now`, since 1970, for `ttl`.
+    /// A JSON web token that is valid from `now` (since 1970), for `ttl`.
     ///
     /// # Errors
-    /// No server would take it.
+    /// No server would accept it.
     pub fn sign(&self, token: &Token, now: Duration, ttl: Duration) -> Result<String, String> {
         token.check()?;
         let seconds = |time: Duration| i64::try_from(time.as_secs()).unwrap_or(i64::MAX);
@@ -152,7 +152,7 @@ impl Pair {
 }
 
 fn pem(label: &str, der: &[u8]) -> String {
-    // Lengths up to this take one line.
+    // Keys of this length fit on one line.
     format!("-----BEGIN {label}-----\n{}\n-----END {label}-----\n", STANDARD.encode(der))
 }
 
@@ -166,10 +166,10 @@ pub fn secret() -> Result<String, String> {
     Ok(format!("pw_{}", URL_SAFE_NO_PAD.encode(bytes)))
 }
 
-/// The entry of `secret` in the file of static tokens; `expires`: RFC 3339.
+/// The entry of `secret` for the file of static tokens; `expires`: RFC 3339.
 ///
 /// # Errors
-/// No server would take it.
+/// No server would accept it.
 pub fn entry(secret: &str, token: &Token, expires: Option<&str>) -> Result<String, String> {
     token.check()?;
     let quoted = |text: &String| toml_string(text);
@@ -187,7 +187,7 @@ pub fn entry(secret: &str, token: &Token, expires: Option<&str>) -> Result<Strin
     Ok(text)
 }
 
-/// Whether a server would take a file of static tokens with this text.
+/// Whether a server would accept a file of static tokens with this text.
 ///
 /// # Errors
 /// The line, and what is wrong there.

@@ -1,13 +1,14 @@
 //! Access control: tokens and their permissions.
 //!
-//! A caller proves who it is by a bearer token, which stands for a [`Grant`]: a role, the threads that it opens, and an end.
-//! Tokens are of two kinds: those of a file, which the server knows by their digest (`tokens.rs`), and JSON web tokens, which
-//! it knows by the signature of a key that it trusts (`jwt.rs`, `keys.rs`). [`mint`] makes both.
+//! A caller authenticates with a bearer token, which stands for a [`Grant`]: a role, the threads that it opens, and an
+//! expiry. There are two kinds of tokens: static tokens of a file, which the server knows by their digest
+//! (`tokens.rs`), and JSON web tokens, which it verifies with the keys that it trusts (`jwt.rs`, `keys.rs`). [`mint`]
+//! makes both.
 //!
 //! - A1: what was not granted is denied: an unknown role, claim or key of a file is an error, never a wider grant.
-//! - A2: a key has one algorithm, its own; what a token says of its algorithm only ever excludes keys.
-//! - A3: a token that ends, by its time or because its file or key no longer says so, opens nothing from then on; watches end.
-//! - A4: no secret is kept, logged or printed; only digests of them are compared, in constant time.
+//! - A2: a key has exactly one algorithm. The algorithm in a token can only exclude keys.
+//! - A3: a token that has expired, or whose entry or key was removed, opens nothing from then on; its watches end.
+//! - A4: no secret is kept, logged or printed; only digests of secrets are compared, in constant time.
 mod caller;
 mod grant;
 mod jwt;
@@ -29,10 +30,10 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// How late the end of a token is noticed at most when the wall clock was set, or the machine slept.
+/// How late the expiry of a token may be noticed after the wall clock was set or the machine slept.
 const LOOK_AGAIN_AFTER: Duration = Duration::from_secs(60);
 
-/// Knows the tokens. They may be exchanged while it is in use.
+/// The accepted tokens. They may be replaced while this is in use.
 pub struct Access {
     config: AccessConfig,
     clock: Arc<dyn Clock>,
@@ -49,20 +50,20 @@ impl Access {
         Ok(Arc::new(Access { config, clock, rules }))
     }
 
-    /// The files that it reads.
+    /// The files with tokens and keys.
     pub fn files(&self) -> Vec<PathBuf> {
         self.config.files()
     }
 
-    /// The one that others are not to read.
+    /// The file that other users must not read.
     pub fn secret_file(&self) -> Option<&Path> {
         self.config.tokens.as_deref()
     }
 
-    /// Reads the files again. If one is wrong, all stays as it was.
+    /// Reads the files again. If one is invalid, everything stays as it was.
     ///
     /// # Errors
-    /// Which file is wrong, and how.
+    /// Which file is invalid, and why.
     pub fn reload(&self) -> Result<(), String> {
         let before = self.rules.borrow().clone();
         let rules = Rules::load(&self.config)?.replacing(&before, &self.config)?;
@@ -97,7 +98,7 @@ impl Access {
     pub async fn end_of(self: Arc<Self>, caller: Arc<Caller>) -> Denial {
         let mut rules = self.rules.subscribe();
         loop {
-            // Marked as seen before the check, so that a change in between is noticed.
+            // The change is marked as seen before the check, so that a change in between is noticed.
             if !rules.borrow_and_update().still_accept(&caller) {
                 return Denial::Invalid("it was revoked");
             }

@@ -1,4 +1,4 @@
-//! Which tokens are accepted now. New files make new rules; nothing of the old ones is left.
+//! The tokens that are accepted at present. New files replace all rules.
 use super::caller::{Caller, Denial, Origin};
 use super::grant::Grant;
 use super::jwt::{self, AUDIENCE, Expected};
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// JSON web tokens whose signature was found right, so that it is not computed for each call: about 500 bytes each.
+/// JSON web tokens with a verified signature, so that it is not verified for each call: about 500 bytes each.
 const REMEMBERED: usize = 10_000;
 
 /// Where tokens come from.
@@ -20,7 +20,7 @@ pub struct AccessConfig {
     pub tokens: Option<PathBuf>,
     /// JSON web tokens.
     pub jwt: Option<JwtConfig>,
-    /// Tokens that are in no file, and what they grant.
+    /// Tokens that are not in a file, with their grants.
     pub given: Vec<(String, Grant)>,
 }
 
@@ -45,12 +45,12 @@ pub enum PublicKeys {
 }
 
 impl JwtConfig {
-    /// The keys of a file, and all else as `pausewatch token create` writes it.
+    /// The keys of a file, and otherwise the defaults of `pausewatch token create`.
     pub fn new(keys: impl Into<PathBuf>) -> Self {
         Self::with_keys(PublicKeys::File(keys.into()))
     }
 
-    /// The same with these keys.
+    /// The same defaults with other keys.
     pub fn with_keys(keys: PublicKeys) -> Self {
         JwtConfig { keys, audience: AUDIENCE.into(), issuer: None }
     }
@@ -117,10 +117,10 @@ impl Rules {
         })
     }
 
-    /// These rules, after `before`.
+    /// These rules as the successors of `before`.
     ///
     /// # Errors
-    /// The file of tokens, which had some, is empty: it is being written, or something went wrong.
+    /// The file of tokens is empty and was not before: it is being written, or something went wrong.
     pub(super) fn replacing(self, before: &Rules, config: &AccessConfig) -> Result<Self, String> {
         match &config.tokens {
             Some(path) if self.in_file.is_none() && before.in_file.is_some_and(|count| count > 0) => {
@@ -158,12 +158,12 @@ impl Rules {
         Ok(caller)
     }
 
-    /// Whether a caller that older rules have accepted is accepted by these, its time aside.
+    /// Whether these rules accept a caller that older rules have accepted, apart from its expiry.
     pub(super) fn still_accept(&self, caller: &Caller) -> bool {
         match &caller.origin {
             Origin::Static(digest) => self.tokens.get(digest).is_some_and(|known| known.grant == caller.grant),
             Origin::Jwt(key) => self.keys.contains(key),
-            // Those make no call that lasts.
+            // A forwarded call does not last.
             #[cfg(feature = "etcd")]
             Origin::Forwarded => false,
         }

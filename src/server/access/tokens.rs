@@ -15,10 +15,10 @@ use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
 use subtle::ConstantTimeEq;
 
-/// A token can be tried out from far away and, by its digest, on a machine of one's own: 16 random letters withstand both.
+/// Tokens can be guessed over the network and, from a digest, offline: 16 random letters withstand both.
 const SHORTEST: usize = 16;
 
-/// The digest of a token. Compared in constant time, and hashed with a random key.
+/// The digest of a token. It is compared in constant time, and hashed with a random key.
 #[derive(Clone, Copy)]
 pub(super) struct Digest([u8; 32]);
 
@@ -73,13 +73,13 @@ struct Entry {
     role: Role,
     threads: Option<Vec<String>>,
     prefixes: Option<Vec<String>>,
-    // Any value: what the parser says of one that is no string would have it in it.
+    // Any type: the parser's error for a value that is not a string would contain the secret.
     secret: Option<toml::Value>,
     secret_sha256: Option<toml::Value>,
     expires: Option<toml::value::Datetime>,
 }
 
-/// The tokens of a file. `None`: it says nothing about tokens, not even that there are none.
+/// The tokens of a file. `None`: the file has no entry `token`, not even an empty one.
 ///
 /// # Errors
 /// The line, and what is wrong there.

@@ -34,8 +34,8 @@ const LONGEST_DELAY: Duration = Duration::from_secs(1);
 /// The size of a delayed refusal in the memory of its connection, in bytes: its HTTP/2 stream and its timer.
 const DELAY_BYTES: usize = 4 << 10;
 
-/// An extension of a request that no service may get. It counts as a call, but not as one of a caller without a token: web
-/// pages cause such requests, whoever has opened them.
+/// An extension of a request that no service accepts. It counts as a call, but not as a call without a token: web pages
+/// cause such requests, whoever has opened them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NotForUs;
 
@@ -195,7 +195,7 @@ where
             }
         };
         self.counted = true;
-        // An error is in the headers; an answer with a message succeeded.
+        // An error status is in the headers; an answer with a message has succeeded.
         let status = answer.headers().get(Status::GRPC_STATUS);
         let code = status.map_or(Code::Ok, |status| Code::from_bytes(status.as_bytes()));
         self.span.end(code as i32);

@@ -6,10 +6,10 @@ use std::time::Duration;
 use tokio::time::{Sleep, sleep};
 use tonic::Status;
 
-/// The longest request takes a second over a slow line. Who sends the rest of one after that is not waited for.
+/// The longest request takes a second over a slow line; after this time the rest is no longer awaited.
 const LONGEST: Duration = Duration::from_secs(30);
 
-/// Begins when a request is first waited for.
+/// Begins when the request is polled for the first time.
 #[derive(Default)]
 pub(crate) struct Arrival(Option<Pin<Box<Sleep>>>);
 

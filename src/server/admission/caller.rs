@@ -12,13 +12,13 @@ fn subject(extensions: &Extensions) -> Option<&str> {
     Some(extensions.get::<Arc<Caller>>()?.subject())
 }
 
-/// A call that another replica has passed on. Its request has no connection.
+/// A call that another replica has forwarded. Its request has no connection.
 #[cfg_attr(not(feature = "etcd"), allow(dead_code, reason = "only replicas make one"))]
 #[derive(Clone, Debug)]
 pub(crate) struct Forwarded {
     /// The account of its caller.
     pub(crate) account: Arc<Account>,
-    /// How long it had waited there.
+    /// How long it had waited at the other replica.
     pub(crate) waited: Duration,
 }
 

@@ -77,7 +77,7 @@ impl ConnectionLimiter {
     pub(crate) fn new(context: Arc<ServiceContext>, clock: Arc<dyn Clock>) -> Arc<Self> {
         let most = context.limits.connections;
         let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-        // A process that may open very few files, such as one started with `ulimit -n 64`, still serves.
+        // A process that may open only few files, such as one started with `ulimit -n 64`, still serves.
         let most_refused = REFUSED.min(files / 4);
         let slots = (files - most_refused - OTHER_FILES.min(files / 4)).max(1);
         let in_all = most.in_all.unwrap_or(u64::MAX).min(slots);

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
 use tokio_util::sync::CancellationToken;
 
-/// The maximum total of incomplete requests and unread answers, in bytes: 80 of the largest answers.
+/// The maximum total of incomplete requests and unread answers, in bytes.
 const MOST: usize = 128 << 20;
 
 /// The memory budget that all connections share.
@@ -27,7 +27,7 @@ pub(crate) struct MemoryBudget {
 #[derive(Debug, Default)]
 struct Usage {
     total: usize,
-    /// Usage by the address of the account, which lives as long as its connections.
+    /// Usage by the address of the account. The account lives as long as its connections.
     by_caller: HashMap<usize, usize>,
     /// Connections are being closed, which was logged.
     is_exceeded: bool,
@@ -63,7 +63,7 @@ pub(crate) struct MemoryReservation {
 }
 
 impl MemoryBudget {
-    /// A new connection of this caller. `refused`: the reason if all its calls are refused.
+    /// The context of a new connection of this caller. `refused`: the reason if all its calls are refused.
     pub(crate) fn connection(
         self: &Arc<Self>,
         account: Arc<Account>,

@@ -63,7 +63,7 @@ where
             return Answering { answer: self.0.call(request), connection: None };
         };
         let rpc = Rpc::of_path(request.uri().path());
-        // A stream of requests counts them itself: this layer would take all that it has read for one request.
+        // A stream of requests counts them itself: this layer would count everything that it has read as one request.
         if rpc == Rpc::Watch {
             return Answering { answer: self.0.call(request), connection: Some(connection) };
         }
@@ -129,7 +129,7 @@ impl http_body::Body for Receiving {
             this.waiting = None;
         }
         match polled {
-            // The client or its connection has failed, and not the server.
+            // The error is one of the client or its connection, not of the server.
             Poll::Ready(Some(Err(_))) => Poll::Ready(Some(Err(not_whole()))),
             // hyper ends the body of a stream that is reset with NO_ERROR, although the rest of it has not come.
             Poll::Ready(None) if this.is_http2 && !is_end => Poll::Ready(Some(Err(not_whole()))),

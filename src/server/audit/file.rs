@@ -1,6 +1,6 @@
 //! The files of the trail.
 //!
-//! - F1: what keeps a full file from being put aside keeps no line from being written: they go on in the same file.
+//! - F1: if a full file cannot be rotated, lines are still written, to the same file.
 use crate::server::background_writer::Sink;
 use rustix::fs::{Access, AtFlags, CWD, OFlags, accessat};
 use std::fs::{self, File, Metadata, OpenOptions};
@@ -13,9 +13,9 @@ use std::path::{Path, PathBuf};
 pub struct Config {
     /// The file.
     pub path: PathBuf,
-    /// Bytes at which another one is begun.
+    /// The size in bytes at which the file is rotated.
     pub max_size: u64,
-    /// Full ones that are kept beside it, as `FILE.1` (the latest) to `FILE.KEEP`.
+    /// The number of rotated files that are kept beside it, as `FILE.1` (the latest) to `FILE.KEEP`.
     pub keep: u32,
 }
 
@@ -35,11 +35,11 @@ pub(super) struct Files {
     size: u64,
     /// The size at which the file is full.
     full_at: u64,
-    /// It could not be put aside when it was full.
+    /// The last rotation has failed.
     stuck: bool,
-    /// The last line was not written to its end: the rest belongs to the same file.
+    /// The last line is incomplete: its rest must be written to the same file.
     mid_line: bool,
-    /// It could not be written the last time.
+    /// The last write has failed.
     failing: bool,
 }
 
@@ -49,7 +49,7 @@ impl Files {
         let full_at = config.max_size;
         let config = config.clone();
         let mut files = Files { config, file, size, full_at, stuck: false, mid_line: false, failing: false };
-        // Left by a process that ended in the middle of a line.
+        // An earlier process ended in the middle of a line.
         if size > 0 && !ends_with_a_line(&files.config.path)? {
             files.append(b"\n")?;
         }
@@ -102,13 +102,13 @@ impl Files {
         Ok(())
     }
 
-    /// Puts the full file aside, or removes it.
+    /// Rotates the full file, or removes it if none are kept.
     fn put_aside(&self) -> io::Result<()> {
         if self.config.keep == 0 {
             return fs::remove_file(&self.config.path);
         }
-        // Up to the first number that is free: one that a try before this has freed is not freed again, at the cost of the
-        // oldest file.
+        // Renames only up to the first free number: a number that a failed attempt has freed must not cost the oldest
+        // file.
         let is_free = |number: &u32| fs::symlink_metadata(self.numbered(*number)).is_err();
         let last = (1..self.config.keep).find(is_free).unwrap_or(self.config.keep);
         for number in (1..last).rev() {
@@ -117,21 +117,21 @@ impl Files {
         fs::rename(&self.config.path, self.numbered(1))
     }
 
-    /// Goes on in a file that is full. It is tried again when there is as much more in it, so that it costs nothing.
+    /// Continues in a full file. Rotation is tried again when the file has grown by the same size, so that retries cost
+    /// nothing.
     fn go_on(&mut self, error: &io::Error) {
         self.full_at = self.size.saturating_add(self.config.max_size);
         self.say_stuck(error);
     }
 
-    /// Says it once, until it goes again.
+    /// Reports it once, until rotation succeeds again.
     fn say_stuck(&mut self, error: &io::Error) {
         if !std::mem::replace(&mut self.stuck, true) {
             tracing::warn!(path = %self.config.path.display(), %error, "{STUCK}");
         }
     }
 
-    /// Writes the lines one after the other, so that none of them is cut by a rotation; those that were written are taken
-    /// off.
+    /// Writes line by line, so that a rotation never splits a line. Written lines are removed from `lines`.
     fn try_write(&mut self, lines: &mut Vec<u8>) -> io::Result<()> {
         let mut written = 0;
         let mut outcome = Ok(());
@@ -152,7 +152,7 @@ impl Files {
         outcome
     }
 
-    /// Writes as much as goes; an error only if that is nothing.
+    /// Writes as much as possible; an error only if nothing was written.
     fn write_some(&mut self, bytes: &[u8]) -> io::Result<usize> {
         loop {
             match self.file.write(bytes) {
@@ -205,7 +205,7 @@ pub(super) fn check(path: &Path) -> Result<(), String> {
 
 /// Whether a full file can be renamed, as far as the permissions of its directory show.
 fn can_be_put_aside(path: &Path) -> io::Result<()> {
-    // For example /dev/full, which is not rotated.
+    // A device such as /dev/full is not rotated.
     if fs::metadata(path).is_ok_and(|metadata| !metadata.is_file()) {
         return Ok(());
     }
@@ -221,7 +221,7 @@ fn open(path: &Path) -> io::Result<(File, u64)> {
     // Opening a named pipe would otherwise wait until somebody reads it.
     let flags = OFlags::NONBLOCK.bits().cast_signed();
     let opened = OpenOptions::new().append(true).create(true).mode(0o600).custom_flags(flags).open(path);
-    // First the type: the error of opening a pipe without a reader does not say what is wrong.
+    // The type is checked first: the error of opening a pipe without a reader does not say what is wrong.
     if let Ok(metadata) = opened.as_ref().map_or_else(|_| fs::metadata(path), File::metadata) {
         check_type(path, &metadata)?;
     }
@@ -237,7 +237,7 @@ fn open(path: &Path) -> io::Result<(File, u64)> {
 /// A regular file, or what never keeps its writer waiting: lines go to a file at any time, to a pipe only while it is read.
 fn check_type(path: &Path, metadata: &Metadata) -> io::Result<()> {
     let file_type = metadata.file_type();
-    // The standard error or output of a container: a pipe without a name, whose reader is the log of the container.
+    // Standard error or output of a container is a pipe without a name, which is read by the container's log.
     let is_own_pipe = file_type.is_fifo() && fs::canonicalize(path).is_err();
     match file_type {
         _ if file_type.is_file() || file_type.is_char_device() || is_own_pipe => Ok(()),
@@ -249,11 +249,11 @@ fn check_type(path: &Path, metadata: &Metadata) -> io::Result<()> {
 fn ends_with_a_line(path: &Path) -> io::Result<bool> {
     use std::io::{Read, Seek, SeekFrom};
     let mut file = match File::open(path) {
-        // It may be written and not be read.
+        // The file may be writable but not readable.
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Ok(true),
         file => file?,
     };
-    // Not a file that has an end, such as /dev/full.
+    // A device such as /dev/full has no last line.
     if !file.metadata()?.is_file() {
         return Ok(true);
     }

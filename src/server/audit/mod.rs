@@ -1,11 +1,12 @@
 //! The audit trail: who changed what, a line of JSON for each change, in a file that only grows.
 //!
-//! - A1: what was committed is in the trail, lease ends and renewals included, each thread's changes in the order of their
-//!   revisions. A refused call has changed nothing and is not in it.
-//! - A2: nobody waits for the file. While it cannot be written, lines wait in memory; when those are many, increments are
-//!   refused, so that all else has room. Should even that not do, a line of its own says how many are missing.
-//! - A3: the file is for its owner alone. It is rotated by size, and opened anew when somebody else has moved it away. Where
-//!   it cannot be rotated, it grows.
+//! - A1: every committed change is in the trail, including lease ends and renewals. The changes of each thread are in
+//!   the order of their revisions. A refused call has changed nothing and is not in the trail.
+//! - A2: nobody waits for the file. While it cannot be written, lines wait in memory; when there are many, increments
+//!   are refused, so that there is room for the others. If there is no room for a line either, a later line says how
+//!   many are missing.
+//! - A3: only the owner can read the file. It is rotated by size, and opened again if another program has moved it.
+//!   Where it cannot be rotated, it grows.
 mod file;
 
 pub use file::Config;
@@ -20,14 +21,14 @@ use serde::Serialize;
 use std::io;
 use std::sync::{Arc, Mutex};
 
-/// Bytes of lines that may wait for the file: some ten thousand.
+/// The maximum of waiting lines in bytes: some ten thousand lines.
 const MOST: usize = 4 << 20;
 
 /// Writes the trail.
 pub(crate) struct Trail {
     writer: BackgroundWriter,
     metrics: Arc<Metrics>,
-    /// Lines that the trail lacks since the last one that was taken.
+    /// The number of missing lines since the last one that was accepted.
     missing: u64,
 }
 
@@ -144,7 +145,7 @@ impl Drop for Trail {
     }
 }
 
-/// The trail of a server whose engines come and go.
+/// For a replica, which has an engine for each term.
 impl ChangeObserver for Arc<Mutex<Trail>> {
     fn changed(&mut self, changed: &Changed<'_>) {
         self.lock().expect("nothing panics while it writes a line").changed(changed);
@@ -155,7 +156,7 @@ impl ChangeObserver for Arc<Mutex<Trail>> {
     }
 }
 
-/// Stands in until the line has a time of its own.
+/// A placeholder until the line has its time.
 const MISSING: Timestamp = Timestamp { boot: 0, wall: 0 };
 
 impl ChangeObserver for Trail {

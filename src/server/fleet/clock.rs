@@ -1,7 +1,8 @@
-//! The cluster clock as this replica knows it, whoever leads: for what it tells.
+//! The cluster clock as this replica knows it, for the durations that it shows.
 //!
-//! While it leads, it stands still as soon as another replica might have decided something that this one does not know, as after a
-//! SIGSTOP: a paused time that is told then must not be above what the other one says later (invariant 6).
+//! While this replica leads, the clock stops as soon as another replica might have decided something that this one does
+//! not know, such as after a SIGSTOP: a paused time that is shown then must not be above what the other one reports
+//! later (fleet invariant I6).
 use crate::clock::Clock;
 use crate::coordinator::store::etcd::{Pulse, SURE_FOR};
 use crate::core::Timestamp;
@@ -9,11 +10,11 @@ use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use std::sync::{Arc, RwLock};
 use std::time::Duration;
 
-/// The machine's clock and an offset: that of the own term, or what the leader's answers say.
+/// The clock of the machine and an offset: that of our own term, or the one in the leader's answers.
 pub struct ReplicaClock {
     machine: Arc<dyn Clock>,
     offset: AtomicI64,
-    /// The clock of the term that this replica leads.
+    /// The pulse of the term that this replica leads.
     pulse: RwLock<Option<Arc<Pulse>>>,
     fleet: u64,
 }
@@ -24,17 +25,17 @@ impl ReplicaClock {
         ReplicaClock { machine, offset: AtomicI64::new(0), pulse: RwLock::default(), fleet }
     }
 
-    /// The offset from the machine's clock.
+    /// Sets the offset from the machine's clock.
     pub fn set(&self, offset: i64) {
         self.offset.store(offset, Relaxed);
     }
 
-    /// This replica leads from now on, or does no longer.
+    /// This replica leads from now on, or (`None`) no longer.
     pub fn beat(&self, pulse: Option<Arc<Pulse>>) {
         *self.pulse.write().expect("nothing panics while it holds the pulse") = pulse;
     }
 
-    /// How far the clock lags behind the machine's and the offset.
+    /// How far the clock lags behind the machine's clock plus the offset.
     fn behind(&self, machine: i64) -> i64 {
         let pulse = self.pulse.read().expect("nothing panics while it holds the pulse");
         let sure = |pulse: &Arc<Pulse>| pulse.last().max(pulse.written().saturating_add(SURE_FOR));

@@ -1,16 +1,18 @@
-//! Unary calls that came to a replica which does not lead: it holds them until a leader is known, and lets that one answer.
+//! Unary calls that arrived at a replica that does not lead: it holds them until a leader is known, and forwards them
+//! to it.
 //!
-//! - W1: only replicas can forward: each message is sealed by the key of the fleet (`seal.rs`), for one leader and for a minute.
-//! - W2: what is forwarded is not forwarded again: a receiver that does not lead refuses it.
-//! - W3: forwarding has one effect: a call without a request id is given one, and is then sent again, as a client would, until its
-//!   time is over.
-//! - W4: who is allowed what, and counts against which limit, is decided by the leader as for a call of its own, with the caller, the
-//!   rights and the waiting time that the follower tells (invariant 12). Calls a second are limited where they come in.
+//! - W1: only replicas can forward: each message is sealed with the key of the fleet (`seal.rs`), for one leader and
+//!   for a minute.
+//! - W2: a forwarded call is not forwarded again: a receiver that does not lead refuses it.
+//! - W3: a forwarded call takes effect once: a call without a request id gets one. Then it is sent again, as a client
+//!   would, until its deadline.
+//! - W4: the leader decides about rights and limits as for its own calls, with the caller, the rights and the waiting
+//!   time that the follower reports (fleet invariant I12). The rate of calls is limited at the replica where they
+//!   arrive.
+//! - W5: only answers of replicas are passed on: they have a header that needs the key of the fleet. An answer from
+//!   another program at the leader's address counts as no answer.
 //!
-//! - W5: only an answer of a replica is passed on: it has a header that needs the key of the fleet. Whoever else is at the leader's
-//!   address, such as after its end, has not answered.
-//!
-//! The message of a call is passed on as it came, and so is its answer.
+//! The message of a call is forwarded unchanged, and so is its answer.
 use super::leading::{Leading, Serving};
 use super::peers::Link;
 use super::seal::{ANSWERED, Origin, Seal, Unopened};
@@ -43,13 +45,13 @@ const FORWARD: &str = "/pausewatch.internal.Forward/";
 const ENCODING: &str = "grpc-encoding";
 /// The flag and the length before a message.
 const PREFIX: usize = 5;
-/// How long a call is held that does not say how long it may take.
+/// How long a call without a deadline is held.
 const HOLD: Duration = Duration::from_secs(10);
-/// How soon a leader that did not answer is tried again.
+/// The time until a leader that did not answer is tried again.
 const AGAIN_AFTER: Duration = Duration::from_millis(20);
-/// Bytes that a call which waits takes besides its message: its head, and its task.
+/// The memory of a waiting call besides its message, in bytes: its head, and its task.
 const HELD_CALL: usize = 4 << 10;
-/// Bytes of a forwarded call at most: its message, and the rights of a token.
+/// The maximum of a forwarded call in bytes: its message, and the rights of a token.
 const MAX_FORWARDED: usize = MAX_UNARY_REQUEST + (1 << 20);
 
 /// A unary call that was read and not answered.
@@ -61,10 +63,10 @@ pub(super) struct Held {
 }
 
 impl Held {
-    /// Reads a call whole: until then it is no replica's.
+    /// Reads a call completely: an incomplete one is not sent to any replica.
     ///
     /// # Errors
-    /// Its client has broken off, or it is too large, or compressed.
+    /// The client has broken off, or the call is too large, or compressed.
     pub(super) async fn read(request: http::Request<Body>) -> Result<Self, Status> {
         let began = Instant::now();
         let (head, body) = request.into_parts();
@@ -86,7 +88,7 @@ impl Held {
         Ok(Held { head, message, began })
     }
 
-    /// The call, for this replica.
+    /// The call as a request for this replica.
     pub(super) fn into_request(self) -> http::Request<Body> {
         let Held { mut head, message, .. } = self;
         head.headers.remove(http::header::CONTENT_LENGTH);
@@ -111,10 +113,10 @@ struct DecrementId {
     request_id: String,
 }
 
-/// The message with a request id, if it is of a call that may have one and has none.
+/// Adds a request id if the call may have one and has none.
 fn with_request_id(path: &str, message: Bytes) -> Result<Bytes, Status> {
     use prost::Message;
-    // The leader refuses a body that is no message, or only the beginning of one.
+    // A body that is not a message, or only the beginning of one, stays unchanged: the leader refuses it.
     let is_whole = |content: &&[u8]| message[0] == 0 && message[1..PREFIX] == (content.len() as u64).to_be_bytes()[4..];
     let Some(content) = message.get(PREFIX..).filter(is_whole) else { return Ok(message) };
     let new = || -> Result<String, Status> {
@@ -156,7 +158,7 @@ impl Forwarder {
         Forwarder { links, seal, clock }
     }
 
-    /// Sends the call to the present leader, which may be this replica, until its time is over.
+    /// Sends the call to the current leader, which may be this replica, until its deadline.
     pub(super) async fn answer(mut self, mut held: Held, leading: Leading) -> Result<http::Response<Body>, Infallible> {
         held.message = match with_request_id(held.head.uri.path(), held.message) {
             Ok(message) => message,
@@ -198,7 +200,7 @@ impl Forwarder {
         }
     }
 
-    /// One attempt. The error: somebody may answer it yet.
+    /// Makes one attempt. An error means that a later attempt may get an answer.
     async fn send(
         &self,
         link: &Link,
@@ -220,7 +222,8 @@ impl Forwarder {
     }
 }
 
-/// The final answer of the leader, with `proof` that it was a replica. The error: there is none yet, so that the call may be sent again.
+/// The final answer of the leader, with `proof` that it is from a replica. An error means that there is none yet, and
+/// the call may be sent again.
 async fn answered(
     mut leader: Channel,
     request: http::Request<Body>,
@@ -230,7 +233,7 @@ async fn answered(
     let mut answer = GrpcService::call(&mut leader, request).await.map_err(|error| error.to_string())?;
     let said = answer.headers_mut().remove(ANSWERED);
     match Status::from_header_map(answer.headers()) {
-        // Nobody has finally answered a call that ends so: see `status.rs`.
+        // This status is not a final answer: see `status.rs`.
         Some(status) if status.code() == Code::Unavailable && status.details().is_empty() => {
             Err(status.message().to_owned())
         }
@@ -238,7 +241,7 @@ async fn answered(
             let why = status.map_or_else(|| format!("HTTP {}", answer.status()), |status| status.to_string());
             Err(format!("the answer is not of a replica of this fleet: {why}"))
         }
-        // Read whole: a leader that dies behind the head has not answered.
+        // The answer is read completely: a leader that dies after the head has not answered.
         _ => {
             let (head, body) = answer.into_parts();
             let body = body.collect().await.map_err(|error| error.to_string())?;
@@ -247,7 +250,7 @@ async fn answered(
     }
 }
 
-/// Waits until this replica leads, or, for a call that is at no leader, stops.
+/// Waits until this replica leads or, for a call that was not sent to a leader, until it stops.
 async fn turned(mut terms: watch::Receiver<Option<Serving>>, leading: &Leading, is_sent: bool) {
     while terms.changed().await.is_ok() {
         if terms.borrow_and_update().is_some() || (leading.is_stopping() && !is_sent) {
@@ -256,7 +259,7 @@ async fn turned(mut terms: watch::Receiver<Option<Serving>>, leading: &Leading, 
     }
 }
 
-/// Waits for another leader than the one that was seen last.
+/// Waits until there is another leader than the last one.
 async fn changed(links: &watch::Receiver<Option<Link>>) {
     let mut links = links.clone();
     if links.changed().await.is_err() {
@@ -299,7 +302,7 @@ impl ForwardService {
         let proof = self.seal.answered(&sealed).parse().map_err(|_| denied())?;
         let opened = self.seal.open(self.replica, &method, sealed, self.clock.boot()).map_err(|why| match why {
             Unopened::Foreign => denied(),
-            // The sender finds out who leads.
+            // The sender will find out who leads.
             Unopened::Astray => no_leader(),
         })?;
         if let Some(connection) = head.extensions.get::<Arc<ConnectionContext>>() {
@@ -307,7 +310,7 @@ impl ForwardService {
         }
         let serving = self.leading.serving().ok_or_else(no_leader)?;
         let (key, caller) = opened.origin.caller().ok_or_else(denied)?;
-        // The connection and whatever else is the follower's.
+        // The connection and other extensions belong to the follower.
         head.extensions.clear();
         let account = self.accounts.of(key, self.clock.awake());
         head.extensions.insert(Forwarded { account, waited: opened.waited });
@@ -349,7 +352,7 @@ mod tests {
     use std::io;
     use tonic::transport::Endpoint;
 
-    /// As gRPC frames it.
+    /// The message with the prefix of gRPC.
     fn framed(length: usize, content: &[u8]) -> Bytes {
         let length = u32::try_from(length).expect("it is short").to_be_bytes();
         [&[0], &length[..], content].concat().into()
@@ -375,7 +378,7 @@ mod tests {
         );
     }
 
-    /// Else the leader would take it for a call of fewer fields.
+    /// Otherwise the leader would decode it as a call with fewer fields.
     #[test]
     fn the_beginning_of_a_call_stays_what_it_is() {
         for message in [framed(37, b"\x0a\x01t"), framed(2, b"\x0a\x01t"), framed(0, b"")[..3].to_vec().into()] {
@@ -404,7 +407,7 @@ mod tests {
         answered(channel, request, PROOF).await
     }
 
-    /// Else its client is given a broken answer, which not every library takes for a reason to call again.
+    /// Otherwise the client gets an incomplete answer, which not every library treats as a reason to retry.
     #[tokio::test]
     async fn a_leader_that_dies_behind_the_head_of_its_answer_has_not_answered() {
         let answer = || {
@@ -420,7 +423,7 @@ mod tests {
         assert!(made_of(answer).await.is_err());
     }
 
-    /// W5: such as another server on the port of a leader that is gone.
+    /// W5: such as from another server on the port of a leader that is gone.
     #[tokio::test]
     async fn only_an_answer_of_a_replica_is_passed_on() {
         let answer = |status: u16, headers: &'static [(&'static str, &'static str)]| {

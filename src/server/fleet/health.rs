@@ -1,5 +1,5 @@
-//! The health service of a replica: its answers say in their metadata which fleet it is of, who leads and how old the state is that the
-//! replica shows, for `pausewatch health --fleet`. Like the health, this is open to all, and so it names no address.
+//! The health service of a replica. The metadata of its answers say which fleet it belongs to, who leads, and how old
+//! the state is that it shows, for `pausewatch health --fleet`. Everybody may call it, so it names no address.
 use crate::coordinator::metrics::FleetState;
 use std::convert::Infallible;
 use std::future::Future;

@@ -1,4 +1,4 @@
-//! The present role of this replica: the term in which it leads, or how far it follows.
+//! The current role of this replica: the term in which it leads, or its progress as a follower.
 use super::super::grpc::Elicitations;
 use super::super::status;
 use crate::clock::Clock;
@@ -19,9 +19,9 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 use tonic::body::Body;
 use tonic::codegen::{Service, http};
 
-/// A term in which a replica leads: what [`Leading`] needs of it. A seam for simulations.
+/// A term in which a replica leads. Simulations replace this trait.
 pub trait Leads: Clone + Send + Sync + 'static {
-    /// Waits until etcd has said that the term has not ended, and what the hub shows is the latest.
+    /// Waits until etcd has confirmed that the term has not ended, and that the hub shows the latest state.
     fn confirm(&self) -> impl Future<Output = Result<(), Refusal>> + Send;
     /// The hub, which shows the decisions of the engine.
     fn hub(&self) -> &Hub;
@@ -67,7 +67,7 @@ impl Leads for Serving {
     }
 }
 
-/// A call that is being answered. The fields are dropped in this order: the term ends when its last call does.
+/// A call that is being answered. The fields are dropped in their order: the term ends after its last call.
 struct InCall {
     serving: Serving,
     _token: TaskTrackerToken,
@@ -87,12 +87,12 @@ impl Serving {
     }
 }
 
-/// Whether the engine answers the call, and asks etcd by itself whether it may.
+/// Whether the engine answers the call, which then confirms with etcd by itself.
 fn commits(path: &str) -> bool {
     ["IncrementElicitation", "DecrementElicitation", "RenewElicitation"].iter().any(|method| path.ends_with(method))
 }
 
-/// The present of a replica. Clones are of the same one.
+/// The current role of a replica. Clones share it.
 #[derive(Clone)]
 pub struct Leading<T = Serving>(Arc<Present<T>>);
 
@@ -100,10 +100,10 @@ struct Present<T> {
     term: watch::Sender<Option<T>>,
     progress: Arc<Progress>,
     machine: Arc<dyn Clock>,
-    /// When the last term was sure of itself for the last time, on the clock of the machine.
+    /// When the last term was last sure that it led, on the clock of the machine.
     last_pulse: AtomicI64,
     terms_led: AtomicU64,
-    /// Those of earlier terms.
+    /// Unknown outcomes of earlier terms.
     in_doubt: AtomicU64,
     is_stopping: AtomicBool,
 }
@@ -114,7 +114,7 @@ pub struct Vouched {
     pub term: u64,
     /// The cluster clock.
     pub clock: i64,
-    /// All that was decided before this moment of the cluster clock...
+    /// Everything that was decided before this moment of the cluster clock...
     pub horizon: i64,
     /// ...is in the log up to this entry.
     pub seq: u64,
@@ -140,7 +140,7 @@ impl<T: Leads> Leading<T> {
         self.0.term.send_replace(Some(serving));
     }
 
-    /// It does no longer.
+    /// The replica no longer leads.
     pub fn end(&self) {
         if let Some(serving) = self.0.term.send_replace(None) {
             self.0.last_pulse.store(serving.pulse().last(), SeqCst);
@@ -148,7 +148,7 @@ impl<T: Leads> Leading<T> {
         }
     }
 
-    /// From now on nothing is held for a leader to come.
+    /// From now on no call is held until there is a leader.
     pub(crate) fn stop(&self) {
         self.0.is_stopping.store(true, SeqCst);
         // Wakes those who wait.
@@ -208,7 +208,7 @@ impl<T: Leads> Leading<T> {
         }
     }
 
-    /// Waits until what is shown is at least all that any replica had answered when this was called.
+    /// Waits until this replica shows at least everything that any replica had answered when this was called.
     ///
     /// # Errors
     /// This replica cannot find out.
@@ -229,7 +229,7 @@ impl<T: Leads> Leading<T> {
                 tokio::select! {
                     biased;
                     confirmed = confirm => match confirmed {
-                        // The term is over; what follows it can be asked.
+                        // The term is over; the next role can be asked.
                         Err(Refusal::NotLeading { .. }) => _ = terms.changed().await,
                         confirmed => return confirmed,
                     },
@@ -242,16 +242,16 @@ impl<T: Leads> Leading<T> {
         timeout(within, confirmed).await.unwrap_or(Err(Refusal::NotLeading { leader: None }))
     }
 
-    /// The state that this replica vouches for as the leader; `None`: it does not lead. `anew`: it asks etcd first, and vouches for all up to
-    /// now.
+    /// The state that this replica vouches for as the leader; `None`: it does not lead. `anew`: it confirms with etcd
+    /// first, and vouches for the state at present.
     pub async fn vouch(&self, anew: bool) -> Option<Vouched> {
         let serving = self.serving()?;
         let (pulse, clock, term) = (serving.pulse(), serving.clock(), serving.number());
-        // The horizon before the entry: what is decided later may be in a later one.
+        // The horizon is read before the entry: later decisions may be in a later entry.
         let limit = serving.hub().safe_time().limit(clock.now()).boot;
         let horizon = match anew {
             true => serving.confirm().await.ok().map(|()| limit)?,
-            // Another replica may decide since.
+            // Another replica may have decided since then.
             false => limit.min(clock.at(pulse.last())),
         };
         (self.0.machine.boot().saturating_sub(pulse.last()) < FRESH_FOR).then_some(())?;

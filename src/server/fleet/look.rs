@@ -1,8 +1,9 @@
-//! The leader's answers to looks of followers: its clock, with which a takeover goes on, and how far they may show durations.
+//! The leader's answers to the *looks* of followers, which are requests for its clock and for the time up to which they
+//! may show durations. A takeover continues with that clock.
 //!
-//! Both sides prove with the key of the fleet, which is in etcd, that they are replicas; an answer is of its question alone. So
-//! nobody else learns or sets the clock, whatever the connection. The proof admits a question: the limits of clients are not those of
-//! replicas, whose watches end when they cannot look.
+//! Both sides prove with the key of the fleet, which is in etcd, that they are replicas, and an answer is valid only
+//! for its request. So nobody else can read or set the clock over any connection. Requests with a valid proof bypass
+//! the limits of clients, because the watches of a replica end when it cannot look.
 use super::leading::{Leading, Vouched};
 use crate::server::admission::ConnectionContext;
 use ring::hmac;
@@ -21,7 +22,7 @@ use tonic::{Request, Response, Status};
 use tonic_prost::ProstCodec;
 
 const LOOK: &str = "/pausewatch.internal.Replica/Look";
-/// The largest question: its fields have fixed sizes.
+/// The maximum size of a request: its fields have fixed sizes.
 const MAX_QUESTION: usize = 256;
 
 #[derive(Clone, PartialEq, prost::Message)]
@@ -33,7 +34,7 @@ pub(super) struct Question {
     nonce: u64,
     #[prost(bytes = "vec", tag = "3")]
     proof: Vec<u8>,
-    /// Whether the leader is to make sure that it leads.
+    /// Whether the leader has to confirm with etcd that it leads.
     #[prost(bool, tag = "4")]
     anew: bool,
 }
@@ -47,7 +48,7 @@ pub(super) struct Answer {
     pub(super) clock: i64,
     #[prost(bytes = "vec", tag = "3")]
     proof: Vec<u8>,
-    /// All that was decided before this moment of the cluster clock...
+    /// Everything that was decided before this moment of the cluster clock...
     #[prost(sfixed64, tag = "4")]
     pub(super) horizon: i64,
     /// ...is in the log up to this entry.
@@ -95,7 +96,7 @@ impl LookService {
     }
 }
 
-/// Asks the replica at the other end of `channel`, which has to be this one.
+/// Sends a look to the replica at the other end of `channel`, which has to be `replica`.
 pub(super) async fn look(channel: Channel, key: &hmac::Key, replica: u64, anew: bool) -> Result<Answer, Status> {
     let mut grpc = Grpc::new(channel);
     grpc.ready().await.map_err(|error| Status::from_error(error.into()))?;

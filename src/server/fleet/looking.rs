@@ -1,4 +1,5 @@
-//! The requests that a follower sends its leader all the time: for its clock, and for how far durations may be shown.
+//! The looks that a follower sends its leader all the time: for its clock, and for the time up to which durations may
+//! be shown.
 use super::clock::ReplicaClock;
 use super::leading::Vouched;
 use crate::clock::Clock;
@@ -9,29 +10,30 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
-/// How often the leader's clock is compared.
+/// How often the clocks are compared.
 const COMPARE_EVERY: Duration = Duration::from_millis(200);
-/// An answer that takes longer says too little of the clock.
+/// A slower answer is too inexact for comparing clocks.
 const COMPARE_WITHIN: Duration = Duration::from_millis(200);
-/// How often the leader is asked how far it vouches, at least.
+/// The longest time between two looks.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
-/// A leader may have to wait for etcd. Three tries fit into the time in which a follower is fresh.
+/// The timeout of a look: the leader may have to wait for etcd. Three attempts fit into the time in which a follower is
+/// fresh.
 const LOOK_WITHIN: Duration = Duration::from_millis(900);
 const AGAIN_AFTER: Duration = Duration::from_millis(50);
-/// A leader that was not reached for this long (nanoseconds) may never be. One that is lost is replaced before.
+/// The time (nanoseconds) after which an unreachable leader is reported: a dead one would have been replaced by then.
 const UNREACHED: i64 = 3_000_000_000;
 
-/// A way to a leader. A seam for simulations.
+/// A connection to a leader. Simulations replace this trait.
 pub trait LeaderLink: Clone + Send + Sync + 'static {
     /// The term of the leader.
     fn term(&self) -> u64;
-    /// Where the leader says that it is.
+    /// The address that the leader advertises.
     fn address(&self) -> &str;
-    /// Asks it what it vouches for. `anew`: after it has asked etcd.
+    /// Asks the leader what it vouches for. `anew`: after it has confirmed with etcd.
     fn look(self, anew: bool) -> impl Future<Output = Result<Vouched, String>> + Send;
 }
 
-/// The result of a look at a leader.
+/// The state that the answers to looks update.
 pub struct Looking {
     /// How far the follower is.
     pub progress: Arc<Progress>,
@@ -43,7 +45,7 @@ pub struct Looking {
     pub clock: Arc<ReplicaClock>,
 }
 
-/// Says once of a leader that it is not reached, and why.
+/// Reports once per leader that it is unreachable, and why.
 #[derive(Default)]
 struct Reach {
     term: u64,
@@ -59,13 +61,13 @@ impl Reach {
         self
     }
 
-    /// Whether to tell of it that it failed again at `now`.
+    /// Whether to report the failure at `now`.
     fn failed(&mut self, now: i64) -> bool {
         let since = *self.failing_since.get_or_insert(now);
         now.saturating_sub(since) >= UNREACHED && !std::mem::replace(&mut self.is_told, true)
     }
 
-    /// Whether to tell of it that it is reached again.
+    /// Whether to report that it is reachable again.
     fn succeeded(&mut self) -> bool {
         self.failing_since = None;
         std::mem::take(&mut self.is_told)
@@ -81,14 +83,14 @@ impl Looking {
         }
     }
 
-    /// The leader of `term` has answered what it was asked at `asked`, on the clock of the machine.
+    /// Records an answer of the leader of `term` to a request that was sent at `asked`, on the clock of the machine.
     fn heard(&self, term: u64, asked: i64, answer: &Vouched) {
         self.leader_clock.sample(term, asked, answer.clock, self.machine.boot());
         let offset = self.leader_clock.offset(term).filter(|_| self.progress.follows());
         offset.into_iter().for_each(|offset| self.clock.set(offset));
     }
 
-    /// Compares the clocks, for ever.
+    /// Compares the clocks, forever.
     pub async fn compare_clocks<L: LeaderLink>(&self, mut links: watch::Receiver<Option<L>>) {
         loop {
             let link = Self::linked(&mut links).await;
@@ -108,7 +110,7 @@ impl Looking {
         }
     }
 
-    /// Asks how far the leader vouches, for ever.
+    /// Asks the leader up to when it vouches, forever.
     pub async fn look<L: LeaderLink>(&self, mut links: watch::Receiver<Option<L>>) {
         let progress = &self.progress;
         let mut reach = Reach::default();
@@ -120,7 +122,7 @@ impl Looking {
             let looked = tokio::select! {
                 biased;
                 looked = looked => looked,
-                // Whatever this one says is of no use.
+                // The answer of this leader is useless.
                 _ = links.changed() => {
                     progress.looks.want();
                     continue;
@@ -128,7 +130,8 @@ impl Looking {
             };
             let why = match looked {
                 Ok(Ok(answer)) if answer.term == term => {
-                    // Nothing may be told by a clock that was never compared. The leader has asked etcd meanwhile, so later answers say more.
+                    // No duration may be shown by a clock that was never compared. Later comparisons are more exact, because for this
+                    // answer the leader may have waited for etcd.
                     if self.leader_clock.offset(term).is_none() {
                         self.heard(term, asked, &answer);
                     }

@@ -1,12 +1,12 @@
-//! A replica of a fleet: it serves watches of its own, and unary calls by whichever replica leads.
+//! A replica of a fleet: it serves watches itself, and passes unary calls to the replica that leads.
 //!
-//! - R1: a term has an engine of its own, and all roles of a replica one hub. So watches go on when this replica becomes the leader or
-//!   ceases to be, and unary calls of a term end with UNAVAILABLE when it does.
-//! - R2: reads and watches begin after this replica has found out that it shows the latest state (`leading.rs`).
-//! - R3: a replica that stops gives the leadership up as soon as its calls are answered, so that another one need not wait for its
-//!   silence.
-//! - R4: a replica that was not sure of the latest state for 3 s ends its watches, sends no heartbeats and begins no watch (invariant
-//!   11).
+//! - R1: each term has an engine of its own, but the hub stays. So watches continue when this replica becomes the
+//!   leader or stops leading, and the unary calls of a term end with UNAVAILABLE when the term does.
+//! - R2: reads and watches begin after this replica has checked that it shows the latest state (`leading.rs`).
+//! - R3: a stopping replica gives up the leadership as soon as its calls are answered, so that the others need not wait
+//!   until it is silent.
+//! - R4: a replica that was not sure of the latest state for 3 s ends its watches, sends no heartbeats and begins no
+//!   watch (fleet invariant I11, docs/guarantees.md).
 mod clock;
 mod forward;
 mod health;
@@ -45,14 +45,14 @@ use tokio_util::task::TaskTracker;
 use tonic_health::ServingStatus;
 use tonic_health::server::HealthReporter;
 
-/// How long calls in flight have until a term is given up. The next leader answers them when they are sent again.
+/// The time for calls in flight before a term is given up. The next leader answers them when clients repeat them.
 const ANSWER_WITHIN: Duration = Duration::from_secs(1);
 
 /// The name under which the health service says whether this replica leads.
 pub(super) const LEADER: &str = "pausewatch.Leader";
 /// The longest silence of a watch.
 pub(super) const HEARTBEAT: Duration = Duration::from_secs(1);
-/// How often it is looked whether this replica knows the latest state.
+/// How often a replica checks whether it knows the latest state.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// A fleet, and how its replicas reach each other.
@@ -89,7 +89,7 @@ pub(super) struct Replica {
 }
 
 impl Replica {
-    /// Leads whenever it can until it is to hand over, and follows until it is to end.
+    /// Leads whenever it can until `stop.hand_over`, and follows until `stop.end`.
     ///
     /// # Errors
     /// This replica cannot use the stored data of the fleet.
@@ -107,19 +107,19 @@ impl Replica {
 
     async fn keep_leading(&self, stop: &Stop) -> Result<(), OpenError> {
         loop {
-            // Asked once for each term: what it has read is kept until then.
+            // One future for each term: it keeps what it has read until then.
             let mut winning = pin!(self.fleet.lead(&self.address));
             let term = tokio::select! {
                 biased;
                 () = self.give_up(stop) => winning.await?,
                 term = &mut winning => term?,
             };
-            // Won before it was given up, the term ends at once.
+            // If the term was won before it was given up, it ends at once.
             self.lead(term, &stop.hand_over).await?;
         }
     }
 
-    /// Once this replica is to hand over, it does not lead again, and holds no calls.
+    /// After `stop.hand_over`, this replica does not lead again, and holds no calls.
     async fn give_up(&self, stop: &Stop) {
         stop.hand_over.cancelled().await;
         self.leading.stop();
@@ -127,7 +127,7 @@ impl Replica {
         stop.handed_over.cancel();
     }
 
-    /// Ends watches when this replica may not know the latest state, and says so to who looks after it.
+    /// Ends watches when this replica may not know the latest state, and reports it in the log and the health service.
     async fn keep_fresh(&self) {
         let hub = self.fleet.progress().hub();
         let mut was_fresh = false;
@@ -153,14 +153,14 @@ impl Replica {
         let Term { store, clock, pulse, number, mut ended } = term;
         let broken = self.broken;
         let fatal = move |fatal| match fatal {
-            // The end of the term says so too.
+            // The end of the term reports this too.
             Fatal::Deposed(_) => {}
             fatal => broken(fatal),
         };
         let hub = self.fleet.progress().hub().clone();
         self.clock.set(clock.at(0));
         self.clock.beat(Some(pulse.clone()));
-        // All that was decided is shown, and nothing more is until the engine is there.
+        // Everything that was decided is shown, and nothing new is until the engine has started.
         hub.safe_time().end();
         let (store, settings) = (Box::new(store), (self.settings)());
         let coordinator = Coordinator::start_on(hub.clone(), store, clock.clone(), settings, fatal);
@@ -195,12 +195,12 @@ impl Replica {
         if timeout(ANSWER_WITHIN, calls.wait()).await.is_err() {
             tracing::warn!(term = number, calls = calls.len(), "calls were still in flight at the end of the term");
         }
-        // It waits for its last commit, and its store then gives up the leadership.
+        // This waits for the last commit; then the store gives up the leadership.
         let _ = tokio::task::spawn_blocking(move || drop(coordinator)).await;
         if !is_over {
             let _ = timeout(ANSWER_WITHIN, ended).await;
         }
-        // The coordinator publishes no more. Another leader may have decided since etcd was asked last.
+        // The coordinator publishes nothing more. Another leader may have decided since etcd was last reached.
         let sure = Timestamp { boot: clock.at(pulse.last()), wall: 0 };
         self.fleet.progress().begin(hub.safe_time().limit(sure).boot);
         self.clock.beat(None);

@@ -1,4 +1,4 @@
-//! The way from a follower to its leader: one connection, for its clock, for how far the follower may tell durations, and for calls.
+//! The connection from a follower to its leader, for looks and forwarded calls.
 use super::clock::ReplicaClock;
 use super::leading::Vouched;
 use super::look::{Answer, look};
@@ -56,7 +56,7 @@ impl LeaderLink for Link {
 pub(crate) struct PeerFiles {
     /// The authorities of the certificates of other replicas; `None`: those of the system.
     ca: Option<PathBuf>,
-    /// The certificate of this server and its key, which servers that ask clients for one are shown.
+    /// The certificate and key of this server, for servers that require a client certificate.
     own: Option<(PathBuf, PathBuf)>,
 }
 
@@ -74,7 +74,7 @@ impl PeerFiles {
     /// Reads the files.
     ///
     /// # Errors
-    /// One is wrong.
+    /// A file is invalid.
     pub(crate) fn read(&self) -> Result<ClientTlsConfig, String> {
         let read = |path: &Path| named_file::read(path).map_err(|why| format!("read {}: {why}", path.display()));
         let mut tls = ClientTlsConfig::new();
@@ -85,7 +85,7 @@ impl PeerFiles {
         if let Some((cert, key)) = &self.own {
             tls = tls.identity(Identity::from_pem(read(cert)?, read(key)?));
         }
-        // What is wrong shows when it is used.
+        // Invalid settings show only when they are used.
         let used = Endpoint::from_static("https://replica").tls_config(tls.clone());
         let names: Vec<_> = self.paths().iter().map(|path| path.display().to_string()).collect();
         used.map_err(|error| format!("{}: {}", names.join(", "), with_causes(&error.to_string(), &error)))?;
@@ -93,7 +93,7 @@ impl PeerFiles {
     }
 }
 
-/// Knows the leader.
+/// Keeps a connection to the leader.
 pub(crate) struct Peers {
     fleet: Arc<Fleet>,
     machine: Arc<dyn Clock>,
@@ -108,7 +108,7 @@ pub(crate) struct Peers {
 
 impl Peers {
     /// # Errors
-    /// A file is wrong.
+    /// A file is invalid.
     pub(crate) fn new(
         fleet: Arc<Fleet>,
         machine: Arc<dyn Clock>,
@@ -121,10 +121,10 @@ impl Peers {
         Ok(Peers { fleet, machine, clock, key, files, tls, renewed, link })
     }
 
-    /// Reads the files again, and connects anew. If one is wrong, all stays as it was.
+    /// Reads the files again, and reconnects. If one is invalid, everything stays as it was.
     ///
     /// # Errors
-    /// Which file is wrong, and how.
+    /// Which file is invalid, and why.
     pub(crate) fn reload(&self) -> Result<(), String> {
         let new = self.files.read()?;
         *self.tls.write().expect("no panic while locked") = new;
@@ -132,12 +132,12 @@ impl Peers {
         Ok(())
     }
 
-    /// The connection to whoever leads.
+    /// The connection to the current leader.
     pub(crate) fn links(&self) -> watch::Receiver<Option<Link>> {
         self.link.subscribe()
     }
 
-    /// Keeps a connection to whoever leads and asks it, for ever. `own`: where other replicas reach this one.
+    /// Keeps a connection to the current leader and sends it looks, forever. `own`: the address of this replica.
     pub(super) async fn follow_leader(&self, own: &str) {
         let (fleet, machine) = (&self.fleet, self.machine.clone());
         let (progress, leader_clock) = (fleet.progress().clone(), fleet.leader_clock().clone());

@@ -1,4 +1,5 @@
-//! Forwarded calls on the wire: who calls and since when, and the message, sealed by the key that only replicas have.
+//! Forwarded calls on the wire: the caller, the waiting time and the message, sealed with the key that only replicas
+//! have.
 use crate::coordinator::quota::CallerKey;
 use crate::core::scope::Scope;
 use crate::server::access::{Caller, Role};
@@ -11,14 +12,14 @@ use std::time::Duration;
 use subtle::ConstantTimeEq;
 use tonic::Extensions;
 
-/// The header that proves that an answer is of a replica.
+/// The header that proves that an answer is from a replica.
 pub(super) const ANSWERED: &str = "pausewatch-answered";
-/// How long a sealed call may be on its way, in nanoseconds of the cluster clock.
+/// How long a sealed call is valid, in nanoseconds of the cluster clock.
 const VALID_FOR: i64 = 60_000_000_000;
 const PROOF: usize = 32;
 const LENGTH: usize = 4;
 
-/// The caller. A tag, once used, keeps its meaning.
+/// The caller. A tag never changes its meaning.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct Origin {
     #[prost(oneof = "Key", tags = "1, 2, 3, 4")]
@@ -54,7 +55,7 @@ struct Rights {
 
 #[derive(Clone, PartialEq, prost::Message)]
 struct Envelope {
-    /// The replica that is to answer.
+    /// The replica that has to answer.
     #[prost(fixed64, tag = "1")]
     replica: u64,
     /// Until when, by the cluster clock.
@@ -66,12 +67,12 @@ struct Envelope {
     origin: Origin,
 }
 
-/// Why a body is not answered.
+/// Why a body is refused.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Unopened {
     /// It was sealed without the key, or for another method.
     Foreign,
-    /// It was sealed for another replica, such as one that was at this address before, or long ago.
+    /// It was sealed for another replica, such as an earlier one at this address, or too long ago.
     Astray,
 }
 
@@ -108,7 +109,7 @@ impl Origin {
         Origin { key, rights: None }
     }
 
-    /// The account that it counts against, and its rights; `None`: it makes no sense.
+    /// The account that it counts against, and its rights; `None`: it is invalid.
     pub(super) fn caller(self) -> Option<(CallerKey, Option<Arc<Caller>>)> {
         let key = match self.key {
             Some(Key::Subject(subject)) => CallerKey::Subject(subject.into()),

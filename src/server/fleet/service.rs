@@ -1,4 +1,4 @@
-//! The service of a replica: watches are served here, unary calls where the leader is.
+//! The service of a replica: watches are served here, unary calls by the leader.
 use super::super::grpc::Watches;
 use super::forward::{Forwarder, Held};
 use super::leading::Leading;
@@ -13,7 +13,7 @@ use tonic::server::NamedService;
 
 type Answer = Result<http::Response<Body>, Infallible>;
 
-/// Serves `ElicitationService`, whoever leads.
+/// Serves `ElicitationService` on a replica, whether it leads or not.
 #[derive(Clone)]
 pub(crate) struct ReplicaService {
     leading: Leading,

@@ -1,7 +1,8 @@
-//! Messages as prost reads and writes them, but for what is said of a request that cannot be read: which field is wrong.
+//! Encodes and decodes messages with prost. A request that cannot be decoded is refused with the name of the invalid
+//! field.
 //!
-//! A field out of its limits is `INVALID_FIELD`, and so is one that is not what the proto says; tonic's own codec would call it
-//! an error of the server.
+//! A field that does not match the proto is `INVALID_FIELD`, like one outside its limits. tonic's own codec would
+//! report an error of the server.
 use crate::core::types::InvalidField;
 use crate::server::status;
 use bytes::Buf;
@@ -10,7 +11,7 @@ use tonic::Status;
 use tonic::codec::{BufferSettings, Codec, DecodeBuf, Decoder};
 use tonic_prost::{ProstCodec, ProstEncoder};
 
-/// Before what prost says of an error.
+/// The beginning of prost's error messages.
 const PREFIX: &str = "failed to decode Protobuf message: ";
 
 /// Reads requests `Q`, and writes answers `A`.
@@ -64,8 +65,8 @@ pub(super) fn decode<Q: Message + Default>(bytes: impl Buf) -> Result<Q, Status>
     Q::decode(bytes).map_err(|error| status::of_field(unreadable(&error.to_string())))
 }
 
-/// The field that prost's message names: `Message.field: ` for each level, the innermost first, then the reason. Bytes that are no
-/// message at all have no field.
+/// The field that prost's error message names: `Message.field: ` for each level, the innermost first, then the reason.
+/// Bytes that are not a message have no field.
 fn unreadable(said: &str) -> InvalidField {
     let mut why = said.strip_prefix(PREFIX).unwrap_or(said);
     let mut fields = Vec::new();

@@ -8,14 +8,14 @@ use prost::Message;
 use std::time::Duration;
 use v1::watch_pause_state_response::Event;
 
-/// The size at which a batch is closed, in bytes: small at first, and doubled while the client takes more. hyper takes one
-/// batch of every stream, also of a client that reads nothing.
+/// The size in bytes at which a batch is closed: small at first, and doubled while the client reads. hyper takes one
+/// batch of every stream, even if the client reads nothing.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BatchSize(usize);
 
 impl BatchSize {
     pub(super) const FIRST: BatchSize = BatchSize(1 << 10);
-    /// A message less than the default of an HTTP/2 frame, so that the buffer does not double for the last one.
+    /// One message less than the default size of an HTTP/2 frame, so that the last message does not double the buffer.
     const LARGEST: usize = 15 << 10;
 
     pub(super) fn next(self) -> Self {
@@ -26,8 +26,8 @@ impl BatchSize {
 /// The flag and the length before a message.
 const PREFIX: usize = 5;
 
-/// How old a shared frame of a paused thread may be, in nanoseconds: its lengths are those of the moment it was made.
-/// A fifth of what the clock of a stopwatch may be off.
+/// The maximum age of a shared frame of a paused thread, in nanoseconds: its durations are those of the moment when it
+/// was encoded. A fifth of the error that a stopwatch's clock may have.
 const FRESH_FOR: i64 = 1_000_000;
 
 /// A message with its flag and length.
@@ -48,7 +48,7 @@ fn event(event: Event) -> Bytes {
     framed(&v1::WatchPauseStateResponse { event: Some(event) })
 }
 
-/// The end of the answer to a request of `Watch`.
+/// The end of the answer to a request of `Watch`, with the number of requests so far.
 pub(super) fn answered(requests: u64) -> Bytes {
     event(Event::SnapshotComplete(v1::SnapshotComplete { requests }))
 }
@@ -111,8 +111,8 @@ impl Batch {
         if self.more.is_empty() { self.first } else { self.more.freeze() }
     }
 
-    /// The first heartbeat of a replica, which says how soon the next one comes: until then, a client has to wait for as long as the
-    /// contract allows before it takes a silent replica for lost.
+    /// Adds the first heartbeat of a replica, which says when the next one comes. Until then, a client has to wait for
+    /// the longest silence that docs/semantics.md allows before it treats a silent replica as lost.
     pub(super) fn say_interval(&mut self) {
         if self.show.heartbeat.is_some() {
             self.heartbeat();
@@ -151,7 +151,7 @@ impl Sink for Batch {
     }
 }
 
-/// A batch that takes no more when the snapshot is complete, instead of saying so.
+/// A batch that ends when the snapshot is complete, without a message that says so.
 pub(super) struct UntilComplete {
     batch: Batch,
     is_complete: bool,

@@ -36,7 +36,7 @@ use tonic::{Request, Response, Status, Streaming};
 use v1::elicitation_service_server::{ElicitationService, ElicitationServiceServer, SERVICE_NAME};
 use wire::ReadContext;
 
-/// Makes the service of a coordinator, whose moments are of this clock.
+/// Makes the service of a coordinator with this clock.
 pub(crate) type MakeElicitations = Box<dyn Fn(Arc<Coordinator>, Arc<dyn Clock>) -> Elicitations + Send + Sync>;
 
 /// The largest unary request: every field at its limit takes under 2 KiB; for a larger request, the error can still name the
@@ -100,7 +100,7 @@ struct Calls {
     coordinator: Arc<Coordinator>,
     clock: Arc<dyn Clock>,
     context: Arc<ServiceContext>,
-    /// Everybody may do everything.
+    /// The server requires no tokens.
     is_open: bool,
 }
 
@@ -217,7 +217,7 @@ impl ElicitationService for Calls {
         &self,
         _request: Request<v1::WatchPauseStateRequest>,
     ) -> Result<Response<Self::WatchPauseStateStream>, Status> {
-        // `Elicitations` takes these calls before they come here.
+        // `Elicitations` handles this call before it arrives here.
         Err(status::mixed_up())
     }
 
@@ -227,7 +227,7 @@ impl ElicitationService for Calls {
         &self,
         _request: Request<Streaming<v1::WatchRequest>>,
     ) -> Result<Response<Self::WatchStream>, Status> {
-        // The same.
+        // As above.
         Err(status::mixed_up())
     }
 }

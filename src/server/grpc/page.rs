@@ -1,19 +1,19 @@
-//! A page of `ListPauseStates` (AIP-158), and its token: which listing it goes on with, and after which thread.
+//! A page of `ListPauseStates` (AIP-158), and its token: the listing to continue, and the last thread.
 use super::wire::{self, ReadContext};
 use crate::coordinator::hub::Hub;
 use crate::core::scope::Scope;
 use crate::core::types::InvalidField;
 use crate::proto::v1;
 
-/// Threads, or pauses, a page when the caller does not say.
+/// The default size of a page of threads or pauses.
 const DEFAULT_SIZE: usize = 100;
-/// As many at most.
+/// The maximum size of a page.
 const MAX_SIZE: usize = 1_000;
-/// A page ends when it has this many bytes: a thousand threads may have a thousand elicitations each, and clients take
-/// 4 MiB by default.
+/// A page ends at this many bytes: a thousand threads may have a thousand elicitations each, and the default limit of
+/// clients is 4 MiB.
 const MAX_BYTES: usize = 2 << 20;
 
-/// Entries of a page, as the caller asks for them.
+/// The requested size of a page.
 pub(super) fn page_size(size: i32) -> Result<usize, InvalidField> {
     match usize::try_from(size) {
         Ok(0) => Ok(DEFAULT_SIZE),
@@ -62,7 +62,7 @@ impl Page {
     }
 }
 
-/// The kind of listing, then the last thread in hexadecimal digits: opaque enough not to be built by hand.
+/// The kind of listing, then the last thread in hexadecimal digits, so that people do not construct tokens.
 fn write_token(last: &str, include_running: bool) -> String {
     let kind = if include_running { 'k' } else { 'p' };
     std::iter::once(kind.to_string()).chain(last.bytes().map(|byte| format!("{byte:02x}"))).collect()

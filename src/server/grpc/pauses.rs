@@ -1,6 +1,8 @@
-//! A page of `ListPauses` (AIP-158), and its token: of which server and filter, and below which pause it goes on.
+//! A page of `ListPauses` (AIP-158), and its token: the server process and the filter, and the number below which the
+//! listing continues.
 //!
-//! No page is too large for clients, which take 4 MiB by default: all ended pauses together take 1 MiB (`hub/history.rs`).
+//! No page is too large for clients, whose default limit is 4 MiB: all ended pauses together take 1 MiB
+//! (`hub/history.rs`).
 use super::page::page_size;
 use super::wire;
 use crate::coordinator::hub::{Hub, PauseFilter};
@@ -18,10 +20,10 @@ pub(super) struct PauseListing {
     token: Option<Token>,
 }
 
-/// Where a listing goes on. A client that makes one up gets nothing that it could not list.
+/// Where a listing continues. A forged token gives nothing that its client could not list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Token {
-    /// Identifies the process: its pauses are numbered anew.
+    /// Identifies the process: another process numbers its pauses anew.
     began: u64,
     filter: u64,
     below: u64,
@@ -49,7 +51,7 @@ impl PauseListing {
         Ok(PauseListing { size: page_size(request.page_size)?, thread, ended: from..until, token })
     }
 
-    /// The thread that is asked for; `None`: all.
+    /// The requested thread; `None`: all.
     pub(super) fn thread(&self) -> Option<&ThreadId> {
         self.thread.as_ref()
     }
@@ -72,7 +74,7 @@ impl PauseListing {
     }
 
     fn digest(&self) -> u64 {
-        // The same within a process, and no longer does a token live.
+        // This hash is stable within a process, and a token is valid no longer.
         let mut hasher = DefaultHasher::new();
         (&self.thread, &self.ended).hash(&mut hasher);
         hasher.finish()

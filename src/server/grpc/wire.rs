@@ -1,4 +1,4 @@
-//! Proto to core and back. A request becomes valid values, or the first field that is not.
+//! Converts between the proto and core. A request becomes valid values, or an error with the first invalid field.
 use crate::clock::Clock;
 use crate::coordinator::hub::{ClosedElicitation, EndedPause, Hub, Interest, OpenElicitation, Shown, View};
 use crate::core::types::{InvalidField, MAX_CHANGED, MAX_WATCHED, ThreadId, Ttl, text};
@@ -134,8 +134,8 @@ pub(super) fn wall_time(nanos: i64) -> prost_types::Timestamp {
     }
 }
 
-/// The nanoseconds of a time of the wall clock; one before 1677 or after 2262 becomes the nearest that the server's own
-/// times can be.
+/// The nanoseconds of a time of the wall clock. A time before 1677 or after 2262 becomes the nearest one that the
+/// server's type can hold.
 pub(super) fn wall_nanos(field: &str, time: &prost_types::Timestamp) -> Parsed<i64> {
     const YEARS_1_TO_9999: std::ops::RangeInclusive<i64> = -62_135_596_800..=253_402_300_799;
     let is_valid = YEARS_1_TO_9999.contains(&time.seconds) && (0..1_000_000_000).contains(&time.nanos);
@@ -160,7 +160,7 @@ pub(crate) fn elicitation(thread: &ThreadId, elicitation: &Elicitation, ends: Op
     }
 }
 
-/// When and of which epoch states are sent.
+/// The moment and the epoch of the states that are sent.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReadContext {
     pub(crate) now: Timestamp,
@@ -168,14 +168,15 @@ pub(crate) struct ReadContext {
 }
 
 impl ReadContext {
-    /// With the time up to which durations are exact. Call this before the state is read.
+    /// The context at present, limited to the time up to which durations are exact. Call this before reading the state.
     pub(super) fn of(hub: &Hub, clock: &dyn Clock) -> Self {
         ReadContext { now: hub.safe_time().limit(clock.now()), epoch: hub.epoch() }
     }
 }
 
-/// A moment of a pause on the wall clock as it was when the pause began at `start`: so that lengths between the times of one state are
-/// right after a step of that clock. Less than a second is none: the clocks are not read at once, and the wall clock is slewed.
+/// A moment of a pause on the wall clock as it was when the pause began at `start`, so that the differences between the
+/// times in one state are right after the wall clock was set. Steps of less than a second are ignored: the clocks are
+/// not read at the same moment, and the wall clock is slewed.
 fn on_one_clock(start: Option<Timestamp>, moment: Timestamp) -> Timestamp {
     let Some(start) = start else { return moment };
     let wall = start.wall.saturating_add(moment.boot.saturating_sub(start.boot));
@@ -269,7 +270,7 @@ mod tests {
     use crate::core::{Header, Pause};
     use std::sync::Arc;
 
-    /// How much later the wall clock says that it is.
+    /// The difference of two times in seconds.
     fn seconds(later: &prost_types::Timestamp, earlier: &prost_types::Timestamp) -> i64 {
         later.seconds - earlier.seconds
     }

@@ -1,13 +1,14 @@
-//! The rules for browsers, on TCP. HTTP/1.1 makes a port of this machine reachable for every web page that somebody opens here,
-//! and a browser says so in its headers.
+//! The rules for browsers, on TCP. With HTTP/1.1, every web page that somebody opens on this machine can send requests
+//! to the port. Browsers mark these requests in their headers.
 //!
-//! 1. A request of HTTP/1 is for one of our names: an address, `localhost`, or one that the operator has named. A name of
-//!    somebody else may have been made to lead here (DNS rebinding), and its pages would be of our origin.
-//! 2. A request that a page of another origin causes is refused, by `Sec-Fetch-Site` and by `Origin`, a preflight too. Links from
-//!    there may lead to our page.
+//! 1. The host of an HTTP/1 request must be one of our names: an IP address, `localhost`, or a name that the operator
+//!    has configured. An attacker can make another name resolve to this machine (DNS rebinding); pages of that name
+//!    would have our origin.
+//! 2. A request that a page of another origin causes is refused, by `Sec-Fetch-Site` and by `Origin`, also a preflight
+//!    request. Links from other origins may open our page.
 //! 3. gRPC needs HTTP/2, which no browser speaks in plain text.
 //!
-//! There is no answer that allows another origin to read anything. On a Unix socket there is no browser.
+//! No answer allows another origin to read anything. Browsers cannot use Unix sockets.
 use super::{page, protocol};
 use http::header::{CONTENT_TYPE, HOST, ORIGIN};
 use http::{HeaderMap, HeaderName, Method, Request, StatusCode, Version};
@@ -17,12 +18,12 @@ const SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
 const DESTINATION: HeaderName = HeaderName::from_static("sec-fetch-dest");
 
-/// How a server is reached.
+/// How browsers may reach a server.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Browsers {
     /// Its names besides addresses and `localhost`, in lower case.
     pub(crate) names: Vec<String>,
-    /// By TLS.
+    /// Whether the server has TLS.
     pub(crate) has_tls: bool,
 }
 
@@ -56,11 +57,11 @@ impl Browsers {
         self.check_origin(request)
     }
 
-    /// The host that a request is for; `None`: it names several, or differs from its target.
+    /// The host of a request; `None`: there are several, or it differs from the authority of the target.
     fn host<B>(request: &Request<B>) -> Option<&str> {
         let (headers, authority) = (request.headers(), request.uri().authority().map(http::uri::Authority::as_str));
         match is_old(request) {
-            // A target with an authority would stand above the header.
+            // The authority of a target takes precedence over the header.
             true => only(headers, HOST).filter(|host| authority.is_none_or(|authority| authority == *host)),
             false => authority.or_else(|| only(headers, HOST)),
         }
@@ -73,7 +74,7 @@ impl Browsers {
         }
     }
 
-    /// Checks that no page of another origin has caused the request.
+    /// Refuses a request that a page of another origin has caused.
     pub(crate) fn check_origin<B>(&self, request: &Request<B>) -> Result<(), Refused> {
         let headers = request.headers();
         if headers.contains_key(SITE)
@@ -84,7 +85,7 @@ impl Browsers {
         }
         if headers.contains_key(ORIGIN) {
             let is_own = |(host, origin): (&str, &str)| match origin.split_once("://") {
-                // A proxy may have added the TLS.
+                // A proxy may have added TLS.
                 Some(("https", of)) => of == host && (self.has_tls || self.is_named(host)),
                 Some(("http", of)) => of == host && !self.has_tls,
                 _ => false,
@@ -96,7 +97,7 @@ impl Browsers {
         Ok(())
     }
 
-    /// Whether it is a name of this server, with a port or without.
+    /// Whether it is a name of this server, with or without a port.
     fn is_ours(&self, host: &str) -> bool {
         let Ok(authority) = host.parse::<http::uri::Authority>() else { return false };
         if host.contains('@') {
@@ -108,14 +109,14 @@ impl Browsers {
         address.parse::<IpAddr>().is_ok() || name == "localhost" || name.ends_with(".localhost") || self.is_named(host)
     }
 
-    /// Whether the operator has named it.
+    /// Whether the operator has configured this name.
     fn is_named(&self, host: &str) -> bool {
         let name = host.parse::<http::uri::Authority>().map(|authority| authority.host().to_ascii_lowercase());
         name.is_ok_and(|name| self.names.contains(&name))
     }
 }
 
-/// Somebody follows a link to the page, in a window of its own.
+/// Whether a person follows a link to the page.
 fn is_link_to_page<B>(request: &Request<B>) -> bool {
     request.method() == Method::GET
         && only(request.headers(), MODE) == Some("navigate")
@@ -123,7 +124,7 @@ fn is_link_to_page<B>(request: &Request<B>) -> bool {
         && page::has(request.uri().path())
 }
 
-/// The value of a header that is there once.
+/// The value of a header that occurs exactly once.
 fn only(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
     let mut values = headers.get_all(name).iter();
     let value = values.next()?.to_str().ok()?;

@@ -1,4 +1,4 @@
-//! Errors as Connect writes them: `{"code": …, "message": …, "details": […]}`, with the HTTP status that goes with the code.
+//! Errors in the format of Connect: `{"code": …, "message": …, "details": […]}`, with the matching HTTP status.
 use super::methods::Methods;
 use crate::escape::escaped_json;
 use base64::prelude::{BASE64_STANDARD_NO_PAD, Engine};
@@ -13,14 +13,14 @@ use tonic::body::Body;
 use tonic::{Code, Status};
 use tonic_types::StatusExt;
 
-/// Headers of a gRPC answer that another protocol has in its own way.
+/// Headers of a gRPC answer that other protocols express differently.
 const OF_GRPC: [&str; 6] =
     ["grpc-status", "grpc-message", "grpc-status-details-bin", "grpc-encoding", "grpc-accept-encoding", "content-type"];
 
-/// The detail that has the reason.
+/// The detail that contains the reason.
 const REASON: &str = "/google.rpc.ErrorInfo";
 
-/// As an answer has it: it may quote the request, and moves no cursor of the terminal that shows it.
+/// The JSON of an error, escaped: it may quote the request, and must not change the terminal that shows it.
 pub(super) fn written(error: &Value) -> String {
     escaped_json(&error.to_string()).into_owned()
 }
@@ -33,7 +33,7 @@ pub(super) fn body(methods: &Methods, status: &Status) -> Value {
     }
     let details = tonic_types::pb::Status::decode(status.details()).map(|status| status.details).unwrap_or_default();
     if !details.is_empty() {
-        // The reason comes first, whatever else there is.
+        // The detail with the reason is the first.
         let (first, others): (Vec<_>, Vec<_>) = details.iter().partition(|any| any.type_url.ends_with(REASON));
         error["details"] = first.into_iter().chain(others).map(|any| detail(methods, any)).collect();
     }
@@ -43,7 +43,7 @@ pub(super) fn body(methods: &Methods, status: &Status) -> Value {
 fn detail(methods: &Methods, any: &prost_types::Any) -> Value {
     let name = any.type_url.rsplit('/').next().unwrap_or_default();
     let mut detail = json!({ "type": name, "value": BASE64_STANDARD_NO_PAD.encode(&any.value) });
-    // For people, and for jq: what the bytes say.
+    // The decoded message, for people and for jq.
     if let Some(message) = methods.message(name)
         && let Ok(message) = DynamicMessage::decode(message, any.value.as_slice())
         && let Ok(debug) = serde_json::to_value(&message)
@@ -53,7 +53,7 @@ fn detail(methods: &Methods, any: &prost_types::Any) -> Value {
     detail
 }
 
-/// The answer to a call that failed. `headers`: those of the answer otherwise.
+/// The answer to a failed call. `headers`: the other headers of the answer.
 pub(super) fn response(methods: &Methods, status: &Status, mut headers: HeaderMap) -> Response<Body> {
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.remove(CONTENT_LENGTH);
@@ -90,14 +90,14 @@ pub(super) fn end_of_stream(methods: &Methods, status: Option<&Status>, trailers
     end
 }
 
-/// The metadata that a status has besides itself.
+/// The metadata of a status.
 pub(super) fn metadata(status: &Status) -> HeaderMap {
     let mut headers = status.metadata().clone().into_headers();
     leave_out_grpc(&mut headers);
     headers
 }
 
-/// Removes what gRPC alone has.
+/// Removes the headers that only gRPC has.
 pub(super) fn leave_out_grpc(headers: &mut HeaderMap) {
     OF_GRPC.iter().for_each(|name| _ = headers.remove(HeaderName::from_static(name)));
 }

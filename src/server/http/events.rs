@@ -1,4 +1,4 @@
-//! Server-sent events (the HTML standard, 9.2): messages in JSON, one line each, for `curl -N` and `EventSource`.
+//! Server-sent events (the HTML standard, 9.2): messages in JSON, one per line, for `curl -N` and `EventSource`.
 use super::error::written;
 use bytes::{BufMut, Bytes, BytesMut};
 use serde_json::Value;

@@ -1,8 +1,9 @@
 //! A connection of HTTP/1.
 //!
-//! 1. It has the same permit, the same services and the same end as one of HTTP/2: it is closed for another one if it has asked
-//!    for nothing, and finishes what is in flight when the server drains.
-//! 2. It holds little memory: one request at a time, a head of [`MAX_HEAD`], and as much of an answer as its client reads.
+//! 1. It has the same permit, the same services and the same end as a connection of HTTP/2: without a request it may be
+//!    closed for a new one, and it finishes calls in flight when the server drains.
+//! 2. It uses little memory: one request at a time, a head of [`MAX_HEAD`], and as much of an answer as its client
+//!    reads.
 use super::linger::Lingering;
 use super::rewind::Rewound;
 use crate::coordinator::metrics::Rpc;
@@ -31,15 +32,15 @@ use tonic::transport::server::Connected;
 
 /// Bytes of the head of a request at most, as over HTTP/2, and about those of an answer that are ahead of the client.
 const MAX_HEAD: usize = 16 << 10;
-/// A connection that says nothing for so long before its first request or between two is closed, as one of HTTP/2 that answers
-/// no ping.
+/// A connection that is silent for this long, before its first request or between two requests, is closed, like a
+/// connection of HTTP/2 that does not answer a ping.
 pub(crate) const IDLE_TIMEOUT: Duration = Duration::from_secs(50);
-/// A head that takes longer than this is cut off.
+/// The timeout for the head of a request.
 const HEAD_TIME: Duration = Duration::from_secs(30);
 
 /// The transport of a connection.
 pub(crate) trait Transport: AsyncRead + AsyncWrite + Unpin + Send + 'static {
-    /// Lets the connection break when the other side has acknowledged nothing for so long.
+    /// Closes the connection if the other side acknowledges nothing for `silence`.
     fn break_after(&self, silence: Duration);
 }
 
@@ -69,7 +70,7 @@ pub(crate) async fn serve<S: Transport>(
         _ = &mut served => return,
         () = connection.too_late().cancelled() => {}
     }
-    // Only requests in flight are waited for. Two counts are not requests: the one here and the one of the service.
+    // Waits only for requests in flight. Two references are not requests: the one here and that of the service.
     if Arc::strong_count(&in_flight) > 2 {
         let _ = served.await;
     }
@@ -92,18 +93,19 @@ fn answer(
     async move {
         let mut response = answer.await?.map(|body| UntilSent::new(body, in_flight));
         if !is_read.load(Relaxed) {
-            // The rest of the request is in the way of the next one: the client is not to send one.
+            // The rest of this request precedes the next one, so the client must not send another one on this
+            // connection.
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
         Ok(response)
     }
 }
 
-/// The body of a request, which notes that it was read to its end.
+/// The body of a request, which records whether it was read to its end.
 struct Noted {
     body: Incoming,
     is_read: Arc<AtomicBool>,
-    /// Of a watch: its connection notes it too.
+    /// Set for a watch: its connection records it too.
     watches: Option<Arc<AtomicBool>>,
 }
 

@@ -1,4 +1,4 @@
-//! Messages between their JSON (the mapping of proto3) and their bytes, by their descriptors.
+//! Converts messages between JSON (the mapping of proto3) and bytes, by their descriptors.
 use super::envelope;
 use super::methods::Method;
 use crate::core::types::InvalidField;
@@ -11,19 +11,19 @@ use serde_json::{Map, Value};
 use std::borrow::Cow;
 use tonic::Status;
 
-/// How messages are written.
+/// The encoding of messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Codec {
     Json,
     Proto,
 }
 
-/// Characters of what is wrong with a request: it may quote from there.
+/// The maximum length of an error message, which may quote the request.
 const MAX_WHY: usize = 200;
-/// Fields without a value are written too, else a count of 0 would be left out.
+/// Writes fields with default values too, otherwise a count of 0 would be omitted.
 const WRITE: SerializeOptions = SerializeOptions::new().skip_default_fields(false);
 
-/// A request as a gRPC message with its prefix. `is_strict`: a field that the method does not have is refused.
+/// The gRPC message of a request, with its prefix. `is_strict`: unknown fields are refused.
 pub(super) fn request(method: &Method, codec: Codec, bytes: &Bytes, is_strict: bool) -> Result<Bytes, Status> {
     match codec {
         Codec::Proto => Ok(envelope::write(0, bytes)),
@@ -37,8 +37,9 @@ pub(super) fn request(method: &Method, codec: Codec, bytes: &Bytes, is_strict: b
     }
 }
 
-/// The same request with its whole numbers as integers: the mapping also allows `5.0`, `1e2` and `"1e2"`, which `prost-reflect`
-/// does not read. `None`: there is no such number. Requests have integers of 32 bits only, and none in messages within them.
+/// The same request with whole numbers written as integers: the mapping also allows `5.0`, `1e2` and `"1e2"`, which
+/// `prost-reflect` does not read. `None`: there is no such number. Requests have only 32-bit integers, and none in
+/// nested messages.
 fn with_integers(method: &Method, json: &[u8]) -> Result<Option<Vec<u8>>, Status> {
     let integers: Vec<_> = method.input.fields().filter(|field| field.kind() == Kind::Int32).collect();
     let object = if integers.is_empty() { None } else { serde_json::from_slice::<Map<String, Value>>(json).ok() };
@@ -83,13 +84,13 @@ fn start(text: &str) -> String {
     format!("{}{more}", escaped(&start))
 }
 
-/// A message of the answer, as the client reads it.
+/// A message of the answer in the encoding of the client.
 pub(super) fn response(method: &Method, codec: Codec, message: Bytes) -> Result<Bytes, Status> {
     if codec == Codec::Proto {
         return Ok(message);
     }
     let internal = |error: &dyn std::fmt::Display| Status::internal(format!("write the answer as JSON: {error}"));
-    // JSON takes about three times the bytes.
+    // JSON is about three times as large.
     let mut json = Vec::with_capacity(3 * message.len());
     let message = DynamicMessage::decode(method.output.clone(), message).map_err(|error| internal(&error))?;
     let mut writer = serde_json::Serializer::new(&mut json);
@@ -97,7 +98,7 @@ pub(super) fn response(method: &Method, codec: Codec, message: Bytes) -> Result<
     Ok(harmless(json).into())
 }
 
-/// The same JSON, which changes nothing on the terminal that it may be shown on.
+/// The same JSON, escaped so that it cannot change a terminal that shows it.
 fn harmless(json: Vec<u8>) -> Vec<u8> {
     if json.is_ascii() {
         return json;

@@ -1,8 +1,9 @@
-//! The layer before the services: gRPC passes, Connect becomes gRPC and its answer becomes Connect again.
+//! The layer in front of the services: gRPC passes unchanged; a Connect request is converted to gRPC, and its answer
+//! back.
 //!
-//! 1. A request for gRPC goes on as it is, in a future without a box.
-//! 2. What is not gRPC goes through the same admission: it is authenticated, counted and limited before anything of its body
-//!    is read, and what is neither gRPC nor Connect is refused there.
+//! 1. A gRPC request passes unchanged, in a future that is not boxed.
+//! 2. Other requests go through the same admission: they are authenticated, counted and limited before their body is
+//!    read. A request that is neither gRPC nor Connect is refused there.
 //! 3. Every answer that is not gRPC has the headers that keep other origins from reading it.
 use super::browser::{self, Browsers};
 use super::error::{self, leave_out_grpc};
@@ -28,24 +29,24 @@ use tonic::server::NamedService;
 use tonic::{Code, Status};
 use tower::Service;
 
-/// For every answer that is not gRPC: it is what it says that it is, and of this origin alone.
+/// Headers of every answer that is not gRPC: its content type is exact, and only our own origin may read it.
 const HEADERS: [(&str, &str); 5] = [
     ("x-content-type-options", "nosniff"),
     ("referrer-policy", "no-referrer"),
     ("cross-origin-resource-policy", "same-origin"),
     ("cross-origin-opener-policy", "same-origin"),
-    // Every answer is of its moment.
+    // Every answer is valid only at its moment.
     ("cache-control", "no-store"),
 ];
 
-/// How much later than its client the server ends a call that is out of time. A client that keeps the time itself would else
-/// sometimes end in the middle of reading that.
+/// How much later than the client the server ends a call whose deadline has passed. Otherwise a client that keeps the
+/// time itself would sometimes give up while it reads that answer.
 const GRACE: Duration = Duration::from_millis(100);
 
 /// The context that all services of a server share.
 #[derive(Debug)]
 pub(crate) struct HttpContext {
-    /// Made when they are needed for the first time: many servers serve gRPC alone.
+    /// Made when it is first needed: many servers serve only gRPC.
     methods: LazyLock<Arc<Methods>, Box<dyn FnOnce() -> Arc<Methods> + Send>>,
     browsers: Browsers,
 }
@@ -56,7 +57,7 @@ impl HttpContext {
         HttpContext { methods: LazyLock::new(Box::new(|| Arc::new(methods()))), browsers }
     }
 
-    /// Refuses what is not for us at all.
+    /// Refuses requests that are not for this server.
     fn check(&self, request: &Request<Body>) -> Result<(), browser::Refused> {
         let caller = request.extensions().get::<Arc<ConnectionContext>>().map(|connection| connection.account().key());
         let is_local = matches!(caller, Some(CallerKey::User(_) | CallerKey::Itself));
@@ -64,7 +65,7 @@ impl HttpContext {
     }
 }
 
-/// The layer before `S`. Without a context, everything passes.
+/// The layer in front of `S`. Without a context, everything passes.
 #[derive(Clone, Debug)]
 pub(crate) struct Http<S> {
     inner: S,
@@ -73,7 +74,7 @@ pub(crate) struct Http<S> {
 }
 
 impl<S> Http<S> {
-    /// Wraps `inner`, which refuses what is not gRPC by 415.
+    /// Wraps `inner`, which refuses requests that are not gRPC with 415.
     pub(crate) fn new(inner: S, context: Option<Arc<HttpContext>>) -> Self {
         Http { inner, is_grpc_alone: false, context }
     }
@@ -105,7 +106,7 @@ where
         if let Err(refused) = context.check(&request) {
             let (methods, version) = (Arc::clone(&context.methods), request.version());
             let (mut head, _) = request.into_parts();
-            // Admission counts it and holds it to its limits. It is no call of gRPC for what is behind that either.
+            // Admission counts it and limits it. The services behind admission must not treat it as a gRPC call.
             head.extensions.insert(NotForUs);
             head.headers.remove(CONTENT_TYPE);
             let admitted = self.inner.call(Request::from_parts(head, Body::empty()));
@@ -131,7 +132,7 @@ where
                 return Answer::Other(Box::pin(call.answer(self.inner.call(Request::from_parts(head, body)))));
             }
             (Err(refusal), _) => {
-                // 405 and 415, which no code stands for, are errors of the client.
+                // 405 and 415, which no code represents, are errors of the client.
                 let code = Some(refusal.status.code()).filter(|code| *code != Code::Unknown);
                 head.extensions.insert(RefusedAs(code.unwrap_or(Code::InvalidArgument)));
                 (self.inner.call(Request::from_parts(head, body)), refusal)
@@ -146,7 +147,7 @@ fn is_grpc(headers: &HeaderMap) -> bool {
     headers.get(CONTENT_TYPE).is_some_and(protocol::is_grpc)
 }
 
-/// Makes the head of a gRPC call of the head of a call.
+/// Turns the head of a request into that of a gRPC call.
 fn make_grpc(head: &mut http::request::Parts) {
     head.method = http::Method::POST;
     head.headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
@@ -154,7 +155,7 @@ fn make_grpc(head: &mut http::request::Parts) {
     head.headers.remove(CONTENT_LENGTH);
 }
 
-/// A call that can be made.
+/// A request that was converted to a call.
 struct Call {
     form: Form,
     methods: Arc<Methods>,
@@ -203,7 +204,7 @@ impl Call {
             return refused;
         }
         head.headers.insert(CONTENT_TYPE, self.form.media_type());
-        // nginx would keep messages back until it has some kilobytes.
+        // Otherwise nginx buffers messages up to some kilobytes.
         head.headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
         let deadline = self.deadline.map(|deadline| Box::pin(sleep_until(deadline)));
         let of = (self.methods.clone(), self.method.clone());
@@ -212,7 +213,7 @@ impl Call {
     }
 }
 
-/// An error in the form that the client expects: a stream has it in its last message.
+/// An error in the form that the client expects: in a stream it is the last message.
 fn refused_in(form: Option<Form>, methods: &Methods, status: &Status) -> Response<Body> {
     let Some(form @ Form::Stream(_)) = form else { return error::response(methods, status, HeaderMap::new()) };
     let mut response = Response::new(Body::new(http_body_util::Full::new(stream::refused(methods, status))));
@@ -220,14 +221,14 @@ fn refused_in(form: Option<Form>, methods: &Methods, status: &Status) -> Respons
     response
 }
 
-/// The answer to a request that cannot be a call: first what admission says, then why.
+/// The answer to a request that cannot be a call: the refusal of admission, if any, otherwise the reason.
 async fn refuse<F>(inner: F, methods: Arc<Methods>, refusal: Refusal) -> Result<Response<Body>, Infallible>
 where
     F: Future<Output = Result<Response<Body>, Infallible>>,
 {
     let Ok(response) = inner.await;
     let Some(status) = Status::from_header_map(response.headers()) else {
-        // The answer is not one to a call: it is the page, for example.
+        // The answer is not to a call: it is the page, for example.
         return Ok(with_headers(response));
     };
     if response.status() != StatusCode::UNSUPPORTED_MEDIA_TYPE {
@@ -243,7 +244,7 @@ where
     Ok(with_headers(refused))
 }
 
-/// The answer to a request that is not for us: first what admission says of the rate of its caller, then why.
+/// The answer to a request that is not for this server: the refusal of admission, if any, otherwise the reason.
 async fn refuse_as_not_for_us<F>(
     admitted: F,
     methods: Arc<Methods>,

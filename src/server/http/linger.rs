@@ -1,10 +1,11 @@
-//! A connection of HTTP/1 that is closed only when its client has read the last answer.
+//! A connection of HTTP/1 that is closed only after its client could read the last answer.
 //!
-//! A request that is refused may still be on its way. Closed with bytes that nobody has read, a connection is reset, and then the
-//! answer may be lost on its way (RFC 9112, 9.6). So what comes after the end is read for a moment, and thrown away.
+//! The rest of a refused request may still arrive. Closing a connection with unread bytes resets it, and the answer may
+//! be lost (RFC 9112, 9.6). So for a moment after the end, what arrives is read and discarded.
 //!
-//! A client may close its side behind its request, and wait for the answer. So hyper does not look for its end while it answers, but a
-//! watch, which has no end of its own, ends with its client.
+//! A client may close its side after its request and wait for the answer. So the end of the client's side is ignored
+//! while a request is being answered. Watches are the exception: they have no end of their own, so a watch ends when
+//! its client closes its side.
 use std::future::Future;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -17,15 +18,15 @@ use tokio::time::{Sleep, sleep};
 
 /// How long a client has to close its side.
 const LINGER: Duration = Duration::from_secs(1);
-/// Bytes that are read in that time at most: many times what is on its way before an answer can be there.
+/// The maximum that is read in that time, in bytes: many times what is in flight before the answer arrives.
 const HEARD: usize = 1 << 20;
-/// Bytes that are read at a time.
+/// The maximum of one read in bytes.
 const PART: usize = 4 << 10;
 
 /// A stream that is shut down on both sides.
 pub(super) struct Lingering<S> {
     stream: S,
-    /// A watch is open whose request was read: the next byte is of another request.
+    /// A watch is open and its request was read completely: the next byte belongs to another request.
     watches: Arc<AtomicBool>,
     /// That byte.
     next: Option<u8>,
@@ -54,7 +55,7 @@ impl<S: AsyncRead + Unpin> Lingering<S> {
         let mut buf = ReadBuf::new(&mut byte);
         if Pin::new(&mut self.stream).poll_read(cx, &mut buf)?.is_ready() {
             self.next = Some(*buf.filled().first().ok_or(io::ErrorKind::UnexpectedEof)?);
-            // Who waited for it was not woken.
+            // The task that waits for this byte was not woken.
             cx.waker().wake_by_ref();
         }
         Ok(())

@@ -1,14 +1,15 @@
-//! The Connect protocol (connectrpc.com/docs/protocol) and a page, beside gRPC on the same port: HTTP/1.1 or HTTP/2, JSON or
-//! bytes.
+//! The Connect protocol (connectrpc.com/docs/protocol) and a page, on the same port as gRPC: HTTP/1.1 or HTTP/2, JSON
+//! or bytes.
 //!
 //! ```text
-//! rewind, http1         which connections are HTTP/1, and how they are served; linger: how they are closed
-//! layer                 the layer before the services: what passes, what becomes gRPC, what is refused
-//! browser               which requests a browser may make
-//! protocol, query       what form a request has
-//! request, json         its body as gRPC has it; methods: the descriptors that this needs
-//! unary, stream, pace   the answer, and how fast; envelope, events, error: how it is written
-//! page                  the files at `/`
+//! rewind, http1, linger              detecting, serving and closing connections of HTTP/1
+//! layer                              the layer in front of the services: passes, converts or refuses requests
+//! browser                            which requests a browser may make
+//! protocol, query                    the form of a request
+//! request, json, methods             its body as gRPC, and the descriptors that this needs
+//! unary, stream, pace                the answer, and its speed
+//! envelope, events, error            the format of the answer
+//! page                               the files at `/`
 //! ```
 mod browser;
 mod envelope;

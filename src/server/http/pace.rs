@@ -1,21 +1,21 @@
-//! How fast a worker writes the JSON of streams. It takes several times the processor time of the bytes of gRPC, which streams
-//! share, so a thousand pages beside many changes would take all of a worker from its callers. A stream that waits loses nothing:
-//! it gets the latest states afterwards.
+//! Limits how fast a worker writes the JSON of streams. JSON takes several times the CPU of gRPC's bytes, which streams
+//! share, so a thousand pages and many changes would take the whole worker from its callers. A delayed stream loses
+//! nothing: it gets the latest states afterwards.
 use std::cell::Cell;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Far more than the pages of people need, and little enough for callers: `benches/run pages`.
+/// Far more than pages for people need, and little enough for callers (`benches/run pages`).
 const BYTES_PER_SECOND: u64 = 8 << 20;
-/// A stream is not delayed for less: the first states of a page, and changes as people make them.
+/// Shorter delays are skipped: the first states of a page, and changes that people make, are not delayed.
 const GRACE: Duration = Duration::from_millis(50);
 
 thread_local! {
-    /// When everything that this worker has written would be written at that rate.
+    /// The time by which everything that this worker has written would be written at that rate.
     static WRITTEN_AT: Cell<Option<Instant>> = const { Cell::new(None) };
 }
 
-/// Notes that a stream of this worker has written so much. Returns how long it waits before it goes on.
+/// Records that a stream of this worker has written this many bytes. Returns until when it has to wait.
 pub(super) fn after(bytes: usize) -> Option<Instant> {
     let now = Instant::now();
     let takes = Duration::from_nanos(bytes as u64 * 1_000_000_000 / BYTES_PER_SECOND);

@@ -1,4 +1,4 @@
-//! The page at `/`: three files that are in the program.
+//! The page at `/`: three files that are part of the program.
 use super::protocol;
 use bytes::Bytes;
 use http::header::{ALLOW, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
@@ -11,7 +11,7 @@ use tonic::Status;
 use tonic::body::Body;
 use tower::Service;
 
-/// Nothing but the files of the page is loaded, nothing is sent elsewhere, and text never becomes markup.
+/// Only the files of the page are loaded, nothing is sent elsewhere, and text never becomes markup.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; base-uri 'none'; \
                       form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'";
 

@@ -1,7 +1,7 @@
 //! The form of a request: unary or a stream, JSON or bytes, the message in the body or in the query.
 //!
-//! It is decided by the head alone: nothing of the body is read. See connectrpc.com/docs/protocol; of its parts there is what
-//! our calls need, so no compression and no streams of requests.
+//! Only the head determines it; the body is not read. See connectrpc.com/docs/protocol. Only the parts that our calls
+//! need are supported: no compression and no streams of requests.
 use super::json::Codec;
 use super::methods::{Kind, Method};
 use super::query;
@@ -19,7 +19,7 @@ const STREAM_ENCODING: HeaderName = HeaderName::from_static("connect-content-enc
 const ACCEPT_POST: HeaderName = HeaderName::from_static("accept-post");
 const EVENTS: &str = "text/event-stream";
 
-/// Whether a content type is one of gRPC, in whatever encoding.
+/// Whether a content type is gRPC, in any encoding.
 pub(super) fn is_grpc(content_type: &HeaderValue) -> bool {
     const GRPC: &[u8] = b"application/grpc";
     content_type.as_bytes().get(..GRPC.len()).is_some_and(|start| start.eq_ignore_ascii_case(GRPC))
@@ -53,11 +53,11 @@ impl Form {
 #[derive(Debug, PartialEq)]
 pub(super) struct Asked {
     pub(super) form: Form,
-    /// How the request is written.
+    /// The encoding of the request.
     pub(super) codec: Codec,
     /// The message of a GET; `None`: it is in the body.
     pub(super) message: Option<Bytes>,
-    /// Unknown fields are refused: the request was typed by somebody.
+    /// Unknown fields are refused, because a person may have mistyped them.
     pub(super) is_strict: bool,
     pub(super) timeout: Option<Duration>,
 }
@@ -66,14 +66,14 @@ pub(super) struct Asked {
 #[derive(Debug)]
 pub(super) struct Refusal {
     pub(super) status: Status,
-    /// In place of the one of the status.
+    /// Replaces the HTTP status of the gRPC status.
     pub(super) http: Option<StatusCode>,
     pub(super) header: Option<(HeaderName, &'static str)>,
-    /// If the form is clear, the client expects the refusal in it.
+    /// The form in which the client expects the refusal, if it is known.
     pub(super) form: Option<Form>,
 }
 
-/// Reads what the head of a request asks for. `method`: the one of its path.
+/// Reads the head of a request. `method`: the method at its path.
 pub(super) fn read(head: &request::Parts, method: Option<&Method>) -> Result<Asked, Refusal> {
     let is_get = head.method == http::Method::GET;
     let media_type = media_type(&head.headers);
@@ -125,7 +125,7 @@ enum Media {
     Stream(Codec),
 }
 
-/// The content type, if it is one of Connect.
+/// The content type, if Connect has it.
 fn media_type(headers: &HeaderMap) -> Option<Media> {
     let value = only(headers, CONTENT_TYPE)?;
     let (media, parameters) = value.split_once(';').map_or((value, ""), |(media, rest)| (media, rest.trim()));
@@ -140,7 +140,7 @@ fn media_type(headers: &HeaderMap) -> Option<Media> {
     }
 }
 
-/// The value of a header that is there once.
+/// The value of a header that occurs exactly once.
 fn only(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
     let mut values = headers.get_all(name).iter();
     let value = values.next()?.to_str().ok()?;
@@ -189,7 +189,7 @@ fn shown(value: &HeaderValue) -> String {
     format!("{:?}", text.chars().take(40).collect::<String>())
 }
 
-/// The statuses of HTTP that no code stands for, 405 and 415, have the code that clients of Connect take them for: unknown.
+/// For 405 and 415, which no code represents, the code is the one that Connect clients derive: unknown.
 fn of(status: Status) -> Refusal {
     Refusal { status, http: None, header: None, form: None }
 }

@@ -1,4 +1,4 @@
-//! The query of a GET: the message, and how it is written.
+//! The query of a GET: the message, and its encoding.
 use super::json::Codec;
 use crate::core::types::InvalidField;
 use crate::server::status;
@@ -9,7 +9,7 @@ use bytes::Bytes;
 use percent_encoding::percent_decode;
 use tonic::Status;
 
-/// With padding or without.
+/// Accepts base64 with or without padding.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &URL_SAFE,
     GeneralPurposeConfig::new()
@@ -20,14 +20,14 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
 /// The parameters of the query.
 #[derive(Debug, PartialEq)]
 pub(super) struct Query {
-    /// `None`: one that is not known here.
+    /// `None`: an unknown encoding.
     pub(super) codec: Option<Codec>,
     pub(super) message: Bytes,
-    /// `connect=v1`: a client of the Connect protocol.
+    /// `connect=v1`: the client uses the Connect protocol.
     pub(super) is_of_client: bool,
 }
 
-/// Reads a query. Without `encoding` it is JSON, and without `message` an empty message: for people who type it.
+/// Reads a query. The defaults are JSON and an empty message, for people who type it.
 pub(super) fn read(query: &str) -> Result<Query, Status> {
     let (mut codec, mut message, mut is_base64, mut is_of_client) = (Some(Codec::Json), None, false, false);
     for (name, value) in query.split('&').filter(|pair| !pair.is_empty()).map(pair) {
@@ -48,7 +48,7 @@ pub(super) fn read(query: &str) -> Result<Query, Status> {
                     "compression {value:?} is not supported: send the message uncompressed"
                 )));
             }
-            // For example a parameter that a proxy adds.
+            // Such as a parameter that a proxy adds.
             _ => {}
         }
     }

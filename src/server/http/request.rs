@@ -1,5 +1,5 @@
-//! The body of a request in the form of gRPC. It is read only when the service asks for it, so a caller without permission
-//! is refused before. `MemoryLimit` bounds the time of its arrival.
+//! The body of a request, converted to gRPC. It is read only when the service polls it, so a caller without permission
+//! is refused first. `MemoryLimit` limits the time of its arrival.
 use super::envelope::{self, PREFIX};
 use super::json::{self, Codec};
 use super::methods::Method;
@@ -12,7 +12,7 @@ use std::task::{Context, Poll, ready};
 use tonic::Status;
 use tonic::body::Body;
 
-/// The message of a request, which becomes one of gRPC.
+/// The message of a request, which is converted to gRPC.
 pub(super) struct Request {
     /// `None`: it was read.
     body: Option<Body>,
@@ -54,7 +54,7 @@ impl Request {
     /// Reads a part; `None`: there is more to come.
     fn poll_part(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Status>>> {
         let Some(body) = &mut self.body else { return Poll::Ready(None) };
-        // An announced length is believed: nothing is read then.
+        // If the announced length is too large, nothing is read.
         if http_body::Body::size_hint(body).lower() > self.max as u64 {
             return Poll::Ready(Some(Err(too_large(self.max))));
         }

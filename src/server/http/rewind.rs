@@ -1,4 +1,4 @@
-//! A connection whose first bytes were read to see what is spoken.
+//! A connection whose first bytes were read to detect its protocol.
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -8,11 +8,11 @@ use tonic::transport::server::Connected;
 /// The first bytes of every HTTP/2 connection (RFC 9113, 3.4).
 const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// A connection that begins with the bytes that were read of it.
+/// A connection that returns the bytes that were read from it again.
 pub(crate) struct Rewound<S> {
     stream: S,
     first: [u8; PREFACE.len()],
-    /// Those of the first bytes that were read again, and all.
+    /// How many of the first bytes were returned again, and how many there are.
     again: usize,
     read: usize,
 }

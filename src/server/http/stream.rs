@@ -1,7 +1,8 @@
 //! The answer to a call with a stream: messages as they come, then how it ended.
 //!
-//! It is polled only when the connection can take more, as the stream of gRPC below it, and holds at most one part of that. So a
-//! client that does not read costs what its threads cost. Large parts count as memory of their connection until they are sent.
+//! It is polled only when the connection can take more, like the gRPC stream that it converts, and holds at most one
+//! part of that. So a client that does not read costs only the memory of its watched threads. Large parts count as
+//! memory of their connection until they are sent.
 use super::envelope::{self, END};
 use super::error::{self, leave_out_grpc};
 use super::events;
@@ -41,7 +42,7 @@ pub(super) struct Stream {
     /// The start of a message.
     read: BytesMut,
     deadline: Option<Pin<Box<Sleep>>>,
-    /// Until others have had their share.
+    /// Set while the stream has to wait (`pace.rs`).
     pause: Option<Pin<Box<Sleep>>>,
     connection: Option<Arc<ConnectionContext>>,
 }
@@ -57,9 +58,9 @@ impl Stream {
         Stream { body: Some(body), framing, methods, method, read: BytesMut::new(), deadline, pause: None, connection }
     }
 
-    /// The bytes to send for these bytes of gRPC; empty: they are the start of a message.
+    /// The bytes to send for a part of the gRPC stream; empty: the part ends within a message.
     fn written(&mut self, data: Bytes) -> Result<Bytes, Status> {
-        // The prefixes of the two protocols are the same.
+        // Both protocols have the same prefixes.
         if self.framing == Framing::Prefixed(Codec::Proto) {
             return Ok(data);
         }
@@ -115,7 +116,7 @@ impl Stream {
         let Some(body) = &mut self.body else { return Poll::Ready(None) };
         Pin::new(body).poll_frame(cx).map(|frame| {
             Some(match frame {
-                // A stream of gRPC ends with trailers; one that does not was cut off, and so is this.
+                // A gRPC stream ends with trailers. One without them was cut off, and so is this.
                 None => {
                     self.body = None;
                     return None;
@@ -130,7 +131,7 @@ impl Stream {
     }
 }
 
-/// How a stream ended. Events have no room for more than an error.
+/// The end of a stream. Server-sent events can only express an error.
 fn end(methods: &Methods, framing: Framing, status: Option<&Status>, trailers: &HeaderMap) -> Bytes {
     match framing {
         Framing::Prefixed(_) => {

@@ -15,9 +15,9 @@ use tokio::task::spawn_blocking;
 use tonic::body::Body;
 use tonic::{Code, Status};
 
-/// A larger message is written as JSON beside the worker, which would be held up for longer than its other callers are used to.
+/// A larger message is converted to JSON on another thread, because it would block the worker for too long.
 const LARGE: usize = 32 << 10;
-/// Large messages that are written at a time, in all.
+/// The maximum of concurrent conversions in the process.
 static WRITERS: Semaphore = Semaphore::const_new(2);
 
 /// The answer of gRPC as the client reads it. `headers`: what gRPC says before the message.

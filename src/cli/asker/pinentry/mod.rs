@@ -1,7 +1,7 @@
 //! `pausewatch pinentry`: stands between gpg-agent and the real pinentry, and pauses the thread while a person is asked.
 //!
-//! 1. Every byte is passed on as it is, in both directions. No line is logged, and only the description of a question leaves
-//!    this process, as the reason of the pause.
+//! 1. Every byte is passed on unchanged, in both directions. No line is logged. Only the description of a question
+//!    leaves this process, as the reason of the pause.
 //! 2. A problem with the pause is a warning on standard error: the person is asked anyway.
 //! 3. The exit code is that of the real pinentry.
 mod question;
@@ -108,7 +108,7 @@ async fn pass_on(child: &mut Child, hold: &mut Option<Hold>) -> io::Result<()> {
             }
             read = from_pinentry.read_until(b'\n', &mut answer) => {
                 let is_end = read? == 0;
-                // The clock goes on only when the answer is known, and before its reader does.
+                // The clock continues only when the answer is known, and before gpg-agent reads the answer.
                 if questions.answer(&answer) && let Some(hold) = hold.take() {
                     hold::close(&hold, hold::Reporter("pinentry")).await;
                 }

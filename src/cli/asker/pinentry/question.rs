@@ -1,6 +1,6 @@
 //! Where a question begins and ends in the lines between gpg-agent and pinentry (the Assuan protocol).
 //!
-//! 1. Only commands of gpg-agent and the answers `OK` and `ERR` are looked at. Data lines, which have the secrets, are not.
+//! 1. Only commands of gpg-agent and the answers `OK` and `ERR` are parsed. Data lines, which contain the secrets, are not.
 
 /// The state of the conversation.
 #[derive(Debug, Default)]

@@ -1,5 +1,5 @@
-//! The settings in `PINENTRY_USER_DATA`: gpg-agent is a daemon, and this variable is what it passes on of the program that
-//! needs a key.
+//! The settings in `PINENTRY_USER_DATA`. gpg-agent is a daemon; this is the variable that it passes on from the program
+//! that needs a key.
 use crate::client::{Address, Settings, Token};
 
 /// Reads `PAUSEWATCH_ADDRESS=...,PAUSEWATCH_THREAD_ID=...,PAUSEWATCH_TOKEN=...`, in any order. Everything else in the text

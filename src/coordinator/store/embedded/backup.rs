@@ -1,4 +1,4 @@
-//! A backup: all rows of a store in one file, which is whole or is refused.
+//! A backup: all rows of a store in one file, which is complete or is refused.
 //!
 //! ```text
 //! "pausewatch backup\n"  header  rows  rows  ...  end
@@ -7,8 +7,8 @@
 //! rows: as in the journal    end: how many rows there are (8)
 //! ```
 //!
-//! The checksum of a part has its number and kind as its seed: parts that are missing, doubled or out of place are noticed
-//! as damage is.
+//! The checksum of a part uses its number and kind as the seed, so missing, doubled and misplaced parts are detected
+//! like damage.
 use super::database::FORMAT;
 use crate::coordinator::store::ops::{self, Table};
 use std::io::{self, Read, Write};
@@ -17,7 +17,7 @@ use twox_hash::XxHash3_64;
 const MAGIC: &[u8; 18] = b"pausewatch backup\n";
 /// Bytes of rows in one part.
 const PART: usize = 256 << 10;
-/// A part never has more: what says otherwise is damaged, and need not be read first.
+/// The maximum of a part: a larger length is damaged, and the part need not be read.
 const LARGEST_PART: usize = 1 << 20;
 
 const HEADER: u8 = b'h';
@@ -103,10 +103,11 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// Reads a backup to its end, and gives each part of rows to `rows`, and all that it has read to `copy`.
+/// Reads a backup to its end. Passes each part of rows to `rows`, and all bytes that it has read to `copy`.
 ///
 /// # Errors
-/// It is no backup, of a later version, damaged or cut off (`InvalidData`, `UnexpectedEof`), or cannot be read or copied.
+/// It is not a backup, of a later version, damaged or cut off (`InvalidData`, `UnexpectedEof`), or cannot be read or
+/// copied.
 pub(in crate::coordinator::store) fn read(
     from: &mut dyn Read,
     copy: &mut dyn Write,
@@ -175,10 +176,10 @@ fn header(bytes: &[u8]) -> io::Result<i64> {
     }
 }
 
-/// Copies a backup, and fails if it is not whole.
+/// Copies a backup, and fails if it is incomplete.
 ///
 /// # Errors
-/// It is not, or cannot be read or written.
+/// It is incomplete, or cannot be read or written.
 pub(crate) fn copy(from: &mut dyn Read, to: &mut dyn Write) -> io::Result<Summary> {
     read(from, to, |_| Ok(()))
 }

@@ -1,10 +1,10 @@
-//! The thread that carries the journal into the database, and the files that go back and forth.
+//! The thread that copies full journal files into the database, and the files that it exchanges with the writer.
 //!
-//! The writer hands over a file when it is full and takes a free one. The thread takes up several full files in one
-//! transaction, or fewer when the writer waits for one. When there is no space even with the reserve, it stops until it
-//! is asked to try again; the writer then runs out of files, and refuses.
+//! The writer hands over each full file and takes a free one. The thread applies several full files in one transaction,
+//! or fewer if the writer waits for a free one. If there is no space even with the reserve, the thread stops until it
+//! is asked to try again; the writer then runs out of files, and refuses batches.
 //!
-//! - K1: the writer waits only for a thread that is at work, and that ends in a free file, or in saying why not.
+//! - K1: the writer waits only while the thread works, and then gets a free file or the reason why there is none.
 use super::database::{ApplyError, Database, View, caught};
 use super::disk::{Disk, Health, is_no_space, is_out_of_files};
 use super::journal::{self, Journal, ReadError};
@@ -18,13 +18,13 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
 use std::thread;
 use std::time::Duration;
 
-/// Full files that are worth a transaction, while the writer has others.
+/// The number of full files for which a transaction is worth it, while the writer has others.
 const ENOUGH: usize = 4;
 
 /// How long a view of the database is waited for: far longer than a transaction takes.
 const VIEW_WITHIN: Duration = Duration::from_secs(30);
 
-/// The writer's end.
+/// The writer's side.
 pub(super) struct Checkpoints {
     shared: Arc<Shared>,
     disk: Arc<dyn Disk>,
@@ -34,7 +34,7 @@ pub(super) struct Checkpoints {
 
 /// Why there is no file to write to.
 pub(super) enum NoFile {
-    /// Nor will there be, until there is space.
+    /// The disk is full: no file becomes free until there is space.
     DiskFull,
     /// The database cannot be trusted any more.
     Broken(String),
@@ -44,8 +44,8 @@ pub(super) enum NoFile {
 struct Shared {
     state: Mutex<State>,
     changed: Condvar,
-    /// Why the database cannot be trusted any more. Beside the lock, so that no commit waits for a thread of low
-    /// priority that was stopped while it held it.
+    /// Why the database cannot be trusted any more. Outside of the lock, so that no commit waits for the thread, which
+    /// has a low priority and may be stopped while it holds the lock.
     broken: OnceLock<String>,
 }
 
@@ -55,10 +55,10 @@ struct State {
     database: Option<Database>,
     writer_waits: bool,
     out_of_space: bool,
-    /// There may be space again.
+    /// There may be space again: try to apply the full files.
     retry: bool,
     finishing: bool,
-    /// The thread is to end as it is.
+    /// The thread must end without applying the rest.
     abandoned: bool,
 }
 
@@ -118,7 +118,7 @@ impl Checkpoints {
         self.shared.broken.get().map(String::as_str)
     }
 
-    /// Whether the database takes up what there is. If not, it is tried again.
+    /// Whether the database has space to apply full files. If not, the thread tries again.
     pub(super) fn retry(&self) -> bool {
         let mut state = self.shared.lock();
         state.retry = state.out_of_space;
@@ -126,14 +126,13 @@ impl Checkpoints {
         !state.out_of_space
     }
 
-    /// A full file, to be taken up.
+    /// Hands over a full file.
     pub(super) fn take_up(&self, full: Segment) {
         self.shared.lock().pool.full.push_back(full);
         self.shared.changed.notify_all();
     }
 
-    /// Whether there is certainly a file to write to right now. Waits for nobody: if the thread is at the pool, there may
-    /// be none.
+    /// Whether there is certainly a free file now. Does not wait: `false` if the thread has the lock.
     pub(super) fn has_free_segment(&self) -> bool {
         self.shared.state.try_lock().is_ok_and(|state| !state.pool.free.is_empty())
     }
@@ -151,7 +150,7 @@ impl Checkpoints {
             if state.out_of_space {
                 return Err(NoFile::DiskFull);
             }
-            // On a full disk, what space there is was the reserve: that is the database's.
+            // On a full disk the remaining space is that of the reserve, which is for the database.
             let may_grow = !self.health.full.load(Relaxed) && !self.disk.is_low();
             if state.pool.next_number < MAX_SEGMENTS && may_grow {
                 match segments::create(&*self.disk, state.pool.next_number) {
@@ -160,7 +159,7 @@ impl Checkpoints {
                         return Ok(made);
                     }
                     Err(error) if is_no_space(&error) => self.health.full.store(true, Relaxed),
-                    // Those that there are do, more slowly.
+                    // The existing files suffice, more slowly.
                     Err(error) if is_out_of_files(&error) => {}
                     Err(error) => return Err(NoFile::Broken(format!("make a file of the journal: {error}"))),
                 }
@@ -172,7 +171,7 @@ impl Checkpoints {
         }
     }
 
-    /// Carries over all that is left, and closes the database.
+    /// Applies the rest of the journal, and closes the database.
     pub(super) fn finish(&mut self, journal: Journal) {
         if !journal.is_empty() {
             self.shared.lock().pool.full.push_back(journal.into_active());
@@ -190,7 +189,7 @@ impl Checkpoints {
 pub(super) struct Viewer(Arc<Shared>);
 
 impl Viewer {
-    /// The database as it is after its latest transaction. Waits for the one at work.
+    /// The database after its latest transaction. Waits for a running one.
     pub(super) fn view(&self, name: &str) -> Result<View, OpenError> {
         let unusable = |why: &str| OpenError::Io(format!("{name}: {why}"));
         let busy = |state: &mut State| {
@@ -215,7 +214,7 @@ impl Drop for Checkpoints {
     }
 }
 
-/// The thread's end.
+/// The thread's side.
 struct Checkpointer {
     shared: Arc<Shared>,
     disk: Arc<dyn Disk>,
@@ -246,7 +245,7 @@ impl Checkpointer {
             let (database, carried) =
                 caught(|| self.carry(database, &full)).unwrap_or_else(|panic| (None, Err(ApplyError::Broken(panic))));
             let full = full.into_iter();
-            // Files are cut before the lock is taken, for the sake of the writer.
+            // Files are truncated before the lock is taken, so that the writer does not wait for it.
             let (free, full): (Vec<_>, Vec<_>) = match carried {
                 Ok(()) => (full.map(Segment::reused).collect(), Vec::new()),
                 Err(_) => (Vec::new(), full.collect()),
@@ -265,14 +264,14 @@ impl Checkpointer {
                 self.health.full.store(true, Relaxed);
             }
             self.shared.changed.notify_all();
-            // The journal keeps what could not be transferred, for the next process.
+            // The journal keeps what could not be applied, for the next process.
             if is_broken || finishing && state.out_of_space {
                 return;
             }
         }
     }
 
-    /// Transfers the files in one transaction. A database without space is closed: it must be reopened.
+    /// Applies the files in one transaction. After a lack of space the database is closed, because it must be reopened.
     fn carry(&self, database: Option<Database>, full: &[Segment]) -> (Option<Database>, Result<(), ApplyError>) {
         let database = match database {
             Some(database) => database,
@@ -290,7 +289,7 @@ impl Checkpointer {
             full.iter().map(|segment| journal::payloads(segment, database.seed).map_err(damaged)).collect();
         let done = payloads.and_then(|payloads| {
             let changes = journal::changes(payloads.iter().flatten().map(Vec::as_slice));
-            let changes = changes.ok_or_else(|| ApplyError::Broken("the journal makes no sense".into()))?;
+            let changes = changes.ok_or_else(|| ApplyError::Broken("the journal is invalid".into()))?;
             database.apply(&changes, full.last().map_or(0, |segment| segment.last))
         });
         match done {

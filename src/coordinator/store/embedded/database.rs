@@ -1,8 +1,7 @@
-//! The database under the journal, through redb: all that was committed up to some entry of the journal.
+//! The database behind the journal (redb): everything that was committed up to some entry of the journal.
 //!
-//! Four tables: what is said of the store as a whole; threads by id; open elicitations and what is remembered of the
-//! last 10 minutes by row number. Row numbers rise, so that what comes and goes quickly stays together at the end of
-//! its table.
+//! Four tables: properties of the store; threads by id; open elicitations by row number; remembered calls of the last
+//! 10 minutes by row number. Row numbers rise, so short-lived rows stay together at the end of their table.
 use super::disk::{Disk, Health, ReservedSpaceFile, is_no_space};
 use super::file_names::DATABASE;
 use super::journal::ReadError;
@@ -23,7 +22,7 @@ const ELICITATIONS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("elic
 const MEMORY: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("memory");
 
 const FORMAT_KEY: &str = "pausewatch format";
-/// The number of the last journal entry that is in here.
+/// The number of the last journal entry that was applied.
 const APPLIED_KEY: &str = "journal applied";
 /// The seed of the journal's checksums.
 const SEED_KEY: &str = "journal seed";
@@ -31,13 +30,13 @@ const SEED_KEY: &str = "journal seed";
 const EPOCH_KEY: &str = "store epoch";
 /// The format that this version writes, and the latest that it reads.
 pub const FORMAT: u64 = 1;
-/// Pages that redb may keep in memory: the records are in the coordinator's memory too, so this serves writes only.
+/// The cache of redb: the records are in the coordinator's memory too, so the cache serves writes only.
 const CACHE_BYTES: usize = 32 << 20;
 
 /// An open database.
 pub(super) struct Database {
     database: redb::Database,
-    /// The number of the last journal entry that was in it when it was opened.
+    /// The number of the last journal entry that was applied when it was opened.
     pub(super) applied: u64,
     /// The seed of the journal's checksums.
     pub(super) seed: u64,
@@ -46,7 +45,7 @@ pub(super) struct Database {
 /// Why the database was not opened.
 pub(super) struct Unopened {
     pub(super) error: OpenError,
-    /// There is no space for what opening has to write.
+    /// There is no space for the writes of opening it.
     pub(super) no_space: bool,
 }
 
@@ -56,7 +55,7 @@ impl From<OpenError> for Unopened {
     }
 }
 
-/// Why the database did not take up changes.
+/// Why changes were not applied.
 pub(super) enum ApplyError {
     /// There is no space, even with the reserve; the database must be reopened.
     NoSpace,
@@ -65,7 +64,7 @@ pub(super) enum ApplyError {
 }
 
 impl Database {
-    /// Opens the database, which is made if there is none, and checks the checksum of every page.
+    /// Opens the database, or creates it if there is none, and checks the checksum of every page.
     pub(super) fn open(disk: &Arc<dyn Disk>, health: &Arc<Health>, name: &str) -> Result<Self, Unopened> {
         caught(|| Self::try_open(disk, health, name)).unwrap_or_else(|panic| Err(damaged(name, &panic).into()))
     }
@@ -80,7 +79,7 @@ impl Database {
         }
         let file = disk.database().map_err(io)?;
         if file.len().map_err(io)? == 0 {
-            // redb would make one of it.
+            // redb would create a database in it.
             return Err(damaged(name, "the database is empty").into());
         }
         let mut database = Self::on(file, disk, health, name)?;
@@ -92,8 +91,8 @@ impl Database {
         Ok(database)
     }
 
-    /// Makes a database, which is there whole or not at all. Its journal comes first: so where there is a database, a
-    /// file of the journal that is not there was lost.
+    /// Creates a database, atomically. Its journal is created first: if there is a database, a missing file of the
+    /// journal was lost.
     fn make(disk: &Arc<dyn Disk>, health: &Arc<Health>, name: &str) -> Result<(), Unopened> {
         let failed = |error: io::Error| Unopened {
             no_space: is_no_space(&error),
@@ -173,7 +172,7 @@ impl Database {
         Ok(transaction.commit()?)
     }
 
-    /// Gives a store that an earlier version made its epoch.
+    /// Adds the epoch to a store of an earlier version.
     fn add_epoch(&self) -> Result<(), redb::Error> {
         if self.database.begin_read()?.open_table(META)?.get(EPOCH_KEY)?.is_some() {
             return Ok(());
@@ -257,10 +256,10 @@ impl Database {
     }
 }
 
-/// The database as it was at one moment, for as long as one looks at it.
+/// A snapshot of the database.
 pub(super) struct View {
     transaction: redb::ReadTransaction,
-    /// The number of the last journal entry that is in it.
+    /// The number of the last journal entry that was applied.
     pub(super) applied: u64,
 }
 
@@ -280,7 +279,7 @@ impl Database {
 }
 
 impl View {
-    /// All rows under `changes`, in the order of tables and keys. What only this store needs to know is left out.
+    /// All rows with `changes` applied, in the order of tables and keys. Rows that only this store needs are left out.
     pub(super) fn merged(&self, changes: &Changes<'_>, put: &mut PutRow<'_>) -> io::Result<()> {
         let failed = |error: redb::Error| io::Error::other(error.to_string());
         let floor = changes.get(&(Table::Meta, FLOOR_KEY.as_bytes())).copied().flatten().map(<[u8]>::to_vec);
@@ -307,7 +306,7 @@ impl View {
     }
 }
 
-/// The rows of one table, with what `changes` makes of them. Both come in the order of their keys.
+/// The rows of one table with `changes` applied. Both are sorted by key.
 fn merge(
     table: Table,
     rows: impl Iterator<Item = Result<(Vec<u8>, Vec<u8>), StorageError>>,
@@ -330,9 +329,9 @@ fn merge(
     changed.try_for_each(|(key, value)| value.map_or(Ok(()), |value| put(table, key, value)))
 }
 
-/// Runs `work`, in which redb may panic over what it reads. The error is what the panic said.
+/// Runs `work`, in which redb may panic on damaged data. The error is the panic message.
 pub(super) fn caught<T>(work: impl FnOnce() -> T) -> Result<T, String> {
-    // A half-changed database is not used again: it is closed.
+    // A database in an inconsistent state is not used again: it is closed.
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).map_err(|panic| {
         let text = panic.downcast_ref::<&str>().map(|&text| text.to_owned());
         text.or_else(|| panic.downcast_ref().cloned()).unwrap_or_else(|| "a panic".into())
@@ -340,7 +339,7 @@ pub(super) fn caught<T>(work: impl FnOnce() -> T) -> Result<T, String> {
 }
 
 impl ReadError {
-    /// As an error of opening the store called `name`.
+    /// As an error of opening the store `name`.
     pub(super) fn into_open_error(self, name: &str) -> OpenError {
         match self {
             ReadError::Io(error) if error.kind() == io::ErrorKind::UnexpectedEof => damaged(name, &error),
@@ -350,7 +349,7 @@ impl ReadError {
     }
 }
 
-/// The data read differs from the data written.
+/// The error for damaged data.
 pub(super) fn damaged(name: &str, error: &(impl Display + ?Sized)) -> OpenError {
     OpenError::Corrupt(format!(
         "{name}: {error}. The store is damaged or not of pausewatch, and was left as it is. Restore a backup (`pausewatch restore`) \

@@ -1,9 +1,9 @@
-//! The file under the database, with a reserve for the day the disk is full.
+//! The file of the database, and a reserve of disk space.
 //!
-//! A reserve file beside it holds blocks that nothing uses. When a write finds no space, the reserve is given up and
-//! the write tried again: so the commit at hand succeeds, and from then on the store says that it is full. Increments
-//! are refused, and the decrements that let everybody go on have room. When there is space for a reserve again, the
-//! store is no longer full.
+//! The reserve is a file with unused blocks. When a write finds no space, the reserve is freed and the write is
+//! repeated: the current commit succeeds, and from then on the store reports that it is full. Increments are refused,
+//! and decrements, which let commands continue, still have space. When there is space for a reserve again, the store is
+//! no longer full.
 use super::file_names::{DATABASE, DATABASE_DRAFT, RESERVE, SEGMENT, SEGMENT_DRAFT};
 use super::permissions;
 use redb::{StorageBackend, backends::FileBackend};
@@ -14,20 +14,20 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
-/// Size of the reserve. What the database needs to take up a journal full of increments (4 MiB without the second
-/// copies, twice that in pages), so that what was acknowledged before anyone knew leaves room for decrements.
+/// The size of the reserve: what the database needs to apply a journal full of increments (4 MiB without the second
+/// copies, twice that in pages), so that there is still space for decrements afterwards.
 pub const RESERVE_BYTES: u64 = 8 << 20;
 /// A disk with less than this is full.
 const LOW_BYTES: u64 = 1 << 20;
 
-/// How the disk is; shared by all who use it.
+/// The state of the disk, shared by all its users.
 #[derive(Debug, Default)]
 pub(super) struct Health {
     pub(super) full: AtomicBool,
     /// It has failed: nothing is written to it any more.
     pub(super) broken: AtomicBool,
-    /// The first error of the database's file that says nothing of what is stored. What the database makes of it later
-    /// may look like damage.
+    /// The first error of the database's file that is not about its content. Later errors of the database may look like
+    /// damage because of it.
     pub(super) failure: OnceLock<String>,
 }
 
@@ -38,50 +38,48 @@ pub trait Disk: fmt::Debug + Send + Sync + 'static {
     /// # Errors
     /// The directory cannot be read.
     fn has_database(&self) -> io::Result<bool>;
-    /// The file of the database. Errors of kind `StorageFull` (and its like) say that there is no space.
+    /// The file of the database. Errors of kind `StorageFull` and similar ones mean that there is no space.
     ///
     /// # Errors
     /// It cannot be opened.
     fn database(&self) -> io::Result<Box<dyn StorageBackend>>;
-    /// An empty file, in which a database is made.
+    /// An empty file for a new database.
     ///
     /// # Errors
-    /// It cannot be made.
+    /// It cannot be created.
     fn draft(&self) -> io::Result<Box<dyn StorageBackend>>;
-    /// Makes the draft the database. It is durable when this returns; whatever happens meanwhile, it is there whole or
-    /// not at all.
+    /// Makes the draft the database, atomically and durably.
     ///
     /// # Errors
-    /// It may not be.
+    /// The draft may not be the database.
     fn adopt_draft(&self) -> io::Result<()>;
     /// File `number` of the journal.
     ///
     /// # Errors
     /// It cannot be opened.
     fn segment(&self, number: u64) -> io::Result<Box<dyn StorageBackend>>;
-    /// Makes file `number` of the journal, with so many zeros. It is durable when this returns; whatever happens
-    /// meanwhile, it is there whole or not at all.
+    /// Creates file `number` of the journal with `zeros` zeros, atomically and durably.
     ///
     /// # Errors
-    /// It cannot be made.
+    /// It cannot be created.
     fn make_segment(&self, number: u64, zeros: u64) -> io::Result<()>;
     /// Whether there is such a file.
     ///
     /// # Errors
     /// The directory cannot be read.
     fn has_segment(&self, number: u64) -> io::Result<bool>;
-    /// Whether there is less space than is good.
+    /// Whether the disk is nearly full.
     fn is_low(&self) -> bool;
     /// Frees the reserve. `false`: there was none.
     fn release_reserve(&self) -> bool;
-    /// Makes the reserve, if it is not there.
+    /// Creates the reserve, if it does not exist.
     ///
     /// # Errors
     /// There is no space for it.
     fn restore_reserve(&self) -> io::Result<()>;
 }
 
-/// Makes `path`, for its owner alone, and what is missing above it, durably: a store is no safer than its directory's name.
+/// Creates `path` for its owner alone, and its missing parents, durably: without its directory a store is lost.
 pub(super) fn create_directory(path: &Path) -> io::Result<()> {
     create(path, permissions::make_directory)
 }
@@ -92,7 +90,7 @@ fn create(path: &Path, make: fn(&Path) -> io::Result<()>) -> io::Result<()> {
         _ => Path::new("."),
     };
     if path.is_dir() {
-        // It may be the work of a process that ended before it had this done; who may not read the parent has not made
+        // A process that ended may have created it without this. A process that may not read the parent has not created
         // the directory.
         let _ = File::open(parent).and_then(|parent| parent.sync_all());
         return Ok(());
@@ -198,7 +196,7 @@ impl Disk for Directory {
     }
 }
 
-/// Gives `file` its blocks. Where the file system cannot set them aside, zeros are written.
+/// Allocates the blocks of `file`. If the file system cannot allocate them, zeros are written.
 fn allocate(file: &File) -> io::Result<()> {
     #[cfg(target_os = "linux")]
     match rustix::fs::fallocate(file, rustix::fs::FallocateFlags::empty(), 0, RESERVE_BYTES) {
@@ -209,25 +207,25 @@ fn allocate(file: &File) -> io::Result<()> {
     io::copy(&mut io::Read::take(io::repeat(0), RESERVE_BYTES), &mut file).map(|_| ())
 }
 
-/// Whether `error` says that the process, or the system, has as many files open as it may have.
+/// Whether `error` means that the process, or the system, cannot open more files.
 pub(super) fn is_out_of_files(error: &io::Error) -> bool {
     use rustix::io::Errno;
     matches!(Errno::from_io_error(error), Some(Errno::MFILE | Errno::NFILE))
 }
 
-/// Whether `error` says that there is no space: on the disk, in the quota, or under the limit of a file's size.
+/// Whether `error` means that there is no space: on the disk, in the quota, or below the maximum file size.
 pub(super) fn is_no_space(error: &io::Error) -> bool {
     use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
     matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
 }
 
-/// Makes what was written to `file` durable. An error is never one of space, whatever the kernel calls it: what was
-/// written is gone then, and trying again would only seem to help (S4).
+/// Makes the writes to `file` durable. An error is never reported as a lack of space: the written data is lost then,
+/// and a retry would only seem to succeed (S4).
 pub(super) fn durable(file: &dyn StorageBackend) -> io::Result<()> {
     file.sync_data().map_err(|error| io::Error::other(format!("fsync: {error}")))
 }
 
-/// A [`Disk`] as the database sees it: one on which a write does not fail for want of space while the reserve lasts.
+/// The file of the database: a write does not fail for lack of space while the reserve lasts.
 pub(super) struct ReservedSpaceFile {
     pub(super) file: Box<dyn StorageBackend>,
     pub(super) disk: Arc<dyn Disk>,
@@ -242,7 +240,7 @@ impl ReservedSpaceFile {
         }
     }
 
-    /// Notes that it is the disk that fails.
+    /// Records that the disk has failed.
     fn noted<T>(&self, done: io::Result<T>) -> io::Result<T> {
         use io::ErrorKind::{InvalidData, UnexpectedEof};
         done.inspect_err(|error| {

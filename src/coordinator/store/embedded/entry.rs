@@ -5,15 +5,15 @@
 //! header: payload length (4 bytes), sequence number (8), checksum of the payload (8), checksum of all that (8)
 //! ```
 //!
-//! An entry whose write was torn was never acknowledged: the journal ends before it. An entry that was acknowledged and
-//! then damaged must not be taken for that, or a change would be lost in silence. So all of it stands twice, and never
-//! both copies in one sector: one damaged place leaves a good copy, and what was torn has none.
+//! A torn entry was never acknowledged: the journal ends before it. An acknowledged entry that was damaged later must
+//! not look like a torn one, or a change would be lost silently. So each entry is written twice, and the two copies are
+//! never in one sector: after damage in one place there is a good copy, and a torn entry has none.
 //!
-//! The checksums have a seed that only the store knows. Payloads hold texts of callers, and remain in files that are
-//! written over: without a seed, a caller could send what looks like an entry.
+//! The checksums have a seed that only the store knows. Payloads contain texts of callers, and stay in files that are
+//! overwritten: without a seed, a caller could send a text that looks like an entry.
 use twox_hash::XxHash3_64;
 
-/// The unit that a disk writes completely or not at all, in bytes.
+/// The unit that a disk writes atomically, in bytes.
 const SECTOR: usize = 512;
 const HEADER: usize = 28;
 
@@ -54,7 +54,7 @@ struct Header {
 fn header(seed: u64, bytes: &[u8], at: usize) -> Option<Header> {
     let bytes = bytes.get(at..)?.get(..HEADER)?;
     let number = |from: usize| u64::from_be_bytes(bytes[from..from + 8].try_into().expect("8 bytes"));
-    // No entry has the number 0: so a file of zeros costs no checksums.
+    // No entry has the number 0, so no checksum has to be computed for zeros.
     (number(4) > 0 && XxHash3_64::oneshot_with_seed(seed, &bytes[..20]) == number(20)).then(|| Header {
         length: u32::from_be_bytes(bytes[..4].try_into().expect("4 bytes")) as usize,
         sequence: number(4),
@@ -71,7 +71,7 @@ pub(super) struct Entry<'a> {
     pub(super) end: usize,
 }
 
-/// The entry at `start` of a file; with an `expected` number, only if it has that. `None`: there is none.
+/// The entry at `start` of a file. With `expected`, only if it has this number. `None`: there is none.
 pub(super) fn decode(seed: u64, file: &[u8], start: usize, expected: Option<u64>) -> Option<Entry<'_>> {
     let entry = |header: Header| {
         let payload = |copy: usize| file.get(copy + HEADER..)?.get(..header.length);
@@ -85,8 +85,8 @@ pub(super) fn decode(seed: u64, file: &[u8], start: usize, expected: Option<u64>
     if let Some(found) = header(seed, file, start).filter(as_expected).and_then(entry) {
         return Some(found);
     }
-    // Without the first header, the length is unknown: the second copy is at the start of one of the next sectors. An
-    // older one may stand there too, where it was not written over.
+    // Without the first header the length is unknown: the second copy begins at one of the next sectors. There may be
+    // older copies too, where the file was not overwritten.
     let seconds = (second(start, 0)..file.len()).step_by(SECTOR);
     seconds
         .filter_map(|at| header(seed, file, at).filter(|header| second(start, header.length) == at))
@@ -95,16 +95,16 @@ pub(super) fn decode(seed: u64, file: &[u8], start: usize, expected: Option<u64>
         .max_by_key(|entry| entry.sequence)
 }
 
-/// Whether a copy of an entry with a number above `sequence` stands anywhere in `file` from `start` on: then what is
-/// missing before it was not torn but lost.
+/// Whether `file` contains a copy of an entry with a number above `sequence` from `start` on: then the missing entry
+/// before it was not torn but lost.
 pub(super) fn any_later(seed: u64, file: &[u8], start: usize, sequence: u64) -> bool {
     let sectors = (start.next_multiple_of(SECTOR)..file.len()).step_by(SECTOR);
     sectors.filter_map(|at| header(seed, file, at)).any(|header| header.sequence > sequence)
 }
 
-/// Whether a file that has no entry at its start was overwritten by something else. What is left of a torn write is zeros, a part
-/// of an entry, or an earlier entry: all of these begin with the first byte of a length, which is 0 below 16 MiB. One damaged
-/// sector alone does not count: an entry has another one.
+/// Whether a file without an entry at its start was overwritten by other data. A torn write leaves zeros, a part of an
+/// entry, or an earlier entry. All of these begin with the first byte of a length, which is 0 below 16 MiB. One damaged
+/// sector does not count, because an entry has a second copy.
 pub(super) fn is_overwritten(file: &[u8]) -> bool {
     let (first, rest) = file.split_at(file.len().min(SECTOR));
     first.first().is_some_and(|byte| *byte != 0) && rest.iter().any(|byte| *byte != 0)

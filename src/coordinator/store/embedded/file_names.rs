@@ -3,19 +3,19 @@ use std::path::Path;
 
 /// The file of the database.
 pub(super) const DATABASE: &str = "pausewatch.redb";
-/// A database that is being made.
+/// A database that is being created.
 pub(super) const DATABASE_DRAFT: &str = "pausewatch.redb.new";
 /// The prefix of the journal's files.
 pub(super) const SEGMENT: &str = "journal-";
-/// A file of the journal that is being made.
+/// A file of the journal that is being created.
 pub(super) const SEGMENT_DRAFT: &str = "journal.new";
 /// The file that reserves disk space.
 pub(super) const RESERVE: &str = "reserve";
-/// The file whose lock the one process that uses the store holds.
+/// The file that is locked by the process that uses the store.
 pub(super) const LOCK: &str = "lock";
 /// The prefix of directories with the files that a restore replaced.
 pub(super) const REPLACED: &str = "replaced-";
-/// Where a restore makes the new store. While it is there, the restore is not finished.
+/// Where a restore creates the new store. While it exists, the restore is not finished.
 pub(super) const STAGING: &str = "restoring";
 
 /// Whether the store has a file of this name.

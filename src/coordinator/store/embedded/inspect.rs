@@ -1,4 +1,4 @@
-//! Looking at a store that no server has open, without a change to it.
+//! Inspects a store that no server has open, without changing it.
 use super::disk::Disk;
 use super::file_names::DATABASE;
 use super::read_only_overlay::ReadOnlyOverlay;
@@ -8,7 +8,7 @@ use crate::core::Timestamp;
 use std::path::Path;
 use std::sync::Arc;
 
-/// The content of a sound store.
+/// The content of a valid store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Inspection {
     /// Threads that are known.
@@ -23,11 +23,11 @@ pub(crate) struct Inspection {
     pub database_bytes: u64,
 }
 
-/// Opens the store in `directory` to look at it, with all checks of a server that starts. What is committed to it is not
-/// stored. No server can open it meanwhile.
+/// Opens the store in `directory` read-only, with all checks of a server that starts. Commits to it are not stored. No
+/// server can open it meanwhile.
 ///
 /// # Errors
-/// There is none, a server has it open, or a server would not start on it.
+/// There is no store, a server has it open, or a server could not start on it.
 pub(crate) fn look_at(directory: &Path, boot_id: u64) -> Result<Embedded, OpenError> {
     let name = directory.display().to_string();
     let overlay = ReadOnlyOverlay::before(directory);

@@ -1,13 +1,12 @@
-//! The journal: what was committed and is not yet in the database, in a few files that are written over and over.
+//! The journal: commits that are not yet in the database, in a few files that are overwritten again and again.
 //!
 //! A database makes a commit durable by writing whole pages; a journal does it with one short write. Its files are
-//! filled with zeros beforehand, so that an fdatasync has no change of the file to write but the data, and a disk that
-//! is full cannot stop it.
+//! filled with zeros beforehand, so an fdatasync has to write nothing but the data, and a full disk cannot stop it.
 //!
-//! - J1: entries have consecutive numbers across the files. An entry is written only when the one before is durable:
-//!   so a number that is missing before a later one was lost, and the store is damaged.
-//! - J2: a file is written over only when the database holds all that is in it.
-//! - J3: what is refused for want of space has written nothing of the entry: the room is made first.
+//! - J1: entries have consecutive numbers across the files. An entry is written only when the previous one is durable.
+//!   So if a number is missing before a later one, an entry was lost, and the store is damaged.
+//! - J2: a file is overwritten only when the database contains all its entries.
+//! - J3: if there is no space for an entry, nothing of it was written: its space is allocated first.
 use super::disk::{Disk, durable};
 use super::entry;
 use super::segments::{self, SEGMENT, Segment};
@@ -15,10 +14,10 @@ use crate::coordinator::store::ops::{self, Changes};
 use std::collections::BTreeMap;
 use std::io;
 
-/// A file is cut at most once in a round: twice in a row while it is read is not to be expected.
+/// How often a file is read again if it was truncated meanwhile, which happens at most once per round.
 const TRIES_OF_A_FILE: u32 = 10;
 
-/// All files of the journal that the writer has; those that the database is taking up are elsewhere.
+/// The file of the journal that the writer has. The others are in the pool (`checkpoint.rs`).
 pub(super) struct Journal {
     active: Segment,
     seed: u64,
@@ -72,19 +71,20 @@ pub(super) fn read(disk: &dyn Disk, seed: u64, applied: u64) -> Result<(Vec<Vec<
         last = entry.sequence;
         payloads.push(entry.payload.to_vec());
     }
-    // The next entry may have been torn, and was not acknowledged then. One after it was written only if it was.
+    // The next entry may have been torn; then it was not acknowledged. The one after it is written only if it is
+    // durable.
     if tails.iter().any(|(bytes, end)| entry::any_later(seed, bytes, *end, last + 1)) {
         return Err(ReadError::Damaged(format!("entry {} of the journal is damaged", last + 1)));
     }
     Ok((payloads, last))
 }
 
-/// The present content of the files, while other threads write to them.
+/// The content of the files, while other threads write to them.
 pub(super) fn files(disk: &dyn Disk) -> io::Result<Vec<Vec<u8>>> {
     let contents = |number| {
         for _ in 0..TRIES_OF_A_FILE {
             match segments::contents(disk, number) {
-                // It was cut after its length was read: nothing in it was needed.
+                // It was truncated after its length was read: nothing in it was needed.
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {}
                 done => return done,
             }
@@ -94,8 +94,8 @@ pub(super) fn files(disk: &dyn Disk) -> io::Result<Vec<Vec<u8>>> {
     segments::numbers(disk)?.into_iter().map(contents).collect()
 }
 
-/// The payloads behind entry `applied`, as long as their numbers follow each other, and the number of the last one. What
-/// was being written while the files were read, and what is of an earlier round, does not.
+/// The payloads after entry `applied`, as long as their numbers are consecutive, and the number of the last one. This
+/// leaves out entries that were being written meanwhile, and those of an earlier round.
 pub(super) fn follow(files: &[Vec<u8>], seed: u64, applied: u64) -> (Vec<Vec<u8>>, u64) {
     let mut entries = BTreeMap::new();
     for bytes in files {
@@ -111,7 +111,7 @@ pub(super) fn follow(files: &[Vec<u8>], seed: u64, applied: u64) -> (Vec<Vec<u8>
     (payloads, last)
 }
 
-/// The payloads of a file that was just written.
+/// The payloads of a full file.
 pub(super) fn payloads(segment: &Segment, seed: u64) -> Result<Vec<Vec<u8>>, ReadError> {
     let bytes = segment.read()?;
     let (mut end, mut last, mut payloads) = (0, None, Vec::new());
@@ -137,7 +137,7 @@ fn offset(at: u64) -> usize {
 }
 
 impl Journal {
-    /// Goes on after the entry `last`, in `active`, which is free.
+    /// A journal that continues after the entry `last`, in the free file `active`.
     pub(super) fn new(active: Segment, seed: u64, last: u64) -> Self {
         Journal { active, seed, next: last + 1, buffer: Vec::new() }
     }
@@ -146,12 +146,12 @@ impl Journal {
         entry::end(offset(self.active.end), payload) as u64
     }
 
-    /// Whether the next entry, of about `payload` bytes, should go to another file.
+    /// Whether the next entry, of about `payload` bytes, should be written to another file.
     pub(super) fn is_full(&self, payload: usize) -> bool {
         self.active.end > 0 && self.end_with(payload) > SEGMENT
     }
 
-    /// Whether one of the next entries may have to go to another file.
+    /// Whether one of the next entries may have to be written to another file.
     pub(super) fn is_half_full(&self) -> bool {
         self.active.end > SEGMENT / 2
     }
@@ -171,15 +171,15 @@ impl Journal {
         self.active
     }
 
-    /// Goes on in `free`; returns the file that is full.
+    /// Continues in the file `free`; returns the full file.
     pub(super) fn rotate(&mut self, free: Segment) -> Segment {
         std::mem::replace(&mut self.active, free)
     }
 
-    /// Makes room for an entry that is larger than a file: it has one of its own, which is cut again afterwards.
+    /// Makes space for an entry that is larger than a file: it gets a file of its own, which is truncated afterwards.
     ///
     /// # Errors
-    /// Nothing was written of the entry. If there is no space, another may follow.
+    /// Nothing of the entry was written. If the error is a lack of space, another entry may follow.
     pub(super) fn make_room(&mut self, payload: usize) -> io::Result<()> {
         let end = self.end_with(payload);
         match end > self.active.length() {
@@ -188,10 +188,10 @@ impl Journal {
         }
     }
 
-    /// Writes an entry, for which there is room, and makes it durable; calls `written` in between.
+    /// Writes an entry, for which there is space, calls `written`, and makes the entry durable.
     ///
     /// # Errors
-    /// Whether it was written is unknown. It must not be followed by another.
+    /// It is unknown whether the entry was written. No other entry may follow.
     pub(super) fn append(&mut self, payload: &[u8], written: &dyn Fn()) -> io::Result<()> {
         self.buffer.clear();
         entry::encode(self.seed, offset(self.active.end), self.next, payload, &mut self.buffer);

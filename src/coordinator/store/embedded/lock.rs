@@ -1,7 +1,7 @@
-//! One process a directory (S3).
+//! Only one process uses a directory at a time (S3).
 //!
-//! The file `lock` is locked, and says which process has the store. The database is locked too, because people delete the file, as if an ended
-//! process had left it: two servers would write to one store.
+//! The file `lock` is locked, and names the process that has the store open. The database is locked too, because people
+//! delete the file `lock`, believing that an ended process left it: then two servers would write to one store.
 use super::file_names::{DATABASE, LOCK};
 use super::permissions;
 use crate::coordinator::store::OpenError;
@@ -13,8 +13,8 @@ use std::path::Path;
 use std::thread::sleep;
 use std::time::Duration;
 
-/// A lock that is about to be given back is waited for: of a process that is ending, or of a child of this one that was
-/// forked while the directory was open and has not yet become its program (flock(2): a lock is shared across fork).
+/// How often a lock is tried that is about to be released: by a process that is ending, or by a child process that was
+/// forked while the directory was open and has not executed its program yet (flock(2): a lock is shared across fork).
 const TRIES: u32 = 50;
 const TRY_EVERY: Duration = Duration::from_millis(10);
 
@@ -29,7 +29,7 @@ impl Lock {
         [&self.file, &self.database].into_iter().flatten().try_for_each(lock)
     }
 
-    /// Locks the database too, if it has been made since the directory was locked.
+    /// Locks the database too, if it was created after the directory was locked.
     pub(super) fn cover_database(&mut self, directory: &Path) {
         if self.database.is_none() {
             self.database = database(directory).filter(|file| file.try_lock().is_ok());
@@ -37,7 +37,7 @@ impl Lock {
     }
 }
 
-/// One that cannot be opened is reported when the store is.
+/// The database file. If it cannot be opened, opening the store reports it.
 fn database(directory: &Path) -> Option<File> {
     permissions::options().read(true).write(true).open(directory.join(DATABASE)).ok()
 }
@@ -47,7 +47,7 @@ pub(super) fn take(directory: &Path) -> Result<Lock, OpenError> {
     let path = directory.join(LOCK);
     let failed = |error: io::Error| OpenError::Io(format!("lock {}: {error}", path.display()));
     let mut options = permissions::options();
-    // Root must not write to a file elsewhere, to which the owner of the directory has put a link.
+    // The owner of the directory may have put a link there: root must not write to the target of a link.
     options.read(true).write(true).create(true).truncate(false).custom_flags(OFlags::NOFOLLOW.bits().cast_signed());
     let file = options.open(&path).map_err(failed)?;
     let mut lock = Lock { file: Some(file), database: database(directory) };
@@ -60,20 +60,20 @@ pub(super) fn take(directory: &Path) -> Result<Lock, OpenError> {
         locked = lock.try_each(File::try_lock);
     }
     locked.map_err(|error| refused(error, directory))?;
-    // Only for the message: a full disk must not keep the server from starting.
+    // The content is only for the message: a full disk must not keep the server from starting.
     if let Some(file) = &mut lock.file {
         let _ = file.set_len(0).and_then(|()| file.rewind()).and_then(|()| writeln!(file, "{}", std::process::id()));
     }
     Ok(lock)
 }
 
-/// Keeps others from opening the directory for as long as the lock lives, without a change there.
+/// Keeps others from opening the directory while the lock exists, without changing anything there.
 pub(super) fn look(directory: &Path) -> Result<Lock, OpenError> {
     let open = |name: &str| match File::open(directory.join(name)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         file => file.map(Some),
     };
-    // No process ever had the store open, if there is no such file, or somebody has deleted it.
+    // If there is no such file, no process ever had the store open, or somebody has deleted the file.
     let file = open(LOCK).map_err(|error| refused(TryLockError::Error(error), directory))?;
     let lock = Lock { file, database: open(DATABASE).ok().flatten() };
     lock.try_each(File::try_lock_shared).map_err(|error| refused(error, directory))?;

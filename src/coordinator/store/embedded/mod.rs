@@ -1,8 +1,8 @@
 //! The default store: a directory with a database (redb) and a journal in front of it.
 //!
-//! A batch is one entry of the journal: one write and one fdatasync, and it is durable. Behind the back of the callers
-//! a thread carries what the journal has into the database, many changes of a key as one. Opening takes up what the
-//! journal still has; closing leaves it empty. `docs/decisions/` says why there are two.
+//! A batch is one entry of the journal: it is durable after one write and one fdatasync. A background thread copies the
+//! entries into the database; many changes of one key become one. Opening a store applies the rest of the journal, and
+//! closing it leaves the journal empty. docs/decisions/0001-journal-in-front-of-redb.md has the reasons.
 mod backup;
 mod checkpoint;
 mod database;
@@ -62,7 +62,7 @@ pub struct Embedded {
     boot_id: u64,
     name: String,
     payload: Vec<u8>,
-    /// Bytes of the batch that was refused last.
+    /// The size of the batch that was refused last, in bytes.
     refused: usize,
     before_fsync: Box<dyn Fn() + Send>,
     snapshots: Snapshots,
@@ -70,10 +70,12 @@ pub struct Embedded {
 }
 
 impl Embedded {
-    /// Opens the store in `directory`, or makes one. `boot_id`: of the clock whose moments will be committed.
+    /// Opens the store in `directory`, or creates one. `boot_id`: that of the clock of the moments that will be
+    /// committed.
     ///
     /// # Errors
-    /// Another process has it open; it is damaged, foreign or of a later version; or the file system refuses.
+    /// Another process has it open; it is damaged, not a store of pausewatch, or of a later version; or the file system
+    /// fails.
     pub fn open(directory: &Path, boot_id: u64) -> Result<Self, OpenError> {
         let name = directory.display().to_string();
         disk::create_directory(directory).map_err(|error| OpenError::Io(format!("create {name}: {error}")))?;
@@ -86,7 +88,7 @@ impl Embedded {
         Ok(store)
     }
 
-    /// Opens the store on a disk of the caller's; `name` is for messages. Nothing keeps others from opening it too.
+    /// Opens the store on a disk of the caller; `name` is for messages. Nothing keeps others from opening it too.
     ///
     /// # Errors
     /// As [`Embedded::open`].
@@ -97,7 +99,7 @@ impl Embedded {
 
     fn on_disk(disk: Arc<dyn Disk>, health: Arc<Health>, name: &str, boot_id: u64) -> Result<Self, OpenError> {
         let make_reserve = || health.full.store(disk.restore_reserve().is_err() || disk.is_low(), Relaxed);
-        // A new store comes first: on a small disk, the reserve would take its space.
+        // A new store is created before the reserve: on a small disk, the reserve would take its space.
         let is_new = matches!(disk.has_database(), Ok(false));
         if !is_new {
             make_reserve();
@@ -110,7 +112,7 @@ impl Embedded {
         let (payloads, last) = found.map_err(|error| error.into_open_error(name))?;
         if last > database.applied {
             let changes = journal::changes(payloads.iter().map(Vec::as_slice));
-            let changes = changes.ok_or_else(|| damaged(name, "the journal makes no sense"))?;
+            let changes = changes.ok_or_else(|| damaged(name, "the journal is invalid"))?;
             let applied = caught(|| database.apply(&changes, last));
             applied.unwrap_or_else(|panic| Err(database::ApplyError::Broken(panic))).map_err(|error| match error {
                 database::ApplyError::NoSpace => {
@@ -157,7 +159,7 @@ impl Embedded {
     }
 }
 
-/// An unreadable disk must not be mistaken for a damaged store.
+/// Turns an error that was caused by the disk into an I/O error: an unreadable disk must not look like a damaged store.
 fn told_from_damage(error: OpenError, health: &Health, name: &str) -> OpenError {
     match (error, health.failure.get()) {
         (OpenError::Corrupt(_), Some(why)) => OpenError::Io(format!(
@@ -186,7 +188,7 @@ impl Store for Embedded {
         self.payload.clear();
         ops::encode(batch, self.boot_id, &mut self.payload);
         let Some(mut journal) = self.journal.take() else { return Err(self.fatal("an earlier write failed")) };
-        // An empty batch asks whether what was refused would be taken now.
+        // An empty batch checks whether the refused batch would be accepted now.
         let payload = if batch.is_empty() { self.refused } else { self.payload.len() };
         let mut refusal = None;
         if journal.is_full(payload) {

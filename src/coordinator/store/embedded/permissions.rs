@@ -1,9 +1,11 @@
-//! A store is for its owner alone: it has the questions to people and who asks them, and a process that can open its lock can hold it.
+//! A store is readable by its owner only: it contains questions to people and who asks them. A process that can open
+//! its lock file can also block it.
 //!
 //! - P1: other users cannot open anything that the store creates, whatever the umask is.
-//! - P2: files that an earlier version left open to others are closed to them when the store is opened. The directory may
-//!   have been made by another user: then there is a warning.
-//! - P3: what root restores belongs to the owner of the directory: a server of that user could not open it otherwise.
+//! - P2: when the store is opened, files that an earlier version left open to others are closed to them. The log warns of a
+//!   file that cannot be closed, and of a directory that others can list.
+//! - P3: files that root restores belong to the owner of the directory: a server of that user could not open them
+//!   otherwise.
 use super::file_names::is_of_a_store;
 use rustix::fs::{AtFlags, Dir, Gid, OFlags, Uid, chownat, fchown};
 use std::fs::{self, DirBuilder, OpenOptions, Permissions};
@@ -16,20 +18,20 @@ const OWNER: u32 = 0o700;
 /// The permissions of all other users in a mode.
 const OTHERS: u32 = 0o007;
 
-/// Opens files; those that it makes are for their owner alone.
+/// Options that open a file, and create it for its owner alone.
 pub(super) fn options() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.mode(0o600);
     options
 }
 
-/// Makes a directory for its owner alone.
+/// Creates a directory for its owner alone.
 pub(super) fn make_directory(path: &Path) -> io::Result<()> {
     DirBuilder::new().mode(OWNER).create(path)
 }
 
-/// Gives what root has made, a file or a directory with files, to the owner of `directory` (P3). Other users cannot: then it stays theirs. Follows
-/// no links, which the owner could have put there instead.
+/// Gives `made`, a file or a directory with files that root has created, to the owner of `directory` (P3). For other
+/// users nothing changes. Follows no links, which the owner could have put there.
 pub(super) fn give_to_owner_of(directory: &Path, made: &Path) {
     let Ok(owner) = fs::metadata(directory) else { return };
     let (user, group) = (Some(Uid::from_raw(owner.uid())), Some(Gid::from_raw(owner.gid())));
@@ -77,7 +79,7 @@ mod tests {
 
     const NOW: Timestamp = Timestamp { boot: 1, wall: 1_800_000_000_000_000_000 };
 
-    /// Each file and directory beneath with its mode, those that others may not use left out.
+    /// Each file and directory below with its mode, except those that others cannot use.
     fn open_to_others(directory: &Path) -> Vec<(PathBuf, u32)> {
         let mut found = Vec::new();
         for path in fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()) {

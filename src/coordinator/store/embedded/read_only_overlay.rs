@@ -1,7 +1,7 @@
-//! A read-only view of a store: it can be inspected, opened as a server would open it, and nothing of it changes.
+//! A read-only view of a store: it can be opened as a server would open it, and nothing in the directory changes.
 //!
-//! Opening a store writes to it: the journal is taken up, the database repairs what a crash has left. Here all that is
-//! written stays in memory, above the files.
+//! Opening a store writes to it: the journal is applied, and the database repairs what a crash has left. Here all
+//! writes stay in memory, above the files.
 use super::disk::Disk;
 use super::file_names::DATABASE;
 use redb::StorageBackend;
@@ -99,7 +99,7 @@ impl Covered {
         self.above.lock().expect("nothing panics while it holds the blocks")
     }
 
-    /// A block as the file has it, with zeros behind its end.
+    /// A block of the file, with zeros beyond its end.
     fn block(&self, number: u64) -> io::Result<Vec<u8>> {
         let mut block = vec![0; BLOCK as usize];
         let beneath = *self.beneath.lock().expect("nothing panics while it holds a number");

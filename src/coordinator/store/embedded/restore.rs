@@ -1,9 +1,10 @@
-//! A store made of a backup.
+//! Creates a store from a backup.
 //!
-//! - R1: the backup is read to its end, and the store made of it is checked, before anything that was there is touched. What
-//!   was there is moved aside, never deleted.
-//! - R2: the directory has the new store, or says that a restore was not finished: a server does not start on a half.
-//! - R3 and R4: it is a new epoch, whose revisions are above all earlier ones (`restored_rows.rs`).
+//! - R1: the backup is read to its end, and the new store is checked, before the existing files are touched. They are
+//!   moved aside, never deleted.
+//! - R2: the directory has the new store, or shows that a restore is unfinished: a server does not start on a
+//!   half-restored store.
+//! - R3 and R4: the store begins a new epoch, with revisions above all earlier ones (`restored_rows.rs`).
 use super::database::{Database, damaged};
 use super::disk::{Directory, Disk, Health, create_directory};
 use super::file_names::{DATABASE, LOCK, REPLACED, STAGING};
@@ -28,11 +29,11 @@ pub struct Restored {
     pub summary: Summary,
     /// The revision that every thread has now.
     pub revision: u64,
-    /// Where the store is that was there before.
+    /// Where the files of the replaced store are.
     pub replaced: Option<PathBuf>,
 }
 
-/// Whether a restore of this directory has ended.
+/// An error if a restore of this directory is unfinished.
 pub(super) fn none_unfinished(directory: &Path) -> Result<(), OpenError> {
     let staging = directory.join(STAGING);
     match staging.try_exists() {
@@ -63,7 +64,7 @@ pub fn restore(
         Ok(())
     });
     let summary = read.map_err(|error| OpenError::Corrupt(format!("{error}. Nothing was changed")))?;
-    let senseless = || OpenError::Corrupt("the backup makes no sense. Nothing was changed".into());
+    let senseless = || OpenError::Corrupt("the backup is invalid: use another one. Nothing was changed".into());
     let mut changes = journal::changes(parts.iter().map(Vec::as_slice)).ok_or_else(senseless)?;
     let restored = RestoredRows::of(&changes, now).ok_or_else(senseless)?;
     restored.put(&mut changes);
@@ -92,7 +93,7 @@ pub fn restore(
         false => Some(move_aside(directory, &before, now).map_err(failed)?),
     };
     let moved = || {
-        // The database last: where it is, its journal is.
+        // The database is moved last: where a database is, its journal is too.
         let mut files = store_files(&staging);
         files.sort_by_key(|file| file == DATABASE);
         for file in files {
@@ -106,7 +107,7 @@ pub fn restore(
     Ok(Restored { summary, revision: restored.revision, replaced })
 }
 
-/// Makes a store of `changes`, and reads it as a server would.
+/// Creates a store with the rows `changes`, and reads it as a server would.
 fn make(staging: &Path, changes: &Changes<'_>, codec: RowCodec, name: &str) -> Result<(), OpenError> {
     let disk: Arc<dyn Disk> = Arc::new(Directory::new(staging));
     let database = Database::open(&disk, &Arc::<Health>::default(), name).map_err(|unopened| unopened.error)?;
@@ -119,7 +120,7 @@ fn make(staging: &Path, changes: &Changes<'_>, codec: RowCodec, name: &str) -> R
     Ok(())
 }
 
-/// The files of a store that are in `directory`. The reserve is none of them: it is made when a server starts.
+/// The files of a store in `directory`, without the reserve, which is created when a server starts.
 fn store_files(directory: &Path) -> Vec<String> {
     let journal = (0..MAX_SEGMENTS).map(|number| format!("journal-{number}"));
     journal.chain([DATABASE.to_owned()]).filter(|file| directory.join(file).exists()).collect()

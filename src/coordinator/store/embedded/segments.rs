@@ -1,17 +1,17 @@
-//! The files of the journal: made before they are needed, and kept forever.
+//! The files of the journal: created before they are needed, and never deleted.
 //!
-//! - F1: a file is there only when all of it was written and synced once, so that its blocks are there.
-//! - F2: a database has a journal: its first files, and those between any two, were lost if they are not there.
+//! - F1: a file exists only when all of it was written and synced once, so that its blocks are allocated.
+//! - F2: a database has a journal. If one of the first files, or a file between two others, is missing, it was lost.
 use super::disk::{Disk, durable};
 use redb::StorageBackend;
 use std::collections::VecDeque;
 use std::io;
 
-/// Bytes of a file. Small, so that a small disk does; there are more of them when there is much to do.
+/// The size of a file in bytes. It is small to fit on small disks; under load there are more files.
 pub(super) const SEGMENT: u64 = 1 << 20;
-/// Files that there are from the start.
+/// The number of files at the start.
 const SEGMENTS: u64 = 2;
-/// Files that there are at most: 8 MiB take many thousand changes, while the database takes up the ones before.
+/// The maximum number of files: 8 MiB hold many thousand changes, while the database applies earlier ones.
 pub(super) const MAX_SEGMENTS: u64 = 8;
 
 /// One file of the journal.
@@ -25,18 +25,18 @@ pub(super) struct Segment {
     pub(super) last: u64,
 }
 
-/// Files on their way between the writer and the database.
+/// Files that the writer and the checkpoint thread exchange.
 #[derive(Default)]
 pub(super) struct Pool {
-    /// May be written over.
+    /// May be overwritten.
     pub(super) free: Vec<Segment>,
     /// Full, oldest first.
     pub(super) full: VecDeque<Segment>,
-    /// The number of the next file to be made.
+    /// The number of the next file to create.
     pub(super) next_number: u64,
 }
 
-/// The files that there are.
+/// The numbers of the existing files.
 pub(super) fn numbers(disk: &dyn Disk) -> io::Result<Vec<u64>> {
     let mut numbers = Vec::new();
     for number in 0..MAX_SEGMENTS {
@@ -53,7 +53,7 @@ fn read(file: &dyn StorageBackend, length: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// All that is in a file.
+/// The content of a file.
 pub(super) fn contents(disk: &dyn Disk, number: u64) -> io::Result<Vec<u8>> {
     let file = disk.segment(number)?;
     read(&*file, file.len()?)
@@ -79,7 +79,7 @@ pub(super) fn create(disk: &dyn Disk, number: u64) -> io::Result<Segment> {
     open(disk, number)
 }
 
-/// Makes the files that a store begins with, as far as there are none.
+/// Creates the first files of a store, if there are none.
 pub(super) fn make(disk: &dyn Disk) -> io::Result<()> {
     for number in 0..SEGMENTS {
         if !disk.has_segment(number)? {
@@ -89,7 +89,7 @@ pub(super) fn make(disk: &dyn Disk) -> io::Result<()> {
     Ok(())
 }
 
-/// All files, once the database holds what is in them.
+/// All files, once the database contains their entries.
 pub(super) fn take(disk: &dyn Disk) -> io::Result<Pool> {
     let mut pool = Pool::default();
     for number in numbers(disk)? {
@@ -104,7 +104,7 @@ fn open(disk: &dyn Disk, number: u64) -> io::Result<Segment> {
     Ok(Segment { length: file.len()?, file, end: 0, last: 0 })
 }
 
-/// Which file was lost or cut.
+/// The file that was lost or truncated.
 pub(super) fn missing(disk: &dyn Disk) -> io::Result<Option<String>> {
     let numbers = numbers(disk)?;
     let expected = numbers.last().map_or(0, |last| last + 1).max(SEGMENTS);
@@ -124,12 +124,12 @@ impl Segment {
         self.length
     }
 
-    /// Bytes written since the file was free.
+    /// The bytes that were written since the file was free.
     pub(super) fn read(&self) -> io::Result<Vec<u8>> {
         read(&*self.file, self.end)
     }
 
-    /// Makes the file larger, and has zeros up to `length` durable there.
+    /// Makes the file larger, with durable zeros up to `length`.
     ///
     /// # Errors
     /// The file counts as large as before.
@@ -143,10 +143,10 @@ impl Segment {
         grown
     }
 
-    /// May be written over from now on.
+    /// The file may be overwritten from now on.
     pub(super) fn reused(mut self) -> Self {
         self.end = 0;
-        // Should it not shrink, it is larger than it needs to be, no more.
+        // If it cannot be truncated, it only takes more space than it needs.
         if self.length > SEGMENT && self.file.set_len(SEGMENT).is_ok() {
             self.length = SEGMENT;
         }

@@ -1,13 +1,13 @@
 //! A copy of a store at one moment, while it is in use.
 //!
-//! The database gives a view of itself as of entry A of the journal, which later commits do not touch; the journal has the
-//! entries behind A. Nobody is stopped for it:
+//! The database gives a view of itself after entry A of the journal, which later commits do not change. The journal has
+//! the entries after A. Nobody waits for it:
 //!
-//! - N1: the journal is read before the view is taken. What the view lacks had not been carried over by then, so it stood
-//!   in files that nobody wrote over (J2), and was read whole.
-//! - N2: entries are taken as long as their numbers follow each other: so the copy is what the store was after one of its
-//!   commits, and none is half in it.
-//! - N3: it ends at or behind the last entry that was durable when the copy was asked for: all that was acknowledged
+//! - N1: the journal is read before the view is taken. Entries that the view lacks were not in the database at that
+//!   time, so they were in files that nobody overwrote (J2), and were read completely.
+//! - N2: entries are used as long as their numbers are consecutive. So the copy is the store after one of its commits,
+//!   and contains no half of a commit.
+//! - N3: the copy includes the last entry that was durable when it was requested: everything that was acknowledged
 //!   before is in it.
 use super::backup::{self, Summary};
 use super::checkpoint::Viewer;
@@ -19,8 +19,8 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
-/// Makes snapshots of a store. Clones are of the same one; they may be used on any thread, and after the store was closed
-/// they say so.
+/// Makes snapshots of a store. Clones are for the same store. They may be used on any thread; after the store was
+/// closed they return an error.
 #[derive(Clone)]
 pub struct Snapshots {
     pub(super) viewer: Viewer,
@@ -39,7 +39,7 @@ pub struct Snapshot {
 }
 
 impl Snapshots {
-    /// The store as it is now. May wait for the database to finish a transaction; commits go on meanwhile.
+    /// The store as it is now. May wait for a transaction of the database; commits continue meanwhile.
     ///
     /// # Errors
     /// The store is closed, its disk is full or cannot be read, or the journal is damaged.
@@ -57,13 +57,13 @@ impl Snapshots {
 }
 
 impl Snapshot {
-    /// Writes it as a backup, which was `taken` then (nanoseconds of the wall clock).
+    /// Writes the snapshot as a backup with the time `taken` (nanoseconds of the wall clock).
     ///
     /// # Errors
-    /// `out` does not take it, or the store cannot be read any more. What was written is not to be used.
+    /// `out` cannot be written, or the store cannot be read any more. The written part must not be used.
     pub fn write(&self, taken: i64, out: &mut dyn io::Write) -> io::Result<Summary> {
         let changes = journal::changes(self.payloads.iter().map(Vec::as_slice));
-        let changes = changes.ok_or_else(|| io::Error::other(format!("{}: the journal makes no sense", self.name)))?;
+        let changes = changes.ok_or_else(|| io::Error::other(format!("{}: the journal is invalid", self.name)))?;
         let mut writer = backup::Writer::begin(taken, out)?;
         self.view.merged(&changes, &mut |table, key, value| writer.put(table, key, value))?;
         writer.end()

@@ -1,15 +1,16 @@
-//! A thread that lets those go first that serve callers (docs/decisions/0006-checkpoints-stand-back.md).
+//! Gives a thread a lower priority than the threads that serve callers (docs/decisions/0006-checkpoints-stand-back.md).
 #![expect(unsafe_code, reason = "no library sets the time slice of a thread")]
 use rustix::process::{getpriority_process, setpriority_process};
 
 /// The nice value: a third of the CPU share of the serving threads. Not less: the writer may have to wait for a file, and on a
 /// busy machine the lowest priority gets no time for seconds.
 const NICE: i32 = 5;
-/// The time slice in nanoseconds, the shortest that Linux takes. A thread that wakes up has to wait for the one that has its core until that
-/// has had its slice, which is 1.4 to 3 ms otherwise.
+/// The time slice in nanoseconds, the shortest of Linux. A thread that wakes up waits for the running thread on its
+/// core until that has used its slice, which is 1.4 to 3 ms by default.
 const SLICE: u64 = 100_000;
 
-/// Lets the other threads of this process go first, on their cores, from now on. What the system refuses stays as it was: it costs time only.
+/// Lowers the priority of this thread from now on. If the system refuses a part, that part stays unchanged: it costs
+/// only time.
 pub(crate) fn stand_back() {
     // A process that is nicer already stays so. On Linux each thread has a nice value of its own (setpriority(2), notes).
     let nice = getpriority_process(None).unwrap_or(0).max(NICE);

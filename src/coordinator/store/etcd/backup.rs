@@ -1,9 +1,9 @@
 //! A copy of a fleet at one moment, while its replicas run or while none does.
 //!
-//! - A1: everything is read at one revision of etcd, which is at or behind every change that was acknowledged before: the copy is the
-//!   state after one of the leader's commits.
-//! - A2: log entries are folded into the rows as a starting replica does it (`load.rs`); a batch whose end is missing was never
-//!   committed, and is not in it.
+//! - A1: everything is read at one revision of etcd, which includes every change that was acknowledged before. The copy
+//!   is the state after one of the leader's commits.
+//! - A2: log entries are applied to the rows as a starting replica does it (`load.rs`). A batch without its last part
+//!   was never committed, and is not in the copy.
 //! - A3: the result is checked as a starting replica checks it, before anything is written.
 use super::client::Endpoints;
 use super::join::{readable, unfinished};
@@ -18,8 +18,8 @@ use crate::coordinator::store::embedded::{BackupWriter, Summary};
 use std::io;
 use std::sync::Arc;
 
-/// Compactions in the middle after which the backup is given up. A leader compacts once a minute, what is a minute old: only a read
-/// that takes longer is cut off.
+/// How often the read may be interrupted by a compaction. A leader compacts once a minute what is a minute old, so only
+/// a slower read is interrupted.
 const ATTEMPTS: u32 = 3;
 
 /// A fleet at one revision of etcd.
@@ -60,7 +60,7 @@ impl FleetSnapshot {
             let what = "there is no fleet. Give the --etcd-prefix and --etcd-endpoints of its replicas";
             LoadError::from(OpenError::Io(format!("etcd under {}: {what}", keys.prefix())))
         };
-        // Before the log is read: what a restore has written so far is no whole log.
+        // Checked before the log is read: the log of an unfinished restore is incomplete.
         const LATEST: i64 = 0;
         if read(keys.fleet(), LATEST).await?.is_none() {
             let is_unfinished = read(keys.restoring(), LATEST).await?.is_some();
@@ -73,10 +73,10 @@ impl FleetSnapshot {
         Ok(FleetSnapshot(loaded))
     }
 
-    /// Writes it as a backup, which was `taken` then (nanoseconds of the wall clock).
+    /// Writes the snapshot as a backup with the time `taken` (nanoseconds of the wall clock).
     ///
     /// # Errors
-    /// `out` does not take it. What was written is not to be used.
+    /// `out` cannot be written. The written part must not be used.
     pub(crate) fn write(&self, taken: i64, out: &mut dyn io::Write) -> io::Result<Summary> {
         let mut writer = BackupWriter::begin(taken, out)?;
         for ((table, key), value) in &self.0.rows {

@@ -1,11 +1,11 @@
 //! The writer of a leader: one transaction after the other, each of which compares and replaces the leader record.
 //!
-//! - F1: every write of a term compares the revision of the write before. So once another replica has replaced the record, nothing
-//!   that this one still sends has an effect, whenever it arrives.
-//! - F2: a write whose outcome is unknown is sent again until it is known; the comparison makes it idempotent. No other write is
-//!   sent meanwhile.
-//! - F3: a leader that has reached etcd for [`CUT_OFF`] no more ends its term. What it sent last may still be done; whoever waits for
-//!   it is told that the outcome is unknown.
+//! - F1: every write of a term compares the revision of the previous write. So once another replica has replaced the
+//!   record, no write of this one has an effect, whenever it arrives.
+//! - F2: a write with an unknown outcome is sent again until the outcome is known; the comparison makes it idempotent.
+//!   No other write is sent meanwhile.
+//! - F3: a leader that has not reached etcd for [`CUT_OFF`] ends its term. Its last write may still take effect; its
+//!   callers learn that the outcome is unknown.
 use super::checkpoint::Checkpoint;
 use super::checkpoints::Checkpoints;
 use super::housekeeping::Housekeeping;
@@ -27,9 +27,9 @@ use tokio::time::sleep;
 /// How often an idle leader writes its record.
 pub(super) const TICK: Duration = Duration::from_millis(200);
 const AGAIN_AFTER: Duration = Duration::from_millis(20);
-/// How soon rows that etcd has refused are tried again, in nanoseconds.
+/// How soon refused rows are sent again, in nanoseconds.
 const ROWS_AGAIN_AFTER: i64 = 1_000_000_000;
-/// Bytes of one entry; etcd refuses requests of 1.5 MiB.
+/// The maximum of one entry in bytes; etcd refuses requests of 1.5 MiB.
 pub(super) const MAX_ENTRY: usize = 512 << 10;
 
 /// This process, as the leader record names it.
@@ -70,12 +70,12 @@ pub(super) struct Chain<K: Kv> {
     refused: Option<(Vec<RequestOp>, i64)>,
     pub(super) housekeeping: Housekeeping,
     pub(super) pulse: Arc<Pulse>,
-    /// When the record was written or etcd refused to, on the clock of the machine.
+    /// When the record was last written, or etcd refused to write it, on the clock of the machine.
     pub(super) written: i64,
 }
 
 impl<K: Kv> Chain<K> {
-    /// After the takeover that was written at `revision`, by an attempt that began at `began` on the clock of the machine.
+    /// The chain after a takeover at `revision`, whose attempt began at `began` on the clock of the machine.
     #[allow(clippy::too_many_arguments)] // One line each.
     pub(super) fn new(
         kv: K,
@@ -116,7 +116,7 @@ impl<K: Kv> Chain<K> {
         self.checkpoints.begin(left_behind).map_err(|why| Ended(format!("commit: {why}")))
     }
 
-    /// Makes a batch durable, in one entry or several; an empty one asks whether a batch would be taken.
+    /// Makes a batch durable, in one entry or several. An empty batch checks whether a batch would be accepted.
     pub(super) async fn commit(&mut self, batch: &[u8]) -> Result<Written, Ended> {
         if batch.is_empty() {
             return self.write(None, false).await;
@@ -132,7 +132,7 @@ impl<K: Kv> Chain<K> {
                     noted.map_err(|why| Ended(format!("commit: {why}")))?;
                 }
                 Written::Refused(why) if i == 0 => return Ok(Written::Refused(why)),
-                // A batch whose beginning is stored can no more be refused; the next leader leaves the beginning out.
+                // A batch whose beginning is stored can no longer be refused; the next leader ignores the beginning.
                 Written::Refused(why) => return Err(Ended(format!("etcd has taken a part of a batch only: {why}"))),
             }
         }
@@ -149,7 +149,7 @@ impl<K: Kv> Chain<K> {
         let mut is_in_doubt = false;
         let first = self.machine.boot();
         let mut began = first;
-        // When the attempt began that wrote it; where several may have, the first one.
+        // When the successful attempt began. If several attempts may have succeeded, the first one.
         let written = loop {
             match self.kv.txn(txn.clone()).await {
                 Ok(response) if response.succeeded => {
@@ -159,14 +159,15 @@ impl<K: Kv> Chain<K> {
                 Ok(response) => {
                     let found = response.read(0).pop();
                     match found.filter(|found| is_in_doubt && self.is_mine(found)) {
-                        // An earlier attempt: nothing else was in doubt.
+                        // An earlier attempt succeeded: nothing else was in doubt.
                         Some(found) => self.revision = found.mod_revision,
                         None => return Err(self.deposed()),
                     }
                     break first;
                 }
                 Err(KvError::Refused(why)) if !is_in_doubt => return Ok(Written::Refused(why)),
-                // An earlier attempt may still be done, which the record shows. Meanwhile the term goes on: a takeover is a write too.
+                // An earlier attempt may still take effect; the record shows whether it has. Meanwhile the term
+                // continues, because a takeover is a write too.
                 Err(KvError::Refused(_)) => match self.read_record().await? {
                     (at, Some(found)) if found.mod_revision == self.revision => {
                         self.pulse.read_at(at);
@@ -195,7 +196,7 @@ impl<K: Kv> Chain<K> {
         Ok(Written::Done)
     }
 
-    /// Makes sure that the record is still ours.
+    /// Checks that the record is still ours.
     pub(super) async fn confirm(&mut self) -> Result<(), Ended> {
         let (at, found) = self.read_record().await?;
         if found.is_none_or(|found| found.mod_revision != self.revision) {
@@ -216,8 +217,8 @@ impl<K: Kv> Chain<K> {
         }
     }
 
-    /// Makes the next transaction of a checkpoint, if one is due: it changes rows, and not the record. One that a full etcd refuses is
-    /// kept for later, and the term goes on.
+    /// Makes the next transaction of a checkpoint, if one is due: it changes rows, and not the record. If a full etcd
+    /// refuses it, it is kept for later, and the term continues.
     pub(super) async fn write_rows(&mut self) -> Result<(), Ended> {
         let now = self.machine.boot();
         let next = match self.refused.take_if(|(_, again)| *again <= now) {
@@ -242,7 +243,7 @@ impl<K: Kv> Chain<K> {
         }
     }
 
-    /// Whether etcd has refused rows, which wait.
+    /// Whether etcd has refused rows, which are sent again later.
     pub(super) fn is_refused(&self) -> bool {
         self.refused.is_some()
     }
@@ -277,7 +278,7 @@ impl<K: Kv> Chain<K> {
     }
 }
 
-/// The record of `me` as it leads.
+/// The leader record of `me`.
 pub(super) fn record(
     me: &Replica,
     term: u64,

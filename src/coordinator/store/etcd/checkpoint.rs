@@ -1,9 +1,9 @@
-//! Moves what log entries have changed into rows, so that the log can be cut.
+//! Moves the changes of log entries into rows, so that old entries can be deleted.
 //!
-//! - L1: the rows, and then all log entries that are kept in their order, give the state after the last entry, at every step of a
-//!   checkpoint: entries put and delete whole values, so that applying one again, with all that follow it, changes nothing.
-//! - L2: an entry is kept for as long as it is not in the rows, and for as long as a request id is remembered. What is remembered
-//!   is in the log alone.
+//! - L1: at every step of a checkpoint, the rows followed by all kept log entries give the state after the last entry.
+//!   Entries put and delete whole values, so applying an entry again, followed by all later ones, changes nothing.
+//! - L2: an entry is kept until it is in the rows, and until the request ids in it are no longer remembered. Remembered
+//!   calls are stored only in the log.
 use super::record::{Applied, Keys};
 use super::wire::RequestOp;
 use crate::coordinator::store::ops::{self, Table};
@@ -13,17 +13,18 @@ use std::collections::{BTreeMap, VecDeque};
 /// The final value of each changed key; `None`: it is deleted.
 type Changes = BTreeMap<(Table, Vec<u8>), Option<Vec<u8>>>;
 
-/// How old the oldest change becomes before a checkpoint: most elicitations are closed by then and never become a row.
+/// The age of the oldest change at which a checkpoint begins: most elicitations are closed by then and never become a
+/// row.
 const AFTER: i64 = 5 * 60 * 1_000_000_000;
 /// So many bytes of log begin a checkpoint, however young they are: a takeover reads them.
 const AFTER_BYTES: usize = 32 << 20;
-/// How long entries are kept: request ids count for 10 minutes, and clocks may disagree a little.
+/// How long entries are kept: request ids are remembered for 10 minutes, and clocks may differ a little.
 const KEEP: i64 = (10 * 60 + 30) * 1_000_000_000;
-/// How often the log is cut.
+/// How often old entries are deleted.
 const CUT_EVERY: i64 = 60 * 1_000_000_000;
-/// etcd takes 128 operations in a transaction, unless it is told otherwise.
+/// The maximum of operations in a transaction: etcd's default limit is 128.
 const MAX_OPERATIONS: usize = 126;
-/// Bytes of rows in one transaction; etcd refuses 1.5 MiB.
+/// The maximum of rows in one transaction, in bytes; etcd refuses 1.5 MiB.
 const MAX_BYTES: usize = 512 << 10;
 
 /// The changes that are in the log and not in the rows.
@@ -34,19 +35,20 @@ pub(super) struct Checkpoint {
     bytes: usize,
     /// The cluster clock at the first one.
     since: Option<i64>,
-    /// The changes that the checkpoint under way has yet to write, and the last entry that it covers.
+    /// The changes that the running checkpoint has not written yet, and the last entry that it covers.
     writing: Option<(Changes, u64)>,
     /// The last entry that is in the rows.
     applied: u64,
     /// Number and time of each entry that is kept.
     log: VecDeque<(u64, i64)>,
-    /// No elicitation from this row number on is in the rows.
+    /// The rows contain no elicitation with this row number or a higher one.
     first_unwritten: u64,
     next_cut: i64,
 }
 
 impl Checkpoint {
-    /// After a load: `applied` as it is stored. `first_unwritten`: above the number of every elicitation in the rows.
+    /// The state after a load. `applied`: the stored value. `first_unwritten`: above the row number of every
+    /// elicitation in the rows.
     pub(super) fn new(applied: u64, first_unwritten: u64) -> Self {
         Checkpoint { applied, first_unwritten, ..Checkpoint::default() }
     }
@@ -70,7 +72,7 @@ impl Checkpoint {
         self.since.get_or_insert(clock);
         for ((table, key), value) in changes {
             match table {
-                // It is remembered by the log.
+                // The log remembers it.
                 Table::Memory => {}
                 Table::Elicitations if value.is_none() && number(key) >= self.first_unwritten => {
                     self.pending.remove(&(table, key.to_vec()));
@@ -83,7 +85,7 @@ impl Checkpoint {
         Ok(())
     }
 
-    /// Bytes of the log that no checkpoint has begun to write.
+    /// Bytes of the log that are not part of a checkpoint yet.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes as u64
     }
@@ -93,8 +95,8 @@ impl Checkpoint {
         self.writing.is_some()
     }
 
-    /// The operations of the next transaction, if something is due at `now`; the last entry is `last`. Called again when it was
-    /// made.
+    /// The operations of the next transaction, if something is due at `now`; `last`: the last entry. Call it again when
+    /// that transaction is done.
     pub(super) fn next(&mut self, keys: &Keys, last: u64, now: i64) -> Option<Vec<RequestOp>> {
         let is_old = self.since.is_some_and(|since| now.saturating_sub(since) >= AFTER);
         if self.writing.is_none() && (is_old || self.bytes >= AFTER_BYTES) {
@@ -139,7 +141,7 @@ fn take_some(changes: &mut Changes, keys: &Keys) -> Vec<RequestOp> {
     rows
 }
 
-/// The number of a row; 0 if the key is none.
+/// The number of a row; 0 if the key is invalid.
 fn number(key: &[u8]) -> u64 {
     key.try_into().map_or(0, u64::from_be_bytes)
 }

@@ -1,4 +1,5 @@
-//! The checkpoints of a term. They begin once it is known what earlier terms have left for them; what is committed until then is kept.
+//! The checkpoints of a term. They begin once the changes of earlier terms are known; entries that are committed before
+//! are collected.
 use super::checkpoint::Checkpoint;
 use super::record::Keys;
 use super::wire::RequestOp;
@@ -9,7 +10,7 @@ pub(super) struct Checkpoints {
     early: Option<Vec<Early>>,
 }
 
-/// An entry, with its number and clock, and the batch that it ends.
+/// An entry with its number and clock, and the batch that it completes.
 struct Early {
     seq: u64,
     clock: i64,
@@ -23,7 +24,7 @@ impl Default for Checkpoints {
 }
 
 impl Checkpoints {
-    /// From now on checkpoints are made.
+    /// Begins to make checkpoints.
     ///
     /// # Errors
     /// A committed entry has no valid batch.
@@ -37,7 +38,7 @@ impl Checkpoints {
         self.early.is_none()
     }
 
-    /// An entry was committed. `batch`: the one that it ends.
+    /// Adds a committed entry. `batch`: the batch that it completes.
     ///
     /// # Errors
     /// `batch` is not a batch.
@@ -50,8 +51,8 @@ impl Checkpoints {
         batch.map_or(Ok(()), |batch| self.checkpoint.add(seq, clock, batch))
     }
 
-    /// The operations of the next transaction, if they have begun and something is due at `now`; the last entry is `last`. Called again
-    /// when it was made.
+    /// The operations of the next transaction, if checkpoints have begun and something is due at `now`; `last`: the
+    /// last entry. Call it again when that transaction is done.
     pub(super) fn next(&mut self, keys: &Keys, last: u64, now: i64) -> Option<Vec<RequestOp>> {
         self.have_begun().then(|| self.checkpoint.next(keys, last, now)).flatten()
     }
@@ -61,7 +62,7 @@ impl Checkpoints {
         self.checkpoint.is_writing()
     }
 
-    /// Bytes of the log that no checkpoint has begun to write.
+    /// Bytes of the log that are not part of a checkpoint yet.
     pub(super) fn bytes(&self) -> u64 {
         self.checkpoint.bytes()
     }

@@ -1,10 +1,10 @@
-//! A client of etcd: a channel to each member, and the member that answers.
+//! A client of etcd: a channel to each member, and the member that is used at present.
 //!
-//! One channel per member instead of a balanced one, because a balanced one keeps choosing members that do not answer. Certificates are
-//! renewed while it runs: then each member gets a new channel.
+//! There is one channel per member instead of a balanced one, because a balanced one keeps choosing members that do not
+//! answer. When certificates are renewed, each member gets a new channel.
 //!
-//! An answer counts only if it is of the cluster that answered first: members that were never joined to one cluster know nothing of
-//! each other, and each would have a leader.
+//! An answer counts only if it comes from the cluster that answered first: members that were never joined to one
+//! cluster know nothing of each other, and each cluster would have a leader of its own.
 use super::kv::{Kv, KvError, Room, Tail};
 use super::version;
 use super::wire::{
@@ -28,20 +28,20 @@ use tonic::codegen::http::uri::PathAndQuery;
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity};
 use tonic::{Code, Request, Status, Streaming};
 
-/// The time of one attempt. A healthy cluster answers within milliseconds; another member may be the better choice then.
+/// The timeout of one attempt. A healthy cluster answers within milliseconds; after that another member is tried.
 const ATTEMPT: Duration = Duration::from_millis(800);
-/// The time of an attempt at reading a page of records.
+/// The timeout for reading a page of records.
 const PAGE: Duration = Duration::from_secs(10);
-/// How long a start waits for etcd, so that both may be started at the same time.
+/// How long a starting server waits for etcd, so that both may be started at the same time.
 const START_WITHIN: Duration = Duration::from_secs(5);
 const START_AGAIN_AFTER: Duration = Duration::from_millis(250);
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(700);
-/// A member that hangs is noticed by pings, so that its channel connects anew.
+/// Pings detect a member that hangs, so that its channel reconnects.
 const PING_INTERVAL: Duration = Duration::from_secs(2);
 const PING_TIMEOUT: Duration = Duration::from_secs(2);
-/// The largest answer: a page of log entries. etcd itself has no limit.
+/// The maximum size of an answer: a page of log entries. etcd itself has no limit.
 const MAX_ANSWER: usize = 512 << 20;
-/// etcd's quota where it is not configured, and not told by etcd.
+/// etcd's default quota, used if etcd does not report its quota.
 const DEFAULT_QUOTA: i64 = 2 << 30;
 
 /// Where etcd is, and how to connect.
@@ -64,17 +64,17 @@ impl Endpoints {
     }
 }
 
-/// The filter of a watch that leaves deletions out.
+/// The filter of a watch that excludes deletions.
 const NO_DELETIONS: i32 = 1;
 
 /// A client of one cluster. Clones share their channels.
 #[derive(Clone)]
 pub struct Client {
     members: Arc<[Member]>,
-    /// The member that is asked.
+    /// The member that is used at present.
     current: Arc<AtomicUsize>,
     endpoints: Arc<Endpoints>,
-    /// Where the channels are.
+    /// The runtime of the channels.
     runtime: Handle,
 }
 
@@ -83,15 +83,15 @@ struct Member {
     channel: RwLock<Channel>,
     /// The cluster of the member that answered first; 0: none has.
     cluster: Arc<AtomicU64>,
-    /// Whether it was logged that this member is of another cluster.
+    /// Whether a warning was logged that this member is of another cluster.
     is_told: AtomicBool,
 }
 
 impl Client {
-    /// Connects when it is used. Has to be called on the runtime on which it is used.
+    /// Connects lazily. Has to be called on the runtime on which it is used.
     ///
     /// # Errors
-    /// An address or a file is wrong.
+    /// An address or a file is invalid.
     pub(crate) fn new(endpoints: &Endpoints) -> Result<Self, OpenError> {
         let cluster = Arc::<AtomicU64>::default();
         let members = endpoints.urls.iter().map(|url| {
@@ -104,10 +104,10 @@ impl Client {
         Ok(Client { members, current: Arc::default(), endpoints, runtime })
     }
 
-    /// Reads the certificates again, for the calls to come. If one is wrong, all stays as it was.
+    /// Reads the certificates again, for later calls. If one is invalid, all stay as they were.
     ///
     /// # Errors
-    /// A file is wrong.
+    /// A file is invalid.
     pub(crate) fn reload(&self) -> Result<(), String> {
         let _runtime = self.runtime.enter();
         let channels = self.members.iter().map(|member| channel(&member.url, &self.endpoints));
@@ -118,7 +118,7 @@ impl Client {
         Ok(())
     }
 
-    /// Waits a few seconds until a member answers, and checks all that do. `writes`: they have to have space left.
+    /// Waits a few seconds until a member answers, and checks all members that do. `writes`: they need free space.
     ///
     /// # Errors
     /// No member answers, two are of different clusters, one has a version that is refused, or there is no space left.
@@ -153,7 +153,7 @@ impl Client {
             }
             Ok(false)
         };
-        // Members that hang take an attempt each.
+        // A member that hangs takes the time of one attempt.
         match timeout(START_WITHIN, search).await {
             Ok(Ok(true)) => Ok(()),
             Ok(Err(error)) => Err(error),
@@ -186,7 +186,7 @@ impl Client {
     }
 }
 
-/// Whether a member with this status may be used, and written to.
+/// Whether a member with this status may be used and, if `writes`, written to.
 fn acceptable(url: &str, status: &StatusResponse, writes: bool) -> Result<(), OpenError> {
     if let Some(why) = version::refusal(&status.version) {
         return Err(OpenError::Io(format!("etcd at {url} has version {}: {why}", status.version)));
@@ -242,7 +242,7 @@ impl Member {
         }
     }
 
-    /// The answer, whichever cluster it is of.
+    /// The answer, from any cluster.
     async fn unchecked<Q, R>(&self, method: &'static str, request: Q, within: Duration) -> Result<R, KvError>
     where
         Q: prost::Message + 'static,
@@ -321,7 +321,7 @@ fn tls(endpoints: &Endpoints) -> Result<ClientTlsConfig, String> {
     let mut config = match &endpoints.ca {
         Some(ca) => {
             let pem = read("--etcd-ca", ca)?;
-            // No member would be trusted, and nobody would know why.
+            // Otherwise no member would be trusted, and no message would say why.
             if CertificateDer::pem_slice_iter(&pem).flatten().next().is_none() {
                 return Err(format!("--etcd-ca {}: there is no PEM of a certificate in it", ca.display()));
             }
@@ -337,7 +337,7 @@ fn tls(endpoints: &Endpoints) -> Result<ClientTlsConfig, String> {
         (Some(_), None) => return Err("--etcd-cert needs --etcd-key too".into()),
         (None, Some(_)) => return Err("--etcd-key needs --etcd-cert too".into()),
     }
-    // A member that hangs may accept connections and be silent.
+    // A member that hangs may accept connections and never answer.
     Ok(config.timeout(CONNECT_TIMEOUT))
 }
 
@@ -434,7 +434,7 @@ mod tests {
         Client::new(&Endpoints { urls, ..Endpoints::default() }).expect("the addresses are right")
     }
 
-    /// Else a command asks again for 15 s, and then says that etcd does not answer.
+    /// Otherwise a command retries for 15 s, and then reports that etcd does not answer.
     #[tokio::test]
     async fn what_etcd_does_not_allow_is_refused_at_once() {
         let client = client(&["http://a:1"]);
@@ -460,7 +460,7 @@ mod tests {
             assert!(found.err().is_none_or(|error| matches!(error, KvError::Unknown(_))));
         }
     }
-    /// Else it would not be asked again until TCP gives up, which takes minutes.
+    /// Otherwise the connection is kept until TCP gives up, which takes minutes.
     #[tokio::test]
     async fn a_member_that_is_silent_does_not_keep_the_connection() {
         let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

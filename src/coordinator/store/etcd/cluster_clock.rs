@@ -8,17 +8,17 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-/// For how long (nanoseconds) the clock of an earlier term says more than the wall clocks: takeovers hardly move it, and in that time two
-/// machines' clocks part by some milliseconds.
+/// How long (nanoseconds) the clock of an earlier term is more exact than the wall clocks: takeovers hardly move it,
+/// and in this time the clocks of two machines drift apart by a few milliseconds.
 const RECENT: i64 = 600_000_000_000;
-/// So many samples are kept.
+/// The number of samples that are kept.
 const SAMPLES: usize = 8;
-/// How far (nanoseconds) an offset from the leader's answers may be off: half of the longest round trip of a look.
+/// The maximum error (nanoseconds) of an offset from the leader's answers: half of the longest round trip.
 const WORST_SAMPLE: i64 = 500_000_000;
-/// In so many nanoseconds the clocks of two machines part by one at most: each keeps time to 50 millionths.
+/// The clocks of two machines drift apart by at most one nanosecond in this many: each has an error of at most 50 ppm.
 const PARTS_IN: i64 = 10_000;
 
-/// The clock of a fleet, as its leader tells it.
+/// The clock of a fleet, as its leader reports it.
 pub struct ClusterClock {
     pub(super) machine: Arc<dyn Clock>,
     /// The cluster clock less the machine's, in nanoseconds.
@@ -63,19 +63,19 @@ pub(super) fn offset(
 ) -> i64 {
     // A new fleet begins with the clock of its first leader.
     let Some(last) = last else { return 0 };
-    // The clock of a last leader that ran on this machine: exact.
+    // Exact if the last leader ran on this machine.
     let exact = last.clock.saturating_add(now.boot.saturating_sub(last.machine_clock).max(0));
-    // Two clocks may have the same boot id all the same, as in copies of a virtual machine.
+    // Two machines may have the same boot id, such as copies of a virtual machine.
     let agrees = |said| now.boot.saturating_add(said).abs_diff(exact) <= WORST_SAMPLE.unsigned_abs();
     let cluster = if last.machine == boot_id && heard.offset(last.term).is_none_or(agrees) {
         exact
     } else if let Some(said) = heard.offset_to_take_over(last.term, now.boot) {
         now.boot.saturating_add(said)
     } else {
-        // Nobody saw the last leader alive: the wall clocks bridge.
+        // No leader was heard recently: use the wall clocks.
         last.clock.saturating_add(now.wall.saturating_sub(last.wall).max(0))
     };
-    // Never before the time that the last leader has written, and what has passed since it was read.
+    // Never before the time that the last leader has written, plus the time since that record was read.
     let least = last.clock.saturating_add(now.boot.saturating_sub(seen_since).max(0));
     cluster.max(least).saturating_sub(now.boot)
 }
@@ -88,38 +88,40 @@ pub struct LeaderClock(Mutex<Samples>);
 struct Samples {
     term: u64,
     samples: VecDeque<Sample>,
-    /// When the last one came, on the clock of the machine.
+    /// When the last answer arrived, on the clock of the machine.
     last: i64,
 }
 
-/// What an answer of the leader says, in nanoseconds.
+/// The clock offset from one answer of the leader, in nanoseconds.
 #[derive(Debug)]
 struct Sample {
     round_trip: i64,
     offset: i64,
-    /// On the clock of the machine.
+    /// When the answer arrived, on the clock of the machine.
     answered: i64,
 }
 
 impl Sample {
-    /// How far the offset may be wrong at `now`: the answer may be from any moment of the round trip, and the clocks part since.
+    /// The maximum error of the offset at `now`: the answer may be from any moment of the round trip, and the clocks
+    /// drift since.
     fn error(&self, now: i64) -> i64 {
         self.round_trip / 2 + now.saturating_sub(self.answered).max(0) / PARTS_IN
     }
 }
 
 impl Samples {
-    /// The most exact one that was there at `now`.
+    /// The most exact sample that existed at `now`.
     fn best(&self, now: i64) -> Option<&Sample> {
         self.samples.iter().filter(|sample| sample.answered <= now).min_by_key(|sample| sample.error(now))
     }
 }
 
 impl LeaderClock {
-    /// The leader of `term` has said `cluster` between `asked` and `answered`, which are of the machine's clock.
+    /// Records that the leader of `term` reported `cluster` between `asked` and `answered`, both on the clock of the
+    /// machine.
     pub(crate) fn sample(&self, term: u64, asked: i64, cluster: i64, answered: i64) {
         let round_trip = answered.saturating_sub(asked);
-        // This process was stopped meanwhile, so the sample says little.
+        // This process was stopped meanwhile, so the sample is useless.
         if round_trip / 2 > WORST_SAMPLE {
             return;
         }
@@ -135,26 +137,27 @@ impl LeaderClock {
         known.samples.push_back(Sample { round_trip, offset, answered });
     }
 
-    /// Whether a leader was heard.
+    /// Whether a leader was ever heard.
     pub fn is_known(&self) -> bool {
         !self.lock().samples.is_empty()
     }
 
-    /// The offset of the cluster clock from the machine's in `term`, if its leader was heard.
+    /// The offset of the cluster clock from that of the machine in `term`, if its leader was heard.
     pub fn offset(&self, term: u64) -> Option<i64> {
         let known = self.lock();
         known.best(known.last).filter(|_| known.term == term).map(|best| best.offset)
     }
 
-    /// The offset with which a takeover from `term` goes on: that of the term, or of one shortly before `now`, which is of the machine's
-    /// clock.
+    /// The offset for a takeover from `term`: that of the term, or of an earlier one that was heard shortly before
+    /// `now` (on the clock of the machine).
     pub(super) fn offset_to_take_over(&self, term: u64, now: i64) -> Option<i64> {
         let known = self.lock();
         let counts = known.term == term || now.saturating_sub(known.last) < RECENT;
         known.best(known.last).filter(|_| counts).map(|best| best.offset)
     }
 
-    /// How far the offset may be wrong at `now`, which is of the machine's clock, in nanoseconds. What came later is left out.
+    /// The maximum error of the offset at `now` (on the clock of the machine), in nanoseconds. Later samples are
+    /// ignored.
     pub fn error(&self, now: i64) -> i64 {
         self.lock().best(now).map_or(0, |best| best.error(now))
     }

@@ -1,12 +1,13 @@
 //! Follows the leader, and waits for the leadership.
 //!
-//! The entries that the leader commits are applied to our own records and shown to our own watchers (`standby.rs`, `progress.rs`). So a
-//! takeover reads nothing: it only needs the last entry to be applied.
+//! The entries that the leader commits are applied to our own records and shown to our own watchers (`standby.rs`,
+//! `progress.rs`). So a takeover reads nothing: it only needs the last entry to be applied.
 //!
-//! - M1: clocks decide only when to try. Who leads is decided by etcd: a challenge replaces the record only if it is still the one
-//!   that was read, so a leader that has written meanwhile stays.
+//! - M1: clocks only decide when to try. etcd decides who leads: a challenge replaces the record only if it is still
+//!   the one that was read, so a leader that has written meanwhile stays.
 //! - M2: an outage of etcd deposes nobody: the silence of a leader counts only while reads succeed.
-//! - M3: a fleet that is gone, or replaced by another one, is not followed: its leader record may never say so.
+//! - M3: a fleet that was deleted, or replaced by another one, is no longer followed. Its leader record alone may never
+//!   show that.
 use super::chain::{Chain, Replica, record};
 use super::cluster_clock::{ClusterClock, LeaderClock, offset};
 use super::kv::{Kv, KvError};
@@ -28,18 +29,19 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::sleep;
 
-/// How often the leader record is read, at least.
+/// The longest time between two reads of the leader record.
 const READ_EVERY: Duration = Duration::from_millis(100);
-/// How often a follower looks whether the fleet is still there.
+/// How often a follower checks whether the fleet still exists.
 const LOOK_FOR_FLEET_EVERY: Duration = Duration::from_secs(1);
-/// An entry that does not come for this long (nanoseconds) after it was read that it is written: the log is followed anew, elsewhere.
+/// If an entry that is known to be written does not arrive within this time (nanoseconds), the log is followed anew, at
+/// another member.
 const STALLED: i64 = 700_000_000;
 /// A leader whose record has not changed for this long (nanoseconds) is challenged. It writes five times as often.
 const SILENCE: i64 = 1_000_000_000;
-/// For so long after a leader began to write its record (nanoseconds), no other replica can have decided anything: a challenger has seen
-/// that record for [`SILENCE`].
+/// For this long (nanoseconds) after a leader began to write its record, no other replica can have decided anything,
+/// because a challenger must have seen the record unchanged for [`SILENCE`].
 pub(crate) const SURE_FOR: i64 = SILENCE - 100_000_000;
-/// Reads must have succeeded for this long before.
+/// For this long (nanoseconds) before a challenge, reads must have succeeded.
 const READS_SUCCEED: i64 = 400_000_000;
 
 /// The leader, as far as a follower knows.
@@ -62,7 +64,7 @@ pub(super) struct Follower<K: Kv> {
     pub(super) fleet: FleetRecord,
     pub(super) leader_clock: Arc<LeaderClock>,
     pub(super) compact: bool,
-    /// It never challenges.
+    /// Set if this replica must never challenge.
     pub(super) abstains: Arc<AtomicBool>,
 }
 
@@ -70,11 +72,11 @@ pub(super) struct Follower<K: Kv> {
 struct Seen {
     revision: i64,
     record: Option<LeaderRecord>,
-    /// Since when, on the clock of the machine.
+    /// Since when it was seen unchanged, on the clock of the machine.
     since: i64,
 }
 
-/// The leadership.
+/// The result of winning the leadership.
 pub(super) struct Won<K: Kv> {
     pub(super) chain: Chain<K>,
     pub(super) clock: Arc<ClusterClock>,
@@ -83,10 +85,10 @@ pub(super) struct Won<K: Kv> {
 }
 
 impl<K: Kv> Follower<K> {
-    /// Waits until this replica leads; until then `leader` is told who does, and `progress` what it has committed.
+    /// Waits until this replica leads. Until then `leader` shows who does, and `progress` what is applied.
     ///
     /// # Errors
-    /// The fleet is not the one that this replica has joined, its format is newer, or what is stored is damaged.
+    /// The fleet is not the one that this replica has joined, its format is newer, or the stored data is damaged.
     pub(super) async fn until_leading(
         &self,
         leader: &watch::Sender<Option<Leader>>,
@@ -96,7 +98,7 @@ impl<K: Kv> Follower<K> {
         let mut standby: Option<Standby> = None;
         let mut reading_since = None;
         let mut refused = None;
-        // An entry that is written and has not come, and since when.
+        // An entry that is known to be written and has not arrived, and since when.
         let mut missing: Option<(u64, i64)> = None;
         let mut log = Log::follow(self.kv.clone(), self.keys.clone(), self.fleet.id);
         let mut reading = Box::pin(self.read(progress));
@@ -104,7 +106,7 @@ impl<K: Kv> Follower<K> {
         loop {
             let now = || self.machine.boot();
             tokio::select! {
-                // A read takes longer than this, so that news have their turn.
+                // The read takes longer than the other events, so they are not starved.
                 biased;
                 error = &mut gone => return Err(error),
                 read = &mut reading => {
@@ -165,7 +167,7 @@ impl<K: Kv> Follower<K> {
         }
     }
 
-    /// Reads the leader record, in a round that those may wait for who have to see what there is now.
+    /// Reads the leader record, as a round that callers may wait for.
     async fn read(&self, progress: &Progress) -> Result<RangeResponse, KvError> {
         progress.reads.begin(READ_EVERY, || self.machine.boot()).await;
         self.kv.range(RangeRequest { key: self.keys.leader(), ..RangeRequest::default() }).await
@@ -194,7 +196,7 @@ impl<K: Kv> Follower<K> {
         ))
     }
 
-    /// Applies and shows entries; those that are in what was loaded are passed over.
+    /// Applies and shows entries; those that were part of the load are skipped.
     fn apply(&self, entries: Vec<(u64, Entry)>, standby: &mut Standby, progress: &Progress) -> Result<(), OpenError> {
         for (seq, entry) in entries {
             let damaged = |why: &str| load::damaged(&self.keys, &format!("log entry {seq}: {why}"));
@@ -204,7 +206,7 @@ impl<K: Kv> Follower<K> {
             if seq != standby.seq + 1 {
                 return Err(damaged(&format!("it follows entry {}", standby.seq)));
             }
-            // The first parts of a batch are shown together with the last one.
+            // The parts of a batch are shown together, with the last one.
             let clock = if entry.more { i64::MIN } else { entry.clock };
             let committed = standby.apply(entry).map_err(damaged)?;
             progress.hub().publish(committed);
@@ -222,8 +224,8 @@ impl<K: Kv> Follower<K> {
         }
     }
 
-    /// Tries to replace the record that was seen. `refused`: how the last attempt failed, which is logged once: it is made ten times a
-    /// second while etcd is full.
+    /// Tries to replace the record `seen`. `refused`: how the last attempt failed, which is logged once, because there
+    /// are ten attempts per second while etcd is full.
     async fn challenge(
         &self,
         seen: &Seen,
@@ -250,7 +252,7 @@ impl<K: Kv> Follower<K> {
                 *refused = None;
                 return if self.is_mine(&response.read(1)) { Ok(None) } else { Err(self.gone()) };
             }
-            // Should it have been done, the record that is seen next is of this term, and as silent as any.
+            // If it did succeed, the next record that is read is of this term, and is challenged like any silent one.
             Err(error) => {
                 let how = Some(discriminant(&error));
                 if std::mem::replace(refused, how) != how {
@@ -259,7 +261,7 @@ impl<K: Kv> Follower<K> {
                 return Ok(None);
             }
         };
-        // Should this replica lead again after one that it has not heard.
+        // Used if this replica leads again after a leader that it has not heard.
         self.leader_clock.sample(term, now.boot, clock.at(now.boot), now.boot);
         tracing::info!(term, after = last.map(|last| &*last.address), "this replica leads the fleet");
         let (kv, me) = (self.kv.clone(), self.me.clone());
@@ -271,7 +273,7 @@ impl<K: Kv> Follower<K> {
         let prefix = self.keys.prefix();
         let record = LeaderRecord::decode(value);
         let record =
-            record.map_err(|_| OpenError::Corrupt(format!("etcd under {prefix}: the leader record makes no sense")))?;
+            record.map_err(|_| OpenError::Corrupt(format!("etcd under {prefix}: the leader record is invalid")))?;
         check_format(record.format, prefix)?;
         Ok(record)
     }
@@ -284,7 +286,7 @@ impl Seen {
     }
 }
 
-/// Shows what was loaded; watches go on.
+/// Shows what was loaded; watches continue.
 fn show(loaded: &Standby, now: Timestamp, progress: &Progress) {
     progress.hub().load(loaded.records(), loaded.floor, loaded.epoch(), now);
     progress.applied(loaded.seq, i64::MIN);

@@ -47,7 +47,7 @@ async fn caught_up(progress: &Progress, seq: u64) {
     timeout(Duration::from_secs(60), progress.shows(seq)).await.expect("it is shown soon");
 }
 
-/// Invariant 8: at equal entries, the hub of a follower shows what the leader's does; after etcd has forgotten entries, and as it is
+/// I8: at equal entries, the hub of a follower shows what the leader's does; after etcd has forgotten entries, and as it is
 /// loaded fresh, too. What is then taken over is the same.
 #[tokio::test(start_paused = true)]
 async fn a_follower_shows_what_the_leader_does() {
@@ -184,7 +184,7 @@ async fn a_follower_whose_fleet_is_gone_ends() {
     }
 }
 
-/// Invariant 6, P1: durations are told up to what the leader vouches for with an entry that is applied, and never less than before.
+/// I6, P1: durations are told up to what the leader vouches for with an entry that is applied, and never less than before.
 #[test]
 fn durations_are_told_up_to_what_is_applied() {
     let progress = Progress::new(Arc::<Hub>::default());
@@ -206,7 +206,7 @@ fn durations_are_told_up_to_what_is_applied() {
     assert_eq!(told(), 300, "the engine of this replica says so now");
 }
 
-/// Invariant 4, P2: who waits is told of a read and a look that began after it did, and of all entries by then.
+/// I4, P2: who waits is told of a read and a look that began after it did, and of all entries by then.
 #[tokio::test(start_paused = true)]
 async fn a_confirmation_needs_a_read_and_a_look_that_began_after_it() {
     let progress = Arc::new(Progress::new(Arc::<Hub>::default()));

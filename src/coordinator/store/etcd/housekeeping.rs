@@ -3,18 +3,18 @@ use super::kv::Kv;
 use super::pulse::Pulse;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// How often etcd is asked for its room (nanoseconds).
+/// How often the free space of etcd is read (nanoseconds).
 const LOOK_EVERY: i64 = 10_000_000_000;
-/// How often the past of keys is forgotten.
+/// How often the history of the keys is compacted (nanoseconds).
 const COMPACT_EVERY: i64 = 60_000_000_000;
 
-/// Moments are of the clock of the machine.
+/// All times are on the clock of the machine.
 pub(super) struct Housekeeping {
     /// Whether etcd is compacted.
     pub(super) compact: bool,
     next_look: i64,
     next_compaction: i64,
-    /// The revision a compaction ago.
+    /// The revision at the last compaction: the next one compacts up to it.
     forget_before: i64,
 }
 
@@ -24,7 +24,8 @@ impl Housekeeping {
         Housekeeping { compact, next_look: now, next_compaction, forget_before: 0 }
     }
 
-    /// Does the work that is due at `now`; the last write had `revision`. Work that fails is repeated later.
+    /// Does the work that is due at `now`; `revision`: that of the last write. A failure is retried at the next
+    /// interval.
     pub(super) async fn keep(&mut self, kv: &impl Kv, pulse: &Pulse, revision: i64, now: i64) {
         if now >= self.next_look {
             self.next_look = now.saturating_add(LOOK_EVERY);

@@ -1,11 +1,11 @@
 //! A backup as the log of a new fleet.
 //!
-//! All of it goes into log entries, none into rows: an entry holds thousands of rows, while a transaction takes 126; and what is
-//! remembered of calls lives in the log alone (L2). The first leader moves the rest into rows as it does with any log.
+//! Everything becomes log entries, nothing becomes rows: an entry holds thousands of rows, a transaction only 126; and
+//! remembered calls are stored only in the log (L2). The first leader moves the rest into rows, as with any log.
 //!
-//! - I1: the entries can be folded in any order, since no two have a row in common.
-//! - I2: the clock of the new fleet begins as that of the machine on which it is restored. Moments of another clock are put on it as
-//!   a server does with a store of an earlier boot: by the wall clock. Every lease begins anew.
+//! - I1: the entries can be applied in any order, because no two have a row in common.
+//! - I2: the clock of the new fleet begins as that of the machine on which it is restored. Moments of another clock are
+//!   converted by the wall clock, as for a store of an earlier boot. Every lease restarts.
 use super::record::Entry;
 use crate::coordinator::store::OpenError;
 use crate::coordinator::store::contents::RecordBuilder;
@@ -30,11 +30,11 @@ pub(crate) struct Image {
 }
 
 impl Image {
-    /// Reads a backup to its end and checks it. `boot_id` and `now`: of the clock with which the fleet begins; `fleet`: its id;
-    /// `most`: bytes of an entry.
+    /// Reads a backup to its end and checks it. `boot_id` and `now`: of the clock with which the fleet begins; `fleet`:
+    /// its id; `most`: the maximum of an entry in bytes.
     ///
     /// # Errors
-    /// It is no backup, or it is not whole, damaged or of a later version.
+    /// It is not a backup, or it is incomplete, damaged or of a later version.
     pub(super) fn read(
         backup: &mut dyn Read,
         (boot_id, now): (u64, Timestamp),
@@ -47,7 +47,7 @@ impl Image {
             Ok(())
         });
         let summary = read.map_err(|error| OpenError::Corrupt(format!("{error}. Nothing was changed")))?;
-        let senseless = || OpenError::Corrupt("the backup makes no sense. Nothing was changed".into());
+        let senseless = || OpenError::Corrupt("the backup is invalid: use another one. Nothing was changed".into());
         let mut changes = Changes::new();
         parts.iter().try_for_each(|part| ops::decode(part, &mut changes)).ok_or_else(senseless)?;
         let restored = RestoredRows::of(&changes, now).ok_or_else(senseless)?;
@@ -79,7 +79,8 @@ impl Image {
 
 /// Whether a server could start from these rows.
 fn check(changes: &Changes<'_>, codec: RowCodec, threads: u64) -> Result<(), OpenError> {
-    let wrong = |why: String| OpenError::Corrupt(format!("the backup makes no sense: {why}. Nothing was changed"));
+    let wrong =
+        |why: String| OpenError::Corrupt(format!("the backup is invalid: {why}. Use another one. Nothing was changed"));
     let mut records = RecordBuilder::new(codec, usize::try_from(threads).unwrap_or(0));
     for ((table, key), value) in changes {
         let value = value.ok_or_else(|| wrong("it has a row that was deleted".into()))?;
@@ -88,7 +89,7 @@ fn check(changes: &Changes<'_>, codec: RowCodec, threads: u64) -> Result<(), Ope
     records.finish().map(|_| ()).map_err(|error| wrong(error.to_string()))
 }
 
-/// A row as the new fleet writes it. `None`: it makes no sense.
+/// A row in the form of the new fleet. `None`: it is invalid.
 fn transcribed((here, there): (RowCodec, RowCodec), table: Table, key: &[u8], value: &[u8]) -> Option<Vec<u8>> {
     let number = || key.try_into().ok().map(u64::from_be_bytes);
     let mut row = Vec::with_capacity(value.len() + 32);

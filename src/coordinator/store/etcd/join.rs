@@ -1,8 +1,8 @@
-//! Looks up the content of a prefix; the first replica founds a fleet under an empty one.
+//! Finds out what a prefix contains. The first replica creates a fleet under an empty prefix.
 //!
-//! - J1: a fleet is founded, and a restore begins, only if there is neither: each compares both keys. So a replica never founds a fleet
-//!   among the keys of a restore, and no restore writes into a fleet.
-//! - J2: neither is done under a prefix that lies within another fleet, which would take the keys for its own.
+//! - J1: a fleet is created, and a restore begins, only if there is neither: each transaction compares both keys. So a
+//!   replica never creates a fleet among the keys of a restore, and no restore writes into a fleet.
+//! - J2: neither happens under a prefix inside the prefix of another fleet, which would treat the keys as its own.
 use super::follow::check_format;
 use super::kv::{Kv, KvError};
 use super::record::{FORMAT, FleetRecord, Keys};
@@ -12,7 +12,7 @@ use prost::Message;
 use std::time::Duration;
 use tokio::time::sleep;
 
-/// Attempts at joining before it is given up; each may take as long as an attempt at etcd.
+/// The maximum of attempts to join; each may take as long as an attempt of the client.
 const JOIN_ATTEMPTS: u32 = 5;
 const JOIN_AGAIN_AFTER: Duration = Duration::from_millis(200);
 
@@ -38,7 +38,7 @@ pub(super) async fn find<K: Kv>(kv: &K, keys: &Keys) -> Result<Found, KvError> {
         return Ok(within(kv, keys).await?.map_or(Found::Nothing, Found::Within));
     }
     let restoring = read(kv, keys.restoring()).await?;
-    // The fleet may have been founded, or the restore finished, between these reads: so this is the last one.
+    // Read last: the fleet may have been created, or the restore finished, since the other reads.
     Ok(match (read(kv, keys.fleet()).await?, restoring) {
         (Some(fleet), _) => Found::Fleet(fleet),
         (None, Some(restoring)) => Found::Restoring(restoring),
@@ -46,14 +46,14 @@ pub(super) async fn find<K: Kv>(kv: &K, keys: &Keys) -> Result<Found, KvError> {
     })
 }
 
-/// The fleet in which the prefix lies, as far as this client may look.
+/// The fleet whose prefix contains this one, as far as this client may read.
 async fn within<K: Kv>(kv: &K, keys: &Keys) -> Result<Option<Keys>, KvError> {
     for around in keys.around() {
         for key in [around.fleet(), around.restoring()] {
             match read(kv, key).await {
                 Ok(Some(_)) => return Ok(Some(around)),
                 Ok(None) => {}
-                // The role of this client in etcd is for its own prefix alone.
+                // The role of this client in etcd covers only its own prefix.
                 Err(KvError::Refused(why)) => tracing::debug!(why, "look for a fleet around this one"),
                 Err(error) => return Err(error),
             }
@@ -66,13 +66,13 @@ async fn read<K: Kv>(kv: &K, key: Vec<u8>) -> Result<Option<KeyValue>, KvError> 
     Ok(kv.range(RangeRequest { key, ..RangeRequest::default() }).await?.kvs.pop())
 }
 
-/// The transaction that makes a fleet or begins a restore, if there is neither.
+/// The transaction that creates a fleet or begins a restore, if there is neither.
 pub(super) fn if_neither(keys: &Keys, success: Vec<RequestOp>) -> TxnRequest {
     let compare = vec![Compare::mod_revision(keys.fleet(), 0), Compare::mod_revision(keys.restoring(), 0)];
     TxnRequest { compare, success, failure: Vec::new() }
 }
 
-/// The record of the fleet, which the first replica writes.
+/// Reads the record of the fleet, or creates it.
 pub(super) async fn join<K: Kv>(kv: &K, keys: &Keys) -> Result<FleetRecord, OpenError> {
     let mut attempts = 0;
     loop {
@@ -89,7 +89,7 @@ pub(super) async fn join<K: Kv>(kv: &K, keys: &Keys) -> Result<FleetRecord, Open
     }
 }
 
-/// `None`: another one has founded the fleet meanwhile.
+/// `None`: another replica has created the fleet meanwhile.
 async fn try_to_join<K: Kv>(kv: &K, keys: &Keys) -> Result<Option<Result<FleetRecord, OpenError>>, KvError> {
     match find(kv, keys).await? {
         Found::Fleet(found) => return Ok(Some(readable(&found, keys))),
@@ -106,7 +106,7 @@ async fn try_to_join<K: Kv>(kv: &K, keys: &Keys) -> Result<Option<Result<FleetRe
     Ok(kv.txn(txn).await?.succeeded.then_some(Ok(record)))
 }
 
-/// A fleet of its own.
+/// The record of a new fleet.
 pub(super) fn new_fleet() -> Result<FleetRecord, OpenError> {
     let random = || -> std::io::Result<FleetRecord> {
         let mut peer_key = vec![0; 32];
@@ -116,10 +116,10 @@ pub(super) fn new_fleet() -> Result<FleetRecord, OpenError> {
     random().map_err(|error| OpenError::Io(format!("get random numbers: {error}")))
 }
 
-/// The record of a fleet.
+/// Decodes the record of a fleet.
 ///
 /// # Errors
-/// It is no such thing, or of a later version.
+/// It is invalid, or of a later version.
 pub(super) fn readable(found: &KeyValue, keys: &Keys) -> Result<FleetRecord, OpenError> {
     let record = FleetRecord::decode(&found.value[..]).ok().filter(|record| record.format > 0 && record.id != 0);
     let record = record.ok_or_else(|| foreign(keys))?;
@@ -127,7 +127,7 @@ pub(super) fn readable(found: &KeyValue, keys: &Keys) -> Result<FleetRecord, Ope
     Ok(record)
 }
 
-/// There are keys of others.
+/// The error if the prefix has keys that are not of a fleet.
 pub(super) fn foreign(keys: &Keys) -> OpenError {
     OpenError::Corrupt(format!(
         "etcd under {}: there are keys that are not of pausewatch. They were left as they are. Give another --etcd-prefix",
@@ -135,7 +135,7 @@ pub(super) fn foreign(keys: &Keys) -> OpenError {
     ))
 }
 
-/// The prefix lies within another fleet.
+/// The error if the prefix is inside that of another fleet.
 pub(super) fn nested(keys: &Keys, around: &Keys) -> OpenError {
     let (prefix, around) = (keys.prefix(), around.prefix());
     OpenError::Io(format!(
@@ -143,7 +143,7 @@ pub(super) fn nested(keys: &Keys, around: &Keys) -> OpenError {
     ))
 }
 
-/// There is a part of a fleet.
+/// The error if the prefix has an unfinished restore.
 pub(super) fn unfinished(keys: &Keys) -> OpenError {
     let prefix = keys.prefix();
     OpenError::Io(format!(

@@ -1,53 +1,54 @@
-//! The operations of etcd that a fleet needs: linearizable reads, transactions, watches, compaction, and its room. A seam for tests and simulations.
+//! The operations of etcd that a fleet needs: linearizable reads, transactions, watches, compaction, and its free
+//! space. Tests and simulations replace this trait.
 use super::wire::{KeyValue, RangeRequest, RangeResponse, TxnRequest, TxnResponse};
 use std::future::Future;
 
-/// One etcd cluster. Each call is one attempt, bounded in time; after one that failed, the next may go to another member.
+/// One etcd cluster. Each call is one attempt with a timeout; after a failure, the next one may go to another member.
 pub trait Kv: Clone + Send + Sync + 'static {
     /// The writes, as they happen.
     type Tail: Tail;
 
-    /// Reads keys. Linearizable: what was written before it began is seen.
+    /// Reads keys. Linearizable: the result includes everything that was written before the call.
     fn range(&self, request: RangeRequest) -> impl Future<Output = Result<RangeResponse, KvError>> + Send;
 
-    /// Makes one transaction, or nothing of it.
+    /// Makes one transaction, atomically.
     fn txn(&self, request: TxnRequest) -> impl Future<Output = Result<TxnResponse, KvError>> + Send;
 
-    /// Follows what is written to the keys of `range` from the revision `from` on.
+    /// Follows the writes to the keys of `range` from the revision `from` on.
     fn tail(&self, range: RangeRequest, from: i64) -> impl Future<Output = Result<Self::Tail, KvError>> + Send;
 
-    /// Forgets what keys were before `revision`.
+    /// Deletes the history of all keys before `revision`.
     fn compact(&self, revision: i64) -> impl Future<Output = Result<(), KvError>> + Send;
 
-    /// How much room there is.
+    /// The used and free space.
     fn room(&self) -> impl Future<Output = Result<Room, KvError>> + Send;
 }
 
-/// Writes in their order.
+/// The writes in their order.
 pub trait Tail: Send + 'static {
-    /// The next ones. After an error there are none.
+    /// The next writes. After an error there are no more.
     ///
     /// # Errors
-    /// [`KvError::Compacted`]: the next ones are forgotten.
+    /// [`KvError::Compacted`]: the next writes are compacted.
     ///
     /// # Cancel safety
-    /// Dropped, nothing is lost.
+    /// If the future is dropped, nothing is lost.
     fn next(&mut self) -> impl Future<Output = Result<Vec<KeyValue>, KvError>> + Send;
 }
 
-/// The room of an etcd cluster, in bytes.
+/// The space of an etcd cluster, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Room {
     /// Bytes that are used.
     pub used: i64,
-    /// Bytes that may be.
+    /// The maximum.
     pub quota: i64,
-    /// Writes are refused.
+    /// etcd refuses writes.
     pub alarm: bool,
 }
 
 impl Room {
-    /// Whether so much is used that elicitations should no longer be opened: closing them takes room too.
+    /// Whether increments should be refused, because closing elicitations takes space too.
     pub fn is_full(self) -> bool {
         self.alarm || self.used / 4 >= self.quota / 5
     }
@@ -59,7 +60,7 @@ pub enum KvError {
     /// etcd has refused it: nothing was changed by this attempt.
     #[error("{0}")]
     Refused(String),
-    /// It may have been done, may be done later, or never.
+    /// It may have taken effect, may do so later, or never.
     #[error("{0}")]
     Unknown(String),
     /// The requested revisions are compacted: read the present state.

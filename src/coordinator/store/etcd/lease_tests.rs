@@ -1,4 +1,4 @@
-//! Invariant 9: over any number of takeovers, no lease ends before one full length after its last renewal, and long ones end within a
+//! I9: over any number of takeovers, no lease ends before one full length after its last renewal, and long ones end within a
 //! third of their length, and the time in which nobody led, after that.
 use super::load::Loaded;
 use super::record::{Entry, Keys};

@@ -1,4 +1,5 @@
-//! Reads the rows and the log: a follower everything, at one revision; a new leader what it has to put into rows.
+//! Reads the rows and the log: a follower reads everything, at one revision; a new leader reads what it has to move
+//! into rows.
 use super::checkpoint::Checkpoint;
 use super::kv::{Kv, KvError};
 use super::record::{Applied, Entry, Keys, LeaderRecord};
@@ -14,33 +15,33 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio::time::sleep;
 
-/// Keys of the first page. Log entries have up to 512 KiB.
+/// The maximum of keys in the first page. Log entries have up to 512 KiB.
 const FIRST_PAGE: i64 = 64;
 const LARGEST_PAGE: i64 = 10_000;
-/// The size of a page that is worth its round trip, in bytes.
+/// The size of a page that makes up for its round trip, in bytes.
 const GOOD_PAGE: usize = 4 << 20;
-/// How many times as many keys a page has than the page before, at most.
+/// The maximum growth of the number of keys from one page to the next.
 const MOST_GROWTH: i64 = 4;
 const AGAIN_AFTER: Duration = Duration::from_millis(50);
 
-/// All rows as the log leaves them.
+/// All rows with the log applied.
 #[derive(Debug, Default)]
 pub(crate) struct Loaded {
     pub(super) rows: BTreeMap<(Table, Vec<u8>), Vec<u8>>,
-    /// Above the number of every row that was seen.
+    /// Above the number of every row that was read.
     next_row: u64,
     /// The last entry.
     seq: u64,
-    /// The beginning of a batch at the end of the log.
+    /// The first parts of an incomplete batch at the end of the log.
     begun: Option<Entry>,
-    /// The revision of etcd at which this was so.
+    /// The revision of etcd at which everything was read.
     pub(super) revision: i64,
 }
 
-/// Why there is nothing.
+/// Why nothing was loaded.
 #[derive(Debug)]
 pub(super) enum LoadError {
-    /// etcd has forgotten the revision meanwhile: load again.
+    /// etcd has compacted the revision meanwhile: load again.
     Compacted,
     Damaged(OpenError),
 }
@@ -51,7 +52,7 @@ impl From<OpenError> for LoadError {
     }
 }
 
-/// Reads everything as it is at one revision, whoever writes meanwhile.
+/// Reads everything at one revision, while others may write.
 ///
 /// # Errors
 /// The stored data contradicts itself, or was compacted. While etcd does not answer, it is asked again.
@@ -61,7 +62,7 @@ pub(super) async fn load<K: Kv>(kv: &K, keys: &Keys) -> Result<Loaded, LoadError
     let mut record = pages(kv, one(keys.leader()), |_| Ok(())).await?;
     let mut loaded = Loaded { revision: record.revision(), ..Loaded::default() };
     let last = record.kvs.pop().map(|found| LeaderRecord::decode(&found.value[..])).transpose();
-    let last = last.map_err(|_| damaged("the leader record makes no sense"))?.unwrap_or_default().seq;
+    let last = last.map_err(|_| damaged("the leader record is invalid"))?.unwrap_or_default().seq;
     let at = |range| RangeRequest { revision: loaded.revision, ..range };
     let applied = applied(kv, keys, loaded.revision).await?;
     let (all_rows, all_entries) = (at(keys.rows()), at(keys.entries()));
@@ -123,11 +124,11 @@ async fn applied<K: Kv>(kv: &K, keys: &Keys, revision: i64) -> Result<u64, LoadE
     let mut applied =
         pages(kv, RangeRequest { key: keys.applied(), revision, ..RangeRequest::default() }, |_| Ok(())).await?;
     let applied = applied.kvs.pop().map(|found| Applied::decode(&found.value[..])).transpose();
-    Ok(applied.map_err(|_| damaged(keys, "the key \"applied\" makes no sense"))?.unwrap_or_default().seq)
+    Ok(applied.map_err(|_| damaged(keys, "the key \"applied\" is invalid"))?.unwrap_or_default().seq)
 }
 
-/// Reads the log: gives the number and the clock of each entry to `take`, and the batch that it completes, if it does; `None`: it
-/// makes no sense. Returns the beginning of a batch at the end.
+/// Reads the log. Gives `take` the number and the clock of each entry, and the batch that the entry completes, if any;
+/// `None` from `take`: the batch is invalid. Returns the first parts of an incomplete batch at the end.
 async fn entries<K: Kv>(
     kv: &K,
     keys: &Keys,
@@ -143,7 +144,7 @@ async fn entries<K: Kv>(
             return Err(damaged(&format!("the log has no entry {}", seq - 1)));
         }
         before = Some(seq);
-        let nonsense = || damaged(&format!("log entry {seq} makes no sense"));
+        let nonsense = || damaged(&format!("log entry {seq} is invalid"));
         let entry = Entry::decode(&value[..]).map_err(|_| nonsense())?;
         let entry = whole(begun.take(), entry);
         take(seq, entry.clock, (!entry.more).then_some(&*entry.ops)).ok_or_else(nonsense)?;
@@ -174,7 +175,7 @@ pub(super) async fn pages<K: Kv>(
                 if !std::mem::replace(&mut has_failed, true) {
                     tracing::warn!(why, "read from etcd; it is asked again");
                 }
-                // Perhaps the page is too large to come in time, or at all.
+                // The page may be too large to arrive in time, or at all.
                 range.limit = (range.limit / 2).max(1);
                 sleep(AGAIN_AFTER).await;
                 continue;
@@ -198,10 +199,10 @@ pub(super) async fn pages<K: Kv>(
 }
 
 impl Loaded {
-    /// As records of a fleet with this id.
+    /// As the records of the fleet with the id `epoch`.
     ///
     /// # Errors
-    /// They make no sense.
+    /// The rows are invalid.
     pub(super) fn contents(&self, epoch: u64, keys: &Keys) -> Result<Contents, OpenError> {
         let threads = self.rows.keys().filter(|(table, _)| *table == Table::Threads).count();
         let mut builder = RecordBuilder::new(codec(epoch), threads);
@@ -211,7 +212,7 @@ impl Loaded {
         let (records, next_row) = builder.finish().map_err(|error| damaged(keys, &error.to_string()))?;
         let floor = self.rows.get(&(Table::Meta, FLOOR_KEY.as_bytes().to_vec()));
         let floor = floor.map_or(Some(0), |floor| Some(u64::from_be_bytes(floor[..].try_into().ok()?)));
-        let floor = floor.ok_or_else(|| damaged(keys, "the revision floor makes no sense"))?;
+        let floor = floor.ok_or_else(|| damaged(keys, "the revision floor is invalid"))?;
         Ok(Contents { records, floor, next_row: next_row.max(self.next_row), epoch })
     }
 

@@ -1,12 +1,13 @@
 //! The store of a fleet: several replicas over one etcd cluster, of which one leads at a time (`docs/decisions/0005`).
 //!
-//! The leader writes a batch as one log entry, in one transaction with the leader record, which fences it (`chain.rs`, `serve.rs`).
-//! Rows take up what the log has, now and then (`checkpoint.rs`). A replica that does not lead waits for the leader's silence or its
-//! farewell (`follow.rs`); meanwhile it reads rows and log (`load.rs`), follows the log (`tail.rs`) and keeps the records ready
-//! (`standby.rs`), which its watchers see as well (`progress.rs`). Commands copy a fleet (`backup.rs`) and found one of a backup
-//! (`restore.rs`).
+//! The leader writes a batch as one log entry, in one transaction with the leader record, which fences it (`chain.rs`,
+//! `serve.rs`). Checkpoints move the changes of the log into rows (`checkpoint.rs`). A replica that does not lead waits
+//! until the leader is silent or resigns (`follow.rs`). Meanwhile it reads the rows and the log (`load.rs`), follows
+//! the log (`tail.rs`) and keeps the records up to date (`standby.rs`), which its watchers see as well (`progress.rs`).
+//! Commands back up a fleet (`backup.rs`) and create one from a backup (`restore.rs`).
 //!
-//! All that talks to etcd runs on a thread of its own: neither serving nor a slow commit delays the leader's signs of life.
+//! Everything that talks to etcd runs on a separate thread, so neither the workers nor a slow commit delay the leader's
+//! heartbeats.
 mod backup;
 mod chain;
 mod checkpoint;
@@ -77,7 +78,7 @@ use thread::Thread;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 
-/// Requests that wait for the chain. The engine has one at a time.
+/// The maximum of requests that wait for the chain. The engine makes one at a time.
 const QUEUE: usize = 4;
 
 /// A fleet, and how to reach its etcd.
@@ -85,9 +86,9 @@ const QUEUE: usize = 4;
 pub struct FleetConfig {
     /// Where etcd is.
     pub endpoints: Endpoints,
-    /// Begins the keys of the fleet. Replicas with the same prefix are one fleet.
+    /// The prefix of the fleet's keys. Replicas with the same prefix are one fleet.
     pub prefix: String,
-    /// Compact etcd each minute. Not if others need the history of its keys.
+    /// Compact etcd each minute. Turn this off if others need the history of its keys.
     pub compact: bool,
 }
 
@@ -103,11 +104,11 @@ pub struct Fleet<K: Kv = Client> {
     leader_clock: Arc<LeaderClock>,
     leader: watch::Sender<Option<Leader>>,
     progress: Arc<Progress>,
-    /// This replica does not want to lead any more.
+    /// This replica must not lead any more.
     abstains: Arc<AtomicBool>,
 }
 
-/// The time in which this replica leads.
+/// A term: the time in which this replica leads.
 pub struct Term {
     /// The store of the engine.
     pub store: Etcd,
@@ -116,15 +117,16 @@ pub struct Term {
     pub pulse: Arc<Pulse>,
     /// The number of the term.
     pub number: u64,
-    /// Why it has ended, once it has. It ends when etcd says so, and when the store is dropped.
+    /// Why the term has ended, once it has. It ends when etcd shows another leader, or when the store is dropped.
     pub ended: oneshot::Receiver<String>,
 }
 
 impl Fleet {
-    /// Connects to etcd, and joins the fleet or founds it.
+    /// Connects to etcd, and joins the fleet or creates it.
     ///
     /// # Errors
-    /// No etcd answers, its version is refused, it has no space left, or the prefix has keys of others or of a later version.
+    /// No member of etcd answers, its version is refused, it has no space left, or the prefix has keys of others or of
+    /// a later version.
     pub async fn join(config: &FleetConfig, machine: Arc<dyn Clock>) -> Result<Self, OpenError> {
         let thread = Arc::new(Thread::start()?);
         let keys = Arc::new(Keys::under(&config.prefix));
@@ -139,17 +141,17 @@ impl Fleet {
         Self::joined(thread, client, keys, record, machine, config.compact)
     }
 
-    /// Reads the certificates for etcd again. If one is wrong, all stays as it was.
+    /// Reads the certificates for etcd again. If one is invalid, all stay as they were.
     ///
     /// # Errors
-    /// A file is wrong.
+    /// A file is invalid.
     pub(crate) fn reload_certificates(&self) -> Result<(), String> {
         self.client.reload()
     }
 }
 
 impl<K: Kv> Fleet<K> {
-    /// As [`Fleet::join`], over `kv`, with all work where `spawn` runs it.
+    /// As [`Fleet::join`], over `kv`, with all tasks started by `spawn`.
     ///
     /// # Errors
     /// As [`Fleet::join`].
@@ -194,7 +196,8 @@ impl<K: Kv> Fleet<K> {
     /// The stored data is damaged, of a later version, or no longer the fleet that this replica has joined.
     ///
     /// # Cancel safety
-    /// Dropped, this replica does not lead; others may have to wait for its silence.
+    /// If the future is dropped, this replica does not lead. If it had just won, others wait until its record has been
+    /// silent for a second.
     pub async fn lead(&self, address: &str) -> Result<Term, OpenError> {
         let follower = Follower {
             kv: self.client.clone(),
@@ -267,7 +270,7 @@ fn ended() -> CommitError {
 
 /// The store of a term.
 pub struct Etcd {
-    /// Until it is loaded.
+    /// `None` after it was loaded.
     standby: Option<Standby>,
     requests: mpsc::Sender<Request>,
     pulse: Arc<Pulse>,
@@ -282,7 +285,7 @@ impl Etcd {
         encoded
     }
 
-    /// As [`Store::commit`], for those who must not block.
+    /// As [`Store::commit`], without blocking.
     ///
     /// # Errors
     /// As [`Store::commit`].
@@ -290,7 +293,7 @@ impl Etcd {
         self.ask(|reply| Request::Commit(batch, reply)).await
     }
 
-    /// As [`Store::confirm`], for those who must not block.
+    /// As [`Store::confirm`], without blocking.
     ///
     /// # Errors
     /// As [`Store::confirm`].
@@ -342,7 +345,7 @@ impl Store for Etcd {
         true
     }
 
-    /// etcd is never asked where others are served.
+    /// A commit waits for etcd, which must not happen on a worker.
     fn may_wait(&self) -> bool {
         true
     }

@@ -1,4 +1,4 @@
-//! A cluster that is given up after some time without an answer: for commands, whose callers wait for a result.
+//! A cluster with a total timeout: for commands, whose users wait for a result.
 use super::client::{Client, Endpoints};
 use super::kv::{Kv, KvError, Room};
 use super::wire::{RangeRequest, RangeResponse, TxnRequest, TxnResponse};
@@ -7,7 +7,7 @@ use crate::coordinator::store::OpenError;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 
-/// Time without an answer after which a command ends, in nanoseconds. etcd elects a leader within 4 s.
+/// The time without an answer after which a command fails, in nanoseconds. etcd elects a leader within 4 s.
 const GIVE_UP: i64 = 15_000_000_000;
 
 const ANSWERS: i64 = i64::MAX;
@@ -17,7 +17,7 @@ const ANSWERS: i64 = i64::MAX;
 pub(super) struct Patient<K> {
     kv: K,
     machine: Arc<dyn Clock>,
-    /// When the first call failed since the last answer, on the clock of the machine; [`ANSWERS`]: none has.
+    /// When the first call after the last answer failed, on the clock of the machine; [`ANSWERS`]: none has.
     failing_since: Arc<AtomicI64>,
 }
 

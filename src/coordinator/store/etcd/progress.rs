@@ -1,9 +1,14 @@
-//! How far a follower is: what it has applied, up to when it may tell durations, and whether it is fresh.
+//! The progress of a follower: what it has applied, up to when the durations that it shows are exact, and whether it is
+//! fresh.
 //!
-//! - P1: durations are told up to a moment of the cluster clock before which all that was decided is shown (invariant 6). That is the
-//!   latest of the clocks in entries that are applied, and of the horizons that the leader has told with an entry that is applied.
-//! - P2: a read, and a look at the leader, count for who waits only if they began after the wait did (invariant 4).
-//! - P3: once this replica leads, its engine says how far durations are told, and nothing here does.
+//! - P1: durations are shown up to a moment of the cluster clock before which every decision is shown (fleet invariant
+//!   I6). That is the latest of the clocks of applied entries and of the horizons that the leader has reported with an
+//!   applied entry.
+//! - P2: a caller that waits for a read and a look at the leader gets only those that began after it began to wait
+//!   (I4).
+//! - P3: while this replica leads, its engine determines up to when durations are shown.
+//!
+//! docs/guarantees.md lists the invariants of a fleet, decision 5 defines the horizon.
 use crate::coordinator::hub::Hub;
 use crate::sync::{Mutex, MutexGuard};
 use std::collections::VecDeque;
@@ -12,12 +17,12 @@ use std::time::Duration;
 use tokio::sync::{Notify, watch};
 use tokio::time::timeout;
 
-/// Without a successful read and look that began so recently (nanoseconds), what a follower shows may be old.
+/// If no read and look that began within this time (nanoseconds) succeeded, a follower may show an old state.
 pub(crate) const FRESH_FOR: i64 = 3_000_000_000;
-/// Horizons that wait for their entry: one a look.
+/// The maximum of horizons that wait for their entry: one per look.
 const MAX_WAITING: usize = 64;
 
-/// How far a follower is. Those who wait for it and those who move it are on several threads.
+/// The progress of a follower. It is used by several threads.
 #[derive(Debug)]
 pub struct Progress {
     hub: Arc<Hub>,
@@ -32,10 +37,10 @@ pub struct Progress {
 #[derive(Debug)]
 struct State {
     follows: bool,
-    /// The last entry that is shown: as [`Progress::applied`] says, which is told later, once durations are told as far.
+    /// The last entry that is shown. `Progress::applied` follows a little later, when durations are shown up to it.
     applied: u64,
     told: i64,
-    /// Entries with what holds once they are applied.
+    /// Horizons that hold once their entry is applied.
     waiting: VecDeque<(u64, i64)>,
 }
 
@@ -54,7 +59,7 @@ impl Progress {
         self.state.lock().expect("nothing panics while it holds the progress")
     }
 
-    /// The replica follows from now on. `shown`: all that was decided before this moment is shown already.
+    /// The replica follows from now on. `shown`: everything that was decided before this moment is already shown.
     pub fn begin(&self, shown: i64) {
         let mut state = self.state();
         *state = State { follows: true, applied: 0, told: shown, waiting: VecDeque::new() };
@@ -74,7 +79,7 @@ impl Progress {
         self.state().follows
     }
 
-    /// All entries up to `seq` are shown, the last one of which was written at `clock`.
+    /// All entries up to `seq` are shown; the last one was written at `clock`.
     pub(crate) fn applied(&self, seq: u64, clock: i64) {
         let mut state = self.state();
         state.applied = seq;
@@ -83,7 +88,7 @@ impl Progress {
         self.applied.send_replace(seq);
     }
 
-    /// All that was decided before `horizon` is in entries up to `seq`.
+    /// Everything that was decided before `horizon` is in entries up to `seq`.
     pub(crate) fn holds(&self, seq: u64, horizon: i64) {
         self.tell(&mut self.state(), seq, horizon);
     }
@@ -108,14 +113,14 @@ impl Progress {
         }
     }
 
-    /// When the last read and the last look began that have succeeded, and all of whose entries are shown: the earlier one, on the
-    /// clock of the machine. See [`FRESH_FOR`].
+    /// When the last successful read and the last successful look began whose entries are all shown: the earlier of the
+    /// two, on the clock of the machine. See [`FRESH_FOR`].
     pub(crate) fn good_since(&self) -> i64 {
         let applied = *self.applied.borrow();
         self.reads.good_since(applied).min(self.looks.good_since(applied))
     }
 
-    /// Log entries that are known of and not shown.
+    /// The number of log entries that are known and not shown yet.
     pub(crate) fn lag(&self) -> u64 {
         let known = self.reads.done.borrow().seq.max(self.looks.done.borrow().seq);
         known.saturating_sub(*self.applied.borrow())
@@ -126,8 +131,8 @@ impl Progress {
         self.applied.subscribe().wait_for(|applied| *applied >= seq).await.is_ok()
     }
 
-    /// Waits until what is shown is at least all that any replica had answered when this was called, and durations are told up to
-    /// then. `false`: not within the time in which it could be.
+    /// Waits until this replica shows at least everything that any replica had answered when this was called, and shows
+    /// durations up to then. `false`: not within [`FRESH_FOR`].
     pub(crate) async fn confirm(&self) -> bool {
         let shown = async {
             let (read, looked) = tokio::join!(self.reads.next(), self.looks.next());
@@ -137,7 +142,7 @@ impl Progress {
     }
 }
 
-/// Something that is done again and again, each time for all who wait.
+/// A repeated operation that serves all callers who wait for it.
 #[derive(Debug, Default)]
 pub(crate) struct Rounds {
     wanted: Notify,
@@ -149,13 +154,13 @@ pub(crate) struct Rounds {
 struct Begun {
     number: u64,
     at: i64,
-    /// Rounds that have succeeded, by when they began and what has to be applied, the oldest first.
+    /// Successful rounds, by when they began and which entry they need to be applied, oldest first.
     good: VecDeque<(i64, u64)>,
-    /// When the last one began all of whose entries are applied.
+    /// When the last round began whose entries are all applied.
     good_since: Option<i64>,
 }
 
-/// The last round that has succeeded, and the last entry by then.
+/// The last successful round, and the last entry at that time.
 #[derive(Clone, Copy, Debug, Default)]
 struct Done {
     number: u64,
@@ -167,7 +172,8 @@ impl Rounds {
         self.begun.lock().expect("nothing panics while it holds a round")
     }
 
-    /// Begins a round as soon as somebody waits for one, and after `pause` at the latest. `now`: the clock of the machine.
+    /// Begins a round as soon as a caller waits for one, and after `pause` at the latest. `now`: the clock of the
+    /// machine.
     pub(crate) async fn begin(&self, pause: Duration, now: impl Fn() -> i64) {
         let _ = timeout(pause, self.wanted.notified()).await;
         let mut begun = self.lock();
@@ -175,7 +181,7 @@ impl Rounds {
         begun.at = now();
     }
 
-    /// The round has failed, and those who wait for one wait for the next.
+    /// The round has failed; its callers wait for the next one.
     pub(crate) fn want(&self) {
         self.wanted.notify_one();
     }
@@ -209,12 +215,12 @@ impl Rounds {
         begun.good_since.unwrap_or(i64::MIN)
     }
 
-    /// Waits for a round that begins after this was called; returns the last entry by then.
+    /// Waits for a round that begins after this call; returns the last entry at that time.
     async fn next(&self) -> u64 {
         let before = self.lock().number;
         let mut done = self.done.subscribe();
         self.wanted.notify_one();
-        // The sender is in here.
+        // The sender is a field of this value.
         done.wait_for(|done| done.number > before).await.map_or(0, |done| done.seq)
     }
 }

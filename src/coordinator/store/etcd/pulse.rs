@@ -1,16 +1,16 @@
-//! The state of a term, for those who only look.
+//! The state of a term, for readers.
 use std::sync::atomic::{
     AtomicBool, AtomicI64, AtomicU64,
     Ordering::{Relaxed, SeqCst},
 };
 
-/// A leader that has not reached etcd for this long (nanoseconds) stops: another one may lead.
+/// A leader that has not reached etcd for this long (nanoseconds) ends its term, because another replica may lead.
 pub(super) const CUT_OFF: i64 = 3_000_000_000;
 
-/// The state of a term, for those who only look.
+/// The state of a term, for readers.
 #[derive(Debug, Default)]
 pub struct Pulse {
-    /// When the last attempt began that reached etcd, and found this term there, on the clock of the machine.
+    /// When the last attempt began that reached etcd and found this term, on the clock of the machine.
     pub(super) last: AtomicI64,
     /// When the last attempt began that may have written the leader record, on the clock of the machine.
     pub(super) written: AtomicI64,
@@ -24,12 +24,12 @@ pub struct Pulse {
 }
 
 impl Pulse {
-    /// That the record was written by an attempt that began at `written`.
+    /// A term whose record was written by an attempt that began at `written`.
     pub(crate) fn at(written: i64) -> Self {
         Pulse { last: AtomicI64::new(written), written: AtomicI64::new(written), ..Pulse::default() }
     }
 
-    /// That the record was read by an attempt that began at `at`, and is still that of this term.
+    /// Records that an attempt that began at `at` found the record of this term.
     pub(crate) fn read_at(&self, at: i64) {
         self.last.store(at, SeqCst);
     }
@@ -39,14 +39,14 @@ impl Pulse {
         now.saturating_sub(self.last.load(SeqCst)) < CUT_OFF
     }
 
-    /// When the last attempt began that reached etcd, and found this term there, on the clock of the machine: no other replica had decided
-    /// anything by then.
+    /// When the last attempt began that reached etcd and found this term, on the clock of the machine: no other replica
+    /// had decided anything before that.
     pub fn last(&self) -> i64 {
         self.last.load(SeqCst)
     }
 
-    /// When the last attempt began that may have written the leader record, on the clock of the machine: challengers count from then on,
-    /// or later.
+    /// When the last attempt began that may have written the leader record, on the clock of the machine. Challengers
+    /// measure its silence from then on, or later.
     pub(crate) fn written(&self) -> i64 {
         self.written.load(SeqCst)
     }

@@ -1,5 +1,5 @@
-//! The keys of a fleet in etcd, and what they hold. A tag, once used, keeps its meaning; a change that an older program must not
-//! ignore raises [`FORMAT`].
+//! The keys of a fleet in etcd, and their values. A tag never changes its meaning. A change that older programs must
+//! not ignore raises [`FORMAT`].
 use super::wire::RangeRequest;
 use crate::coordinator::store::ops::Table;
 
@@ -11,10 +11,10 @@ pub(crate) const FORMAT: u32 = 1;
 pub(crate) struct FleetRecord {
     #[prost(uint32, tag = "1")]
     pub(crate) format: u32,
-    /// Never 0. Names the history of the fleet, and its clock.
+    /// Identifies the history of the fleet, and its clock. Never 0.
     #[prost(fixed64, tag = "2")]
     pub(crate) id: u64,
-    /// Replicas prove to each other with it that they are replicas.
+    /// The secret with which replicas prove to each other that they are replicas.
     #[prost(bytes = "vec", tag = "3")]
     pub(crate) peer_key: Vec<u8>,
 }
@@ -22,13 +22,13 @@ pub(crate) struct FleetRecord {
 /// `leader`: the one record that every write of a leader compares and replaces. Lock, fence, sequence, heartbeat and clock.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(crate) struct LeaderRecord {
-    /// Rises with every takeover.
+    /// Increases with every takeover.
     #[prost(uint64, tag = "1")]
     pub(crate) term: u64,
     /// The number of the last log entry.
     #[prost(uint64, tag = "2")]
     pub(crate) seq: u64,
-    /// Names the process of the leader.
+    /// Identifies the process of the leader.
     #[prost(fixed64, tag = "3")]
     pub(crate) replica: u64,
     /// Where clients and other replicas reach it.
@@ -39,7 +39,7 @@ pub(crate) struct LeaderRecord {
     /// The cluster clock when this was written, in nanoseconds.
     #[prost(sfixed64, tag = "6")]
     pub(crate) clock: i64,
-    /// The wall clock of the leader then.
+    /// The wall clock of the leader at that time.
     #[prost(sfixed64, tag = "7")]
     pub(crate) wall: i64,
     /// The leader has stopped, and any replica may take over at once.
@@ -48,7 +48,7 @@ pub(crate) struct LeaderRecord {
     /// The boot id of the leader's machine.
     #[prost(fixed64, tag = "9")]
     pub(crate) machine: u64,
-    /// The boot-time clock of the leader's machine then.
+    /// The boot-time clock of the leader's machine at that time.
     #[prost(sfixed64, tag = "10")]
     pub(crate) machine_clock: i64,
 }
@@ -61,7 +61,7 @@ pub(crate) struct Entry {
     /// The cluster clock when it was committed.
     #[prost(sfixed64, tag = "2")]
     pub(crate) clock: i64,
-    /// The next entry continues this batch. Without it, the batch was never committed.
+    /// The next entry continues this batch. If there is no next entry, the batch was never committed.
     #[prost(bool, tag = "3")]
     pub(crate) more: bool,
     #[prost(bytes = "vec", tag = "4")]
@@ -80,7 +80,7 @@ pub(crate) struct Applied {
 pub(crate) struct Keys(String);
 
 impl Keys {
-    /// A prefix always ends in a slash, so that the keys of `a` are not among those of `ab`.
+    /// Adds a slash at the end, so that the keys of `a` do not include those of `ab`.
     pub(crate) fn under(prefix: &str) -> Self {
         Keys(format!("{}/", prefix.trim_end_matches('/')))
     }
@@ -89,7 +89,7 @@ impl Keys {
         &self.0
     }
 
-    /// The prefixes whose fleets would take these keys for theirs.
+    /// The shorter prefixes whose fleets would include these keys.
     pub(crate) fn around(&self) -> impl Iterator<Item = Keys> {
         let ends = self.0.char_indices().filter(|(at, letter)| *letter == '/' && at + 1 < self.0.len());
         ends.map(|(at, _)| Keys(self.0[..=at].to_owned()))
@@ -103,7 +103,7 @@ impl Keys {
         self.named("fleet")
     }
 
-    /// While it is there, a restore is not finished, and there is no fleet.
+    /// While this key exists, a restore is unfinished, and there is no fleet.
     pub(crate) fn restoring(&self) -> Vec<u8> {
         self.named("restoring")
     }
@@ -125,7 +125,7 @@ impl Keys {
         u64::from_str_radix(digits, 16).ok()
     }
 
-    /// The row of a key of the store. Numbers are written in hexadecimal, for people who look.
+    /// The key of a row of the store. Numbers are in hexadecimal, readable for people.
     pub(crate) fn row(&self, table: Table, key: &[u8]) -> Vec<u8> {
         let mut row = self.named(&format!("row/{}/", letter(table)));
         match (table, <[u8; 8]>::try_from(key)) {

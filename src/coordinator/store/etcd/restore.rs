@@ -1,11 +1,11 @@
-//! Founds a fleet of a backup, under a prefix that has none.
+//! Creates a fleet from a backup, under a prefix that has none.
 //!
 //! - R1: the backup is read to its end and checked before anything is written.
-//! - R2: the key `restoring` is written first, and the key `fleet`, in whose place it was, last, in one transaction. While there is the
-//!   first and not the second, no replica starts, and none can found a fleet (J1).
-//! - R3: every write compares `restoring`, which has a value that only this restore has. So a restore that another one has replaced
-//!   writes nothing any more, whenever what it has sent arrives; and no write of a restore arrives after its end.
-//! - R4: what a restore has left that was not finished is removed by the next one.
+//! - R2: the key `restoring` is written first. The last transaction replaces it by the key `fleet`. While `restoring`
+//!   exists and `fleet` does not, no replica starts, and none can create a fleet (J1).
+//! - R3: every write compares `restoring`, whose value is unique to this restore. So a restore that was replaced by
+//!   another one writes nothing more, and no write of a restore takes effect after its end, whenever it arrives.
+//! - R4: the next restore removes what an unfinished one has left.
 use super::chain::{MAX_ENTRY, Replica, record};
 use super::client::Endpoints;
 use super::cluster_clock::ClusterClock;
@@ -33,14 +33,15 @@ pub(crate) struct Founded {
     pub(crate) summary: Summary,
     /// The revision that every thread has now.
     pub(crate) revision: u64,
-    /// Whether the keys of a restore were removed that was not finished.
+    /// Whether the keys of an unfinished restore were removed.
     pub(crate) removed: bool,
 }
 
-/// Founds a fleet of `backup` under `prefix`. `machine`: the clock with which it begins.
+/// Creates a fleet from `backup` under `prefix`. `machine`: the clock with which it begins.
 ///
 /// # Errors
-/// The backup is not whole (nothing was changed), there is a fleet, or keys of others; etcd does not answer, or has no space.
+/// The backup is incomplete (nothing was changed), there is a fleet, or keys of others; etcd does not answer, or has no
+/// space.
 pub(crate) async fn restore(
     backup: &mut dyn Read,
     endpoints: &Endpoints,
@@ -73,7 +74,8 @@ pub(super) async fn found<K: Kv>(
             return Err(error);
         }
     }
-    // As a leader that has handed over: the first replica takes over at once, and its clock goes on from here.
+    // The record of a leader that has resigned: the first replica takes over at once, and its clock continues from
+    // here.
     let nobody = Replica { id: 0, address: String::new() };
     let clock = ClusterClock { machine: machine.clone(), offset: 0, fleet_id: fleet.id };
     let leader = record(&nobody, 0, last, true, &clock, &*machine);
@@ -100,7 +102,7 @@ enum Step {
 struct Restore<'a, K> {
     kv: &'a K,
     keys: &'a Keys,
-    /// The value of `restoring`, and in the end of `fleet`.
+    /// The value of `restoring`, and finally of `fleet`.
     token: Vec<u8>,
 }
 
@@ -115,7 +117,7 @@ impl<K: Kv> Restore<'_, K> {
                 Ok(Found::Fleet(_)) => return Err(self.occupied()),
                 Ok(Found::Foreign) => return Err(foreign(keys)),
                 Ok(Found::Within(around)) => return Err(nested(keys, &around)),
-                // An attempt whose outcome was unknown.
+                // An attempt with an unknown outcome has succeeded.
                 Ok(Found::Restoring(mine)) if mine.value == *token => return Ok(removed),
                 Ok(Found::Restoring(other)) => {
                     removed = true;
@@ -129,7 +131,7 @@ impl<K: Kv> Restore<'_, K> {
                 }
             };
             match kv.txn(txn).await {
-                // If not, there is something now.
+                // Otherwise the prefix is no longer empty.
                 Ok(response) if response.succeeded => return Ok(removed),
                 Ok(_) => {}
                 Err(error) => self.wait(error, Step::Begin).await?,
@@ -137,7 +139,7 @@ impl<K: Kv> Restore<'_, K> {
         }
     }
 
-    /// Makes a transaction while the prefix is ours. The last one ends that, and writes `fleet`.
+    /// Makes a transaction while the prefix is ours. The last one writes `fleet` and ends that.
     async fn write(&self, success: Vec<RequestOp>, step: Step) -> Result<(), OpenError> {
         let keys = self.keys;
         let compare = vec![Compare::value(keys.restoring(), self.token.clone())];
@@ -145,7 +147,7 @@ impl<K: Kv> Restore<'_, K> {
         loop {
             match self.kv.txn(txn.clone()).await {
                 Ok(response) if response.succeeded => return Ok(()),
-                // An earlier attempt has ended it.
+                // An earlier attempt has succeeded.
                 Ok(response) if response.clone().read(0).iter().any(|fleet| fleet.value == self.token) => return Ok(()),
                 Ok(_) => {
                     return Err(OpenError::Io(format!(

@@ -1,4 +1,4 @@
-//! A term of a leader: it serves requests, gives signs of life, and moves the log into rows, until the term ends.
+//! The term of a leader: it serves requests, writes heartbeats, and moves the log into rows, until the term ends.
 use super::chain::{Chain, Ended, TICK, Written};
 use super::kv::Kv;
 use super::load::LoadError;
@@ -10,29 +10,29 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::sleep;
 
 const TICK_NANOS: i64 = TICK.as_nanos() as i64;
-/// How soon the next step of a checkpoint follows while nobody calls.
+/// The time until the next step of a checkpoint while there are no calls.
 const STEP: Duration = Duration::from_millis(20);
 
 /// A request of a leader to its chain.
 #[derive(Debug)]
 pub(super) enum Request {
-    /// Makes a batch durable; an empty one asks whether a batch would be taken.
+    /// Makes a batch durable; an empty one checks whether a batch would be accepted.
     Commit(Vec<u8>, Reply),
-    /// Makes sure that the term has not ended.
+    /// Checks that the term has not ended.
     Confirm(Reply),
 }
 
 pub(super) type Reply = oneshot::Sender<Result<(), CommitError>>;
 
 impl<K: Kv> Chain<K> {
-    /// Serves `requests` until the term ends, or all who could ask are gone: then any replica may take over at once. `next_row`: as
-    /// [`Chain::left_behind`] takes it.
+    /// Serves `requests` until the term ends or all senders are gone; then any replica may take over at once.
+    /// `next_row`: see [`Chain::left_behind`].
     pub(super) async fn run(mut self, mut requests: mpsc::Receiver<Request>, next_row: u64) -> Ended {
         let mut left_behind = pin!(self.left_behind(next_row));
         loop {
             let done = tokio::select! {
                 biased;
-                // However many ask: questions are no sign of life.
+                // First, so that many requests do not delay a heartbeat: a confirmation is not one.
                 () = self.rest() => Ok(()),
                 left = &mut left_behind, if !self.checkpoints.have_begun() => match left {
                     Ok(left) => self.begin_checkpoints(left),
@@ -59,7 +59,7 @@ impl<K: Kv> Chain<K> {
         }
     }
 
-    /// Waits until the next sign of life, or the next step of a checkpoint.
+    /// Waits until the next heartbeat, or the next step of a checkpoint.
     async fn rest(&self) {
         let silent = self.machine.boot().saturating_sub(self.written).max(0);
         let left = Duration::from_nanos(TICK_NANOS.saturating_sub(silent).max(0).unsigned_abs());
@@ -77,12 +77,12 @@ impl<K: Kv> Chain<K> {
             Ok(Written::Refused(why)) => (Err(CommitError::Refused(why)), Ok(())),
             Err(ended) => (Err(CommitError::Deposed(ended.0.clone())), Err(ended)),
         };
-        // Whoever has gone away does not care.
+        // The caller may have gone away.
         let _ = reply.send(answer);
         done
     }
 
-    /// A sign of life.
+    /// Writes a heartbeat.
     async fn tick(&mut self) -> Result<(), Ended> {
         match self.write(None, false).await? {
             Written::Done => Ok(()),
@@ -91,7 +91,7 @@ impl<K: Kv> Chain<K> {
                     tracing::warn!(why, "etcd takes no writes");
                 }
                 self.written = self.machine.boot();
-                // A takeover is a write too.
+                // If etcd takes no writes, nobody can take over either: a read is enough.
                 self.confirm().await
             }
         }
@@ -99,7 +99,7 @@ impl<K: Kv> Chain<K> {
 
     /// Ends the term so that others need not wait.
     async fn release(mut self) -> Ended {
-        // Whoever sees that it is free takes over at once.
+        // A replica that sees the freed record takes over at once.
         self.pulse.written.store(i64::MIN, SeqCst);
         match self.write(None, true).await {
             Ok(_) => Ended("this replica gave up the leadership".into()),
@@ -107,7 +107,7 @@ impl<K: Kv> Chain<K> {
         }
     }
 
-    /// Does the work that is due besides calls: a step of a checkpoint, a check of the free space, a compaction.
+    /// Does the work that is due besides requests: a step of a checkpoint, a check of the free space, a compaction.
     pub(super) async fn keep_house(&mut self) -> Result<(), Ended> {
         self.write_rows().await?;
         self.pulse.log_bytes.store(self.checkpoints.bytes(), Relaxed);

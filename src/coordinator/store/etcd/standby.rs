@@ -1,10 +1,13 @@
-//! The records of a fleet as the log entries so far leave them: what a follower has ready for a takeover, and shows to watchers.
+//! The records of a fleet after the log entries so far: what a follower shows to watchers, and starts with after a
+//! takeover.
 //!
-//! - B1: after entry `seq`, the records are those of the leader's engine when it had committed that, but for the ends of leases, which
-//!   only the leader knows: they are [`Timestamp::UNKNOWN`] until a takeover, which begins every lease anew, unless it is long.
-//! - B3: a long lease ends at most a third of its length after the end that is stored, plus the time in which nobody led; and no sooner
-//!   than it would have ended at the last leader, since the engine stores an end before it has moved by a third.
+//! - B1: after entry `seq`, the records are those of the leader's engine when it had committed that entry, except the
+//!   ends of leases, which only the leader knows: they are [`Timestamp::UNKNOWN`] until a takeover, which restarts
+//!   every lease that is not long.
 //! - B2: an entry is applied once, in the order of the numbers, and a batch as a whole.
+//! - B3: after a takeover, a long lease ends at most a third of its length after its stored end, plus the time in which
+//!   nobody led. It ends no sooner than it would have at the last leader, because the engine stores an end before it
+//!   has moved by a third.
 use super::record::Entry;
 use crate::coordinator::hub::{Committed, Event};
 use crate::coordinator::store::Contents;
@@ -16,7 +19,7 @@ use hashbrown::{HashMap, HashSet};
 use prost::Message;
 use std::time::Duration;
 
-/// How often request ids that no longer count are forgotten (nanoseconds).
+/// How often expired request ids are dropped (nanoseconds).
 const SWEEP_EVERY: i64 = 60_000_000_000;
 
 /// The records after the entry `seq`.
@@ -25,9 +28,9 @@ pub(crate) struct Standby {
     records: HashMap<ThreadId, Record>,
     /// The thread of each open elicitation, by the number of its row.
     rows: HashMap<u64, ThreadId>,
-    /// The stored ends of long leases, by the same numbers.
+    /// The stored ends of long leases, by row number.
     ends: HashMap<u64, Timestamp>,
-    /// The cluster clock when the last leader was heard of last.
+    /// The cluster clock when the last leader was heard for the last time.
     pub(super) led_until: Option<i64>,
     pub(super) floor: u64,
     /// Above the number of every row that was ever seen.
@@ -35,13 +38,14 @@ pub(crate) struct Standby {
     epoch: u64,
     /// The last entry that was applied.
     pub(super) seq: u64,
-    /// The beginning of a batch whose end is not there yet.
+    /// The first parts of a batch whose last part has not arrived.
     begun: Option<Entry>,
     next_sweep: i64,
 }
 
 impl Standby {
-    /// A standby with the loaded contents, which are those after the entry `seq`. `begun`: the beginning of a batch at the end of the log.
+    /// A standby with loaded contents, as of the entry `seq`. `begun`: the first parts of an incomplete batch at the
+    /// end of the log.
     pub(super) fn new(contents: Contents, ends: HashMap<u64, Timestamp>, seq: u64, begun: Option<Entry>) -> Self {
         let Contents { records, floor, next_row, epoch } = contents;
         let open = records.iter().flat_map(|record| record.open.iter().map(|open| (open.row, record.thread.clone())));
@@ -58,10 +62,10 @@ impl Standby {
         self.epoch
     }
 
-    /// Applies the next entry. Returns what it has changed, to be published.
+    /// Applies the next entry. Returns its changes, to be published.
     ///
     /// # Errors
-    /// It makes no sense.
+    /// The entry is invalid.
     pub(super) fn apply(&mut self, entry: Entry) -> Result<Vec<Committed>, &'static str> {
         self.seq += 1;
         let entry = whole(self.begun.take(), entry);
@@ -74,7 +78,7 @@ impl Standby {
         let codec = codec(self.epoch);
         let (mut changed, mut committed) = (HashSet::new(), Vec::new());
         for ((table, key), value) in changes {
-            self.change(codec, table, key, value, &mut changed).ok_or("it has a row that makes no sense")?;
+            self.change(codec, table, key, value, &mut changed).ok_or("it has an invalid row")?;
         }
         let now = Timestamp { boot: entry.clock, wall: 0 };
         for thread in changed {
@@ -144,7 +148,7 @@ impl Standby {
             (Table::Elicitations, None) => {
                 let row = self.number(key)?;
                 self.ends.remove(&row);
-                // Opened and closed in one batch, it never was.
+                // An elicitation that was opened and closed in one batch has no row.
                 if let Some(thread) = self.rows.remove(&row) {
                     let record = self.records.get_mut(&thread);
                     record.into_iter().for_each(|record| record.open.retain(|open| open.row != row));
@@ -159,7 +163,7 @@ impl Standby {
                     Remembered::Request(request) => record.memory.push_request(request),
                 }
             }
-            // By its age, as the leader forgets.
+            // It is dropped by its age, as at the leader.
             (Table::Memory, None) => _ = self.number(key)?,
         }
         Some(())
@@ -171,7 +175,7 @@ impl Standby {
         Some(number)
     }
 
-    /// For the engine of a new leader: at `now`, of the cluster clock, every lease begins anew, and long ones go on.
+    /// The contents for the engine of a new leader: at `now` (cluster clock) every lease restarts, except long ones.
     pub(super) fn contents(self, now: Timestamp) -> Contents {
         let Standby { records, ends, led_until, floor, next_row, epoch, .. } = self;
         let gap = led_until.map_or(Duration::ZERO, |until| now.since(Timestamp { boot: until, wall: 0 }));

@@ -1,4 +1,5 @@
-//! Follows the log: reads everything at one revision, then each entry as it is written; and again if etcd has forgotten some.
+//! Follows the log: reads everything at one revision, then each entry as it is written; and everything again if etcd
+//! has compacted entries.
 use super::kv::{Kv, KvError, Tail};
 use super::load::{LoadError, load};
 use super::record::{Entry, Keys};
@@ -10,13 +11,13 @@ use std::time::Duration;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::sleep;
 
-/// Messages that may wait. A follower that is slow lets etcd wait.
+/// The maximum of waiting messages. A slow follower slows down its watch.
 const QUEUE: usize = 16;
 const AGAIN_AFTER: Duration = Duration::from_millis(50);
 
 /// The news for a follower, in this order.
 pub(super) enum News {
-    /// Everything, anew.
+    /// Everything, loaded again.
     Loaded(Box<Standby>),
     /// The next entries, with their numbers.
     Entries(Vec<(u64, Entry)>),
@@ -27,7 +28,7 @@ pub(super) enum News {
 /// A log that is being followed, until this is dropped.
 pub(super) struct Log {
     pub(super) news: mpsc::Receiver<News>,
-    /// Notified: entries are missing that are written, so that the watch is opened anew.
+    /// Notified if entries are missing that are known to be written: the watch is opened again.
     pub(super) stalled: Arc<Notify>,
     _task: tokio_util::task::AbortOnDropHandle<()>,
 }

@@ -106,7 +106,7 @@ fn is_deposed(outcome: &Result<(), CommitError>) -> bool {
     matches!(outcome, Err(CommitError::Deposed(_)))
 }
 
-/// J2: else the keys of the second would be entries of the first one's log that make no sense.
+/// J2: otherwise the keys of the second fleet would be invalid log entries of the first.
 #[tokio::test]
 async fn no_fleet_is_founded_within_another_one() {
     let etcd = FakeEtcd::default();
@@ -118,7 +118,7 @@ async fn no_fleet_is_founded_within_another_one() {
     join(&etcd, &Keys::under("/b/log/x/")).await.expect("nothing is around it");
 }
 
-/// Invariant 3, F2: whatever becomes of its attempts, a batch is in the log once, at its place.
+/// I3, F2: whatever becomes of its attempts, a batch is in the log once, at its place.
 #[tokio::test(start_paused = true)]
 async fn a_batch_whose_attempts_are_lost_unanswered_or_late_is_written_once() {
     let etcd = FakeEtcd::default();
@@ -140,7 +140,7 @@ async fn a_batch_whose_attempts_are_lost_unanswered_or_late_is_written_once() {
     working.confirm().await.expect("it leads");
 }
 
-/// Invariant 6: others count from when the record was written, whenever the leader hears of it.
+/// I6: others count from when the record was written, whenever the leader hears of it.
 #[tokio::test(start_paused = true)]
 async fn a_write_that_was_in_doubt_counts_from_its_first_attempt() {
     let etcd = FakeEtcd::default();
@@ -164,7 +164,7 @@ async fn a_write_that_was_in_doubt_counts_from_its_first_attempt() {
     assert_eq!(pulse.written(), i64::MIN, "others need not wait");
 }
 
-/// Invariant 2, F1: after a takeover the old leader writes and confirms nothing, even with what it had sent before.
+/// I2, F1: after a takeover the old leader writes and confirms nothing, even with what it had sent before.
 #[tokio::test(start_paused = true)]
 async fn a_deposed_leader_writes_and_confirms_nothing() {
     for late in [false, true] {
@@ -365,7 +365,7 @@ async fn a_large_batch_is_there_whole_or_not_at_all() {
     assert_eq!(loaded.rows.len(), 3);
 }
 
-/// Invariant 7, L1: at every step of checkpoints and cuts, a load gives what was committed.
+/// I7, L1: at every step of checkpoints and cuts, a load gives what was committed.
 #[tokio::test(start_paused = true)]
 async fn a_load_gives_what_was_committed_at_every_step_of_a_checkpoint() {
     let etcd = FakeEtcd::default();

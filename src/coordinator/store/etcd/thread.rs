@@ -1,4 +1,4 @@
-//! Where what talks to etcd runs: on a thread with a runtime of its own, or where a simulation says.
+//! Where the code that talks to etcd runs: on a thread with its own runtime, or where a simulation runs it.
 use crate::coordinator::store::OpenError;
 use std::future::Future;
 use std::pin::Pin;
@@ -18,7 +18,7 @@ enum Place {
         handle: Handle,
         _stop: oneshot::Sender<()>,
     },
-    /// On a runtime that others use too.
+    /// On a shared runtime.
     Shared(Box<dyn Fn(Work) -> JoinHandle<()> + Send + Sync>),
 }
 
@@ -34,7 +34,7 @@ impl Thread {
         Ok(Thread(Place::Own { handle, _stop: stop }))
     }
 
-    /// None: `spawn` says where work runs.
+    /// No thread: `spawn` starts all work.
     pub(super) fn none(spawn: impl Fn(Work) -> JoinHandle<()> + Send + Sync + 'static) -> Self {
         Thread(Place::Shared(Box::new(spawn)))
     }

@@ -1,6 +1,6 @@
-//! Which versions of etcd hold data that can be trusted.
+//! The versions of etcd whose data can be trusted.
 
-/// Why a fleet must not use this version of etcd; `None`: it may.
+/// Why a fleet must not use this version of etcd; `None`: it may be used.
 pub(super) fn refusal(version: &str) -> Option<&'static str> {
     let mut numbers = version.split(['.', '-', '+']).map(|part| part.parse::<u32>().ok());
     match (numbers.next().flatten(), numbers.next().flatten(), numbers.next().flatten()) {

@@ -1,7 +1,7 @@
 //! The messages of etcd's v3 API that a fleet needs, with only the fields that it uses.
 //!
-//! They are written out here because etcd's own definitions come with the machinery of a Go project, and a client library brings
-//! leases, locks, watches and authentication, none of which is used.
+//! They are defined here because etcd's own definitions depend on the tools of a Go project, and a client library adds
+//! leases, locks, watches and authentication, which are not used.
 #![allow(missing_docs, reason = "the fields are etcd's; only simulations of an etcd see them")]
 
 /// A key with its value.
@@ -33,7 +33,7 @@ pub struct RangeRequest {
     pub range_end: Vec<u8>,
     #[prost(int64, tag = "3")]
     pub limit: i64,
-    /// As they were at this revision; 0: as they are.
+    /// The revision to read at; 0: the latest.
     #[prost(int64, tag = "4")]
     pub revision: i64,
 }
@@ -92,7 +92,7 @@ pub enum Outcome {
     Range(RangeResponse),
 }
 
-/// That a key was last written at a revision, or has a value.
+/// A condition: a key was last written at a revision, or has a value.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct Compare {
     /// 0: equal.
@@ -159,7 +159,7 @@ pub struct WatchCreateRequest {
     /// 1: no deletions.
     #[prost(int32, repeated, tag = "5")]
     pub filters: Vec<i32>,
-    /// Split what is too large for one message: clients take 4 MiB unless they say more.
+    /// Split a response that is too large for one message: the default limit of clients is 4 MiB.
     #[prost(bool, tag = "8")]
     pub fragment: bool,
 }
@@ -170,7 +170,7 @@ pub struct WatchResponse {
     pub header: Option<ResponseHeader>,
     #[prost(bool, tag = "4")]
     pub canceled: bool,
-    /// Not 0: what was wanted is forgotten.
+    /// Not 0: the requested revisions are compacted.
     #[prost(int64, tag = "5")]
     pub compact_revision: i64,
     #[prost(string, tag = "6")]
@@ -189,7 +189,7 @@ pub struct Event {
 #[derive(Clone, Copy, PartialEq, prost::Message)]
 pub struct Nothing {}
 
-/// An answer of which only the header matters.
+/// An answer of which only the header is used.
 #[derive(Clone, Copy, PartialEq, prost::Message)]
 pub struct Done {
     #[prost(message, optional, tag = "1")]
@@ -206,7 +206,7 @@ pub struct StatusResponse {
     pub db_size: i64,
     #[prost(string, repeated, tag = "8")]
     pub errors: Vec<String>,
-    /// Without free pages.
+    /// Bytes in use, without free pages.
     #[prost(int64, tag = "9")]
     pub db_size_in_use: i64,
     /// Since etcd 3.6; 0: unknown.
@@ -264,7 +264,7 @@ impl RequestOp {
 }
 
 impl TxnResponse {
-    /// The key-values that the `index`th operation has read.
+    /// The key-values that the operation `index` has read.
     pub fn read(self, index: usize) -> Vec<KeyValue> {
         match self.responses.into_iter().nth(index).and_then(|response| response.outcome) {
             Some(Outcome::Range(range)) => range.kvs,

@@ -8,9 +8,10 @@ pub(in crate::exec::policy) struct Line {
     pub(in crate::exec::policy) commands: Vec<Vec<Word>>,
     /// Why what was read may not be what runs.
     pub(in crate::exec::policy) doubts: Vec<String>,
-    /// It writes a file by a redirection, or sets a variable that programs may heed: more than its commands' words say.
+    /// Whether it writes a file by a redirection, or sets a variable that programs may use: more than the words of its
+    /// commands show.
     pub(in crate::exec::policy) beyond_allow: bool,
-    /// The text behind the point from which on its meaning is not certain.
+    /// The rest of the text, from where its meaning is uncertain.
     pub(in crate::exec::policy) unread: String,
 }
 
@@ -25,7 +26,7 @@ impl Line {
     /// Notes that a variable is set.
     pub(super) fn assign(&mut self, name: &str) {
         self.beyond_allow |= !is_harmless(name);
-        // Names in small letters are the line's own.
+        // Names in lower case are variables of the line itself.
         if !is_harmless(name) && name.contains(|c: char| c.is_ascii_uppercase()) {
             self.doubt(format!("it sets {name}, which may change what the commands after it are"));
         }

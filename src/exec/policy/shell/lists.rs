@@ -1,6 +1,6 @@
-//! Names of programs, builtins and variables that a reader of command lines has to know.
+//! Names of programs, builtins and variables for reading command lines.
 
-/// Programs that run others with more privileges, for which reason these cannot be judged when they are executed.
+/// Programs that run others with more privileges: those cannot be judged when they are executed.
 pub(super) const PRIVILEGED: [&str; 9] =
     ["doas", "machinectl", "pkexec", "run0", "runuser", "su", "sudo", "sudoedit", "systemd-run"];
 
@@ -9,8 +9,8 @@ pub(super) const SHELLS: [&str; 6] = ["ash", "bash", "dash", "ksh", "sh", "zsh"]
 /// Programs whose options name others to run.
 pub(super) const REMOTE: [&str; 4] = ["rsync", "scp", "sftp", "ssh"];
 
-/// Programs that run what their arguments or their input name. Not complete: a word that is the name of a restricted program is a
-/// doubt behind every program.
+/// Programs that run what their arguments or their input name. The list is incomplete: a word that is the name of a
+/// restricted program is a doubt after every program.
 pub(super) const RUNNERS: [&str; 58] = [
     "ash",
     "at",
@@ -105,7 +105,8 @@ pub(super) const EVALUATING: [&str; 29] = [
     "[",
 ];
 
-/// Variables by which programs change their looks at most. Not `LANGUAGE`: by it a program finds translated texts, with their formats, in any directory.
+/// Variables that change at most the look of a program's output. `LANGUAGE` is not one of them: it can make a program
+/// load translated texts, with their formats, from any directory.
 pub(super) const HARMLESS_VARIABLES: [&str; 12] = [
     "CI",
     "CLICOLOR",

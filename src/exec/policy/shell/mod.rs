@@ -1,13 +1,16 @@
-//! Reading a command line: the commands in it whose words are known before it runs, and every reason to doubt that these are all.
+//! Reads a command line: finds the commands whose words are known before it runs, and every reason to doubt that these
+//! are all.
 //!
-//! Every program that a command executes is judged at its execution. The text of the command line is read for what the executions do not
-//! show, or show too late: an allowed line, a forbidden command behind others, one question for the whole line, builtins, and programs that
-//! run others with more privileges.
+//! Every program that a command executes is judged at its execution. The text of the line is read for what that does
+//! not show, or shows too late: an allowed line, a forbidden command after others, one question for the whole line,
+//! builtins, and programs that run others with more privileges.
 //!
-//! 1. A word is a text only if every shell makes exactly this text of it, whatever the variables and files are.
-//! 2. Commands are found wherever they stand: which of them run, nobody knows before.
-//! 3. What is not plain words joined by `&&`, `||`, `;`, `|` and `&` is a doubt. Some of it is read nevertheless, as far as it is certain.
-//! 4. Reading takes time that is linear in the length of the line.
+//! 1. A word counts as a text only if every shell expands it to exactly this text, whatever the variables and files
+//!    are.
+//! 2. Commands are found wherever they are: nobody knows in advance which of them will run.
+//! 3. Everything except plain words joined by `&&`, `||`, `;`, `|` and `&` is a doubt. Some of it is still read, as far
+//!    as its meaning is certain.
+//! 4. Reading takes linear time in the length of the line.
 mod builtins;
 mod line;
 mod lists;
@@ -23,11 +26,11 @@ use lists::{EVALUATING, PRIVILEGED, REMOTE, RUNNERS, SHELLS};
 
 /// Longer lines are a doubt.
 const MAX_BYTES: usize = 16 << 10;
-/// How deep scripts may stand in each other (`bash -c "bash -c '…'"`).
+/// The maximum nesting of scripts (`bash -c "bash -c '…'"`).
 const MAX_DEPTH: usize = 4;
 
 impl Line {
-    /// Notes a command, and what it runs in turn.
+    /// Records a command, and the commands that it runs in turn.
     fn command(&mut self, words: Vec<Word>, depth: usize) {
         let head = words.first().and_then(Word::text).unwrap_or_default();
         let name = file_name(head);
@@ -72,7 +75,7 @@ impl Line {
     }
 }
 
-/// Whether the word of `ssh` or its like names no program to run here.
+/// Whether a word of `ssh` or a similar program names no program that runs on this machine.
 fn is_plain_of_remote(word: &Word) -> bool {
     word.text().is_some_and(|text| !["-o", "-S", "-F", "-e", "--rsh"].iter().any(|option| text.starts_with(option)))
 }
@@ -98,7 +101,7 @@ pub(super) fn run_with_privileges(words: &[Word]) -> Vec<Vec<Word>> {
     inner
 }
 
-/// How many words behind `sudo` may be the first one of a command.
+/// The maximum of words after `sudo` that are considered as the first word of a command.
 const MAX_PRIVILEGED_WORDS: usize = 64;
 
 /// Reads a line.

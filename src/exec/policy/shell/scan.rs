@@ -1,4 +1,4 @@
-//! The words and operators of a line, as far as all shells agree on them.
+//! Splits a line into words and operators, as far as all shells agree on them.
 use super::{
     line::Line,
     lists::{BEFORE_COMMANDS, UNREAD},
@@ -8,10 +8,10 @@ use std::{iter::Peekable, str::Chars};
 
 /// Stands for a quoted character in the shape of a word.
 const QUOTED: char = '\u{1}';
-/// Files that are written without effect.
+/// Files whose content does not matter: redirections to them are allowed.
 const NOWHERE: [&str; 4] = ["/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty"];
 
-/// The commands of a line, up to where their meaning is not certain any more.
+/// The commands of a line, up to the point from which its meaning is uncertain.
 pub(super) fn scan(text: &str) -> Line {
     let (chars, line) = (text.chars().peekable(), Line::default());
     let mut scanner = Scanner { chars, line, words: Vec::new(), is_loop: false, groups: 0 };
@@ -61,7 +61,7 @@ impl Parts {
         self.shape.push(QUOTED);
     }
 
-    /// Whether a shell may make other words of it: names of files, or what braces list.
+    /// Whether a shell may expand it to other words: names of files, or the parts in braces.
     fn expands(&self) -> bool {
         let braces = self.shape.find('{').zip(self.shape.rfind('}'));
         let list = braces.filter(|(open, close)| open < close).map(|(open, close)| &self.shape[open..close]);
@@ -87,7 +87,7 @@ impl Parts {
 }
 
 impl Scanner<'_> {
-    /// `None`: from here on the meaning is not certain.
+    /// `None`: the meaning is uncertain from here on.
     fn run(&mut self) -> Option<()> {
         while let Some(&c) = self.chars.peek() {
             match c {

@@ -1,8 +1,8 @@
-//! `Watch`: the client adds and removes threads, and asks for present states, while the stream is open.
+//! `Watch`: the client adds and removes threads, and requests present states, while the stream is open.
 //!
-//! One request is answered at a time. Its threads become due, then everything that is due is sent, then the present states
-//! that it has asked for, then its number. So an answer comes after every state that was committed before its request
-//! arrived.
+//! One request is answered at a time. Its threads become due; then everything that is due is sent, then the requested
+//! present states, then the number of the request. So an answer comes after every state that was committed before its
+//! request arrived.
 use super::super::frame::{self, Batch, BatchSize, Confirmation, Show, UntilComplete};
 use super::super::wire::{self, WatchChange};
 use super::confirmed::Confirming;
@@ -30,31 +30,31 @@ pub(super) struct Changing {
     access: Option<Arc<Access>>,
     /// Requests that were read.
     number: u64,
-    /// Whether one of them was accepted: what may be set only once is.
+    /// Whether a request was accepted: some settings can be made only by the first one.
     is_begun: bool,
     is_of_all: bool,
     answer: Option<Box<Answer>>,
-    /// A request that waits until the hub shows what it asks for.
+    /// A request that waits until the hub shows the latest state.
     confirming: Option<Box<(Confirming, v1::WatchRequest)>>,
 }
 
-/// The ids of an answer that take more memory than this count as memory of their connection until they are sent.
+/// An answer whose ids take more memory than this counts as memory of its connection until it is sent.
 const LARGE: usize = 2 << 10;
 
-/// The part of the answer to a request that is still to be sent.
+/// The rest of the answer to a request.
 struct Answer {
     /// Whether everything that was due at the request was sent.
     is_due: bool,
-    /// Threads whose state is sent by itself.
+    /// Threads whose states are sent as separate messages.
     states: VecDeque<ThreadId>,
-    /// Threads whose state is confirmed.
+    /// Threads whose states are sent in a confirmation.
     confirm: VecDeque<ThreadId>,
     _held: Option<MemoryReservation>,
 }
 
-/// Why a request does nothing.
+/// Why a request had no effect.
 enum Failure {
-    /// The stream goes on.
+    /// The stream continues.
     Refused(v1::Refusal),
     /// The stream ends.
     Invalid(Status),
@@ -128,7 +128,7 @@ impl Changing {
         Ok(())
     }
 
-    /// The rights by the token of a request; `None`: there is none, or none is needed.
+    /// The rights of the token in a request; `None`: there is none, or the server requires none.
     fn renewed(&self, change: &WatchChange) -> Result<Option<Rights>, Status> {
         let Some(access) = self.access.as_ref().filter(|_| !change.token.is_empty()) else { return Ok(None) };
         let caller = access.authenticate_token(change.token.as_bytes());
@@ -136,7 +136,7 @@ impl Changing {
         self.rights.renewed(caller).map(Some)
     }
 
-    /// The next request. At a replica, what it asks for is shown as it was when the request came, or later.
+    /// The next request. A replica waits until it shows at least the state at the time when the request arrived.
     fn poll_request(&mut self, cx: &mut Context<'_>) -> Poll<Result<v1::WatchRequest, Status>> {
         if self.confirming.is_none() {
             let request = ready!(self.requests.poll_next(cx))?;
@@ -207,12 +207,12 @@ impl Answer {
         Answer { is_due: false, states: states.into(), confirm: confirm.into(), _held: held }
     }
 
-    /// Whether nothing is left but its number.
+    /// Whether everything except its number was sent.
     fn is_sent(&self) -> bool {
         self.states.is_empty() && self.confirm.is_empty()
     }
 
-    /// The next part, after everything that was due; the last one ends with its number.
+    /// The next part after everything that was due; the last part ends with the number of the request.
     fn next_part(&mut self, subscription: &Subscription, show: Show, size: BatchSize, number: u64) -> Bytes {
         let mut batch = Batch::new(show, size);
         if !self.states.is_empty() {

@@ -1,13 +1,13 @@
-//! How the watches of a replica find out that it shows the latest state.
+//! How the watches of a replica check that it shows the latest state.
 use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
 use tonic::Status;
 
-/// Makes sure that a watch of a replica shows at least every change that any replica had answered before the request.
+/// Delays a watch of a replica until the hub shows every change that any replica had answered before the request.
 #[cfg_attr(not(feature = "etcd"), allow(dead_code, reason = "only replicas make one"))]
 pub(crate) struct Confirmed {
-    /// Waits for that.
+    /// Waits until the hub shows that.
     pub(crate) confirm: Box<dyn Fn() -> Confirming + Send + Sync>,
     /// The longest silence of a watch, which its heartbeats name.
     pub(crate) heartbeat: Duration,

@@ -47,7 +47,7 @@ impl http_body::Body for Fixed {
                     return Poll::Pending;
                 }
                 Poll::Ready(true) => match batch.finish() {
-                    // Only threads that were forgotten meanwhile.
+                    // All due threads were forgotten meanwhile.
                     empty if empty.is_empty() => {}
                     bytes => return Poll::Ready(stream.send(bytes)),
                 },

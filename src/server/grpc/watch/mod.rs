@@ -1,7 +1,7 @@
 //! `WatchPauseState` and `Watch`: a body that is polled for as long as the client listens.
 //!
-//! The body holds nothing but its subscription, and in `Watch` the request that is being answered. It is polled only when
-//! the connection can take more, so that a client that does not read costs what its threads cost, and no more.
+//! The body holds only its subscription and, in `Watch`, the request that is being answered. It is polled only when the
+//! connection can take more, so a client that does not read costs only the memory of its watched threads.
 mod changing;
 mod confirmed;
 mod fixed;
@@ -58,7 +58,7 @@ impl Watches {
         Watches { confirmed: Some(Arc::new(confirmed)), ..self }
     }
 
-    /// Serves a call that is a watch; `None`: it is none.
+    /// Serves a call of one of the watches; `None`: it is another call.
     #[cfg(feature = "etcd")]
     pub(crate) fn serve(&self, request: &http::Request<Body>) -> Option<WatchService> {
         match request.uri().path().strip_prefix("/pausewatch.v1.ElicitationService/") {
@@ -110,7 +110,7 @@ impl Watches {
         })
     }
 
-    /// A stream without a subscription that counts as one with so many named threads.
+    /// A stream without a subscription. It counts as a watch of `named` threads.
     fn stream(&self, rpc: Rpc, caller: &CallerOfWatch, named: usize) -> Result<Stream, Status> {
         let CallerOfWatch { connection, account, rights } = caller;
         let permit = self.context.accounts.stream(account.clone(), &self.context.limits, Weight::watch(named));

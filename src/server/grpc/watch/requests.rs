@@ -1,4 +1,4 @@
-//! The requests of a `Watch`, read one at a time: the next one stays in the client until the one before is answered.
+//! The requests of a `Watch`, read one at a time: the next one is read only when the previous one is answered.
 use super::super::codec;
 use super::stream::check_encoding;
 use crate::core::types::InvalidField;
@@ -22,13 +22,13 @@ const PREFIX: usize = 5;
 
 /// Reads requests. Between two requests it holds no memory.
 pub(super) struct Requests {
-    /// `None`: the client sends no more.
+    /// `None`: the client has closed its side.
     body: Option<Body>,
     buffer: BytesMut,
     connection: Option<Arc<ConnectionContext>>,
-    /// For an incomplete request.
+    /// The reservation for an incomplete request.
     held: Option<MemoryReservation>,
-    /// The time that an incomplete request has. Between two requests the client may be silent for as long as it likes.
+    /// The timeout of an incomplete request. Between two requests the client may be silent for any time.
     arrival: Arrival,
 }
 
@@ -42,7 +42,7 @@ impl Requests {
         Ok(Requests { body, buffer, connection, held: None, arrival })
     }
 
-    /// The next request. It is pending forever when the client sends no more.
+    /// The next request. Pending forever when the client sends no more.
     pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<v1::WatchRequest, Status>> {
         loop {
             if let Some(message) = self.take_message()? {

@@ -1,4 +1,4 @@
-//! The part that both kinds of watches share: a subscription, its end, and what is counted.
+//! The common part of both kinds of watches: a subscription, its end, and its accounting.
 use super::super::frame::{BatchSize, Show};
 use super::super::wire::ReadContext;
 use super::confirmed::Confirmed;
@@ -18,7 +18,7 @@ use tonic::body::Body;
 use tonic::codegen::http;
 use tonic::{Code, Status};
 
-/// States that are sent at once and are larger count as the memory of their connection until they are sent.
+/// States of more than this size count as memory of their connection until they are sent.
 const LARGE: usize = 2 << 10;
 
 pub(super) fn check_encoding(request: &http::Request<Body>) -> Result<(), Status> {
@@ -68,7 +68,7 @@ impl Drop for Ends {
 pub(super) type Sent = Option<Result<Frame<Bytes>, Status>>;
 
 impl Stream {
-    /// How states are shown now. Call this before they are read.
+    /// How states are shown at this moment. Call this before reading them.
     pub(super) fn show(&self, hub: &Hub) -> Show {
         let context = ReadContext::of(hub, &*self.clock);
         let heartbeat = self.confirmed.as_ref().map(|confirmed| confirmed.heartbeat);
@@ -83,7 +83,7 @@ impl Stream {
         }
     }
 
-    /// The last thing that is sent.
+    /// Sends the status that ends the stream.
     pub(super) fn end_with(&mut self, status: &Status) -> Sent {
         self.subscription = None;
         self.end = None;

@@ -15,7 +15,7 @@ use std::{
 pub(crate) fn run(args: &GuardArgs) -> ExitCode {
     // Outside the process group of the shell, which the clock signals. It fails if this process leads a group already.
     let _ = rustix::process::setsid();
-    let result = Pid::from_raw(args.shell).ok_or("--shell is no process id".into()).and_then(|pid| guard(args, pid));
+    let result = Pid::from_raw(args.shell).ok_or("--shell is not a process id".into()).and_then(|pid| guard(args, pid));
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => clock_failed(&why),

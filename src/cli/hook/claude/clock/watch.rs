@@ -37,7 +37,7 @@ async fn watch(args: &WatchArgs) -> Result<(), String> {
     // Caught before the system is asked to send it.
     let mut orphaned = signal(SignalKind::terminate()).map_err(|error| error.to_string())?;
     die_with_parent(Signal::of(rustix::process::Signal::TERM), args.parent).map_err(|error| error.to_string())?;
-    let pid = Pid::from_raw(args.shell).ok_or("--shell is no process id")?;
+    let pid = Pid::from_raw(args.shell).ok_or("--shell is not a process id")?;
     let shell = Shell::of(pid).map_err(|why| format!("the shell {}: {why}", args.shell))?;
     let settings = Settings::from_env().map_err(|why| why.to_string())?;
     let thread_id = settings.thread_id.clone();
