@@ -77,7 +77,7 @@ pub struct Args {
     /// End a command of `exec_command` after this much unpaused time without a call that uses it; 0: never.
     #[arg(long, value_name = "DURATION", value_parser = super::duration::parse, default_value = "30m")]
     idle_timeout: Duration,
-    /// Maximum extra time, in all, while the coordinator is unreachable. A connection that dies without a sign is noticed
+    /// Maximum extra time, in all, while the coordinator is unreachable. A lost connection is noticed
     /// within 30s.
     #[arg(long, value_name = "DURATION", value_parser = super::duration::parse, default_value = "30s")]
     disconnect_grace: Duration,

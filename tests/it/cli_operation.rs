@@ -155,7 +155,7 @@ fn files_of_a_replica_are_checked_too() {
     let name = empty.path().display().to_string();
     let wrong = config(&replica.replace("/nonexistent/etcd.pem", &name).replace("/nonexistent/peer.pem", &name), &[]);
     for option in ["--etcd-ca", "--peer-ca"] {
-        let expected = format!("{option} {name}: there is no PEM of a certificate in it");
+        let expected = format!("{option} {name}: it contains no certificate in PEM format");
         assert!(wrong.err.contains(&expected), "{wrong:?} does not contain {expected:?}");
     }
 }
