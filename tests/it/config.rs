@@ -53,7 +53,9 @@ fn startup_logs_every_option_with_its_origin() {
     let directory = Directory::with("[serve]\nstore = 'memory'\n\nlisten = 'unix:p.sock'\n");
     let mut command = directory.serve();
     command.args(["--workers", "2"]).env("PAUSEWATCH_SERVE_ANONYMOUS_TTL", "90s").env("PAUSEWATCH_DATA_DIR", "d");
-    let line = Process::start(command).error_line();
+    let server = Process::start(command);
+    let line = server.error_line();
+    assert!(server.error_line().contains("serving from store=\"memory\" workers=2"));
     let file = directory.file();
     for part in [
         "workers=2 (command line)".to_owned(),
