@@ -57,8 +57,8 @@ fn g8_a_key_signs_tokens_that_a_server_takes() {
     assert!(code == Some(1) && refused.contains("(PERMISSION_DENIED THREAD_FORBIDDEN)"), "{refused}");
     let (_, missing) = get(&coordinator, "", "mine");
     assert!(missing.contains("(UNAUTHENTICATED TOKEN_MISSING)") && missing.contains("PAUSEWATCH_TOKEN"), "{missing}");
-    let expired = site.token(&["create", "--token-key", "issuer.key", "--thread-id", "mine", "--ttl", "0s"]);
-    std::thread::sleep(std::time::Duration::from_millis(1_001));
+    let expired = site.token(&["create", "--token-key", "issuer.key", "--thread-id", "mine", "--ttl", "1ms"]);
+    std::thread::sleep(std::time::Duration::from_millis(1_002));
     let (_, refused) = get(&coordinator, &expired, "mine");
     assert!(refused.contains("TOKEN_EXPIRED"), "{refused}");
     let audience = ["create", "--token-key", "issuer.key", "--role", "admin", "--token-audience", "another"];
@@ -131,6 +131,8 @@ fn invalid_token_requests_are_refused_with_advice() {
     site.refused(&["key", "k"], 1, "make k: File exists");
     site.refused(&["add", "--thread-id", "t", "no/such/file"], 1, "write no/such/file: No such file");
     site.refused(&["add", "tokens"], 2, "--thread-id or --prefix");
+    site.refused(&["add", "--ttl", "0", "--thread-id", "t", "tokens"], 2, "the token would never be valid");
+    site.refused(&create(&["--thread-id", "t", "--ttl", "0s"]), 2, "the token would never be valid");
     assert!(!PathBuf::from(site.path("tokens")).exists());
 }
 
