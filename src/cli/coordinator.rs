@@ -8,7 +8,7 @@
 //!    impersonate the coordinator.
 use super::token::{KEY_VARIABLE, now, signed_anew};
 use crate::{
-    client::{Address, Client, ConfigError, Settings, Token, TokenSource},
+    client::{Address, Client, ConfigError, Settings, Token, TokenSource, is_pipe_or_device},
     core::scope::Scope,
     server::access::{
         AccessConfig, Grant, Role,
@@ -196,13 +196,17 @@ impl Coordinator {
     }
 
     /// `own` replaces the token of `settings` for us.
-    fn connected(settings: Settings, own: Option<TokenSource>) -> Result<Self, ConfigError> {
+    fn connected(mut settings: Settings, own: Option<TokenSource>) -> Result<Self, ConfigError> {
         let mut config = settings.config()?;
         if own.is_some() {
             (config.token, config.token_source) = (None, own);
         }
         // A pipe is waited for now, not while a clock runs. A token that is wrong fails the calls.
-        let _ = config.token_source.as_ref().map(TokenSource::token);
+        let token = config.token_source.as_ref().map(TokenSource::token);
+        // It is empty now, or what comes next in it is for somebody else.
+        if settings.token_file.as_deref().is_some_and(is_pipe_or_device) {
+            (settings.token, settings.token_file) = (token.and_then(Result::ok), None);
+        }
         let client = Client::with_config(&config)?;
         Ok(Self { client, address: config.address, settings, command_token: CommandToken::Own, private: None })
     }
