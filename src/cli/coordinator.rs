@@ -300,7 +300,9 @@ impl Coordinator {
         // The command may run in another directory.
         let file = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone());
         let optional_file = |path: &Option<PathBuf>| path.as_ref().map(file).unwrap_or_default().into_os_string();
+        let config = std::env::var_os("PAUSEWATCH_CONFIG").map(PathBuf::from);
         let optional = [
+            ("PAUSEWATCH_CONFIG", optional_file(&config)),
             ("PAUSEWATCH_TOKEN", token.as_ref().map(Token::secret).unwrap_or_default().into()),
             ("PAUSEWATCH_TOKEN_FILE", if is_own { optional_file(token_file) } else { OsString::new() }),
             // With the key, a command could open every thread.

@@ -221,6 +221,16 @@ fn command_of_run_finds_the_private_coordinator_despite_a_file_with_tls() {
 }
 
 #[test]
+fn a_command_of_run_finds_a_relative_config_file_from_another_directory() {
+    let directory = Directory::with("thread_id = 't'\n");
+    let mut run = program();
+    run.current_dir(directory.0.path()).env("PAUSEWATCH_CONFIG", "config.toml");
+    run.args(["run", "--private", "20s", "sh", "-c", "cd / && \"$0\" get", env!("CARGO_BIN_EXE_pausewatch")]);
+    let done = ended(&mut run);
+    assert!(done.code == Some(0) && done.out.starts_with("t: running"), "{done:?}");
+}
+
+#[test]
 fn sighup_does_not_end_the_server() {
     let directory = Directory::with("[serve]\nstore = 'memory'\nlisten = 'unix:p.sock'\n");
     let server = Process::start(directory.serve());
