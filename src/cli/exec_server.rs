@@ -22,7 +22,7 @@ use crate::{
     exec::supervise::{descriptors::close_inherited, ignored_at_start},
 };
 use std::{
-    io::{self, IsTerminal},
+    io,
     path::{Path, PathBuf},
     process::ExitCode,
     sync::Arc,
@@ -278,7 +278,7 @@ fn always_writable(policy: &Policy) -> Vec<PathBuf> {
 
 /// Logs to standard error, as RUST_LOG says, else warnings only: clients show standard error to people.
 fn log() {
-    let lines = tracing_subscriber::fmt::layer().with_writer(stderr::Log).with_ansi(io::stderr().is_terminal());
+    let lines = tracing_subscriber::fmt::layer().with_writer(stderr::Log).with_ansi(stderr::has_colors());
     // Fails only if a subscriber is already set.
     let _ = tracing_subscriber::registry().with(stderr::targets("warn,rmcp=error")).with(lines).try_init();
 }

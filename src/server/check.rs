@@ -10,6 +10,20 @@ use std::sync::Arc;
 /// port in use or a damaged store, are not found.
 pub(crate) async fn problems(config: &Config) -> Vec<String> {
     let mut wrong = files(config);
+    wrong.extend(addresses(config).await.iter().map(ToString::to_string));
+    wrong
+}
+
+/// The first problem of its addresses, certificates and tokens: nothing has been created yet.
+pub(super) async fn first(config: &Config) -> Result<(), StartError> {
+    if let Some(why) = security(config).into_iter().next() {
+        return Err(StartError::Security(why));
+    }
+    addresses(config).await.into_iter().next().map_or(Ok(()), |refused| Err(refused.into()))
+}
+
+async fn addresses(config: &Config) -> Vec<ListenError> {
+    let mut wrong = Vec::new();
     for listen in &config.listen {
         if let Listen::Tcp(address) = listen {
             wrong.extend(refused(address, listen::allowed(address, config.tcp()).await));
@@ -21,10 +35,14 @@ pub(crate) async fn problems(config: &Config) -> Vec<String> {
     wrong
 }
 
-fn files(config: &Config) -> Vec<String> {
+fn security(config: &Config) -> Vec<String> {
     let tls = config.tls.clone().map(|files| Tls::load(files, config.http).err());
     let access = config.access.clone().map(|access| Access::load(access, Arc::new(System::new())).err());
-    let mut wrong: Vec<_> = tls.into_iter().chain(access).flatten().collect();
+    tls.into_iter().chain(access).flatten().collect()
+}
+
+fn files(config: &Config) -> Vec<String> {
+    let mut wrong = security(config);
     #[cfg(feature = "etcd")]
     if let super::StoreConfig::Etcd(replica) = &config.store {
         wrong.extend(
@@ -40,6 +58,6 @@ fn files(config: &Config) -> Vec<String> {
     wrong
 }
 
-fn refused<T>(address: &str, allowed: Result<T, String>) -> Option<String> {
-    allowed.err().map(|why| ListenError::new(address, why).to_string())
+fn refused<T>(address: &str, allowed: Result<T, String>) -> Option<ListenError> {
+    allowed.err().map(|why| ListenError::new(address, why))
 }

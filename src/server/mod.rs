@@ -123,6 +123,7 @@ impl Server {
                 return Self::start_replica(*replica, clock, config).await;
             }
         };
+        check::first(&config).await?;
         let store = store::Embedded::open(&directory, clock.boot_id())?;
         let snapshots = store.snapshots();
         let mut server = Self::start_on(Box::new(store), clock, config).await?;

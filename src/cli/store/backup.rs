@@ -103,7 +103,8 @@ fn copy(place: &Place, out: &mut Target<impl Write>) -> Result<Summary, String> 
 fn copy_fleet(fleet: &Fleet, out: &mut dyn Write) -> Result<Summary, String> {
     let clock = Arc::new(System::new());
     let taken = clock.now().wall;
-    let snapshot = block_on(FleetSnapshot::take(&fleet.endpoints, &fleet.prefix, clock))?;
+    let snapshot = block_on(FleetSnapshot::take(&fleet.endpoints, &fleet.prefix, clock));
+    let snapshot = snapshot.map_err(|error| error.to_string())?;
     snapshot.write(taken, out).map_err(|error| error.to_string())
 }
 
