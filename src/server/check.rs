@@ -10,19 +10,12 @@ use std::sync::Arc;
 /// port in use or a damaged store, are not found.
 pub(crate) async fn problems(config: &Config) -> Vec<String> {
     let mut wrong = files(config);
-    wrong.extend(addresses(config).await.iter().map(ToString::to_string));
+    wrong.extend(refused_addresses(config).await.iter().map(ToString::to_string));
     wrong
 }
 
-/// The first problem of its addresses, certificates and tokens: nothing has been created yet.
-pub(super) async fn first(config: &Config) -> Result<(), StartError> {
-    if let Some(why) = security(config).into_iter().next() {
-        return Err(StartError::Security(why));
-    }
-    addresses(config).await.into_iter().next().map_or(Ok(()), |refused| Err(refused.into()))
-}
-
-async fn addresses(config: &Config) -> Vec<ListenError> {
+/// The addresses at which `config` does not allow to listen.
+pub(super) async fn refused_addresses(config: &Config) -> Vec<ListenError> {
     let mut wrong = Vec::new();
     for listen in &config.listen {
         if let Listen::Tcp(address) = listen {
@@ -35,14 +28,10 @@ async fn addresses(config: &Config) -> Vec<ListenError> {
     wrong
 }
 
-fn security(config: &Config) -> Vec<String> {
+fn files(config: &Config) -> Vec<String> {
     let tls = config.tls.clone().map(|files| Tls::load(files, config.http).err());
     let access = config.access.clone().map(|access| Access::load(access, Arc::new(System::new())).err());
-    tls.into_iter().chain(access).flatten().collect()
-}
-
-fn files(config: &Config) -> Vec<String> {
-    let mut wrong = security(config);
+    let mut wrong: Vec<_> = tls.into_iter().chain(access).flatten().collect();
     #[cfg(feature = "etcd")]
     if let super::StoreConfig::Etcd(replica) = &config.store {
         wrong.extend(
