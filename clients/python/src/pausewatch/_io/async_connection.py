@@ -54,6 +54,7 @@ class AsyncConnection:
         self.controllers: dict[Nanos, Controller] = {}
         self.spec = channel_spec(config)
         self._opened: _Opened | None = None
+        self._closing = False
         self._closed = False
         self._background: set[asyncio.Task[Any]] = set()
 
@@ -96,11 +97,14 @@ class AsyncConnection:
 
     async def close(self) -> None:
         """Closes the connection and all that depends on it. Calling it again does nothing."""
+        self._closing = True
+        give_up = time.monotonic_ns() + self.deadline
         if self._opened is not None:
             # A hold that was dropped a moment ago is closed by work that the loop has not started yet.
             await asyncio.sleep(0)
-        if self._background:
-            await asyncio.wait(self._background, timeout=to_seconds(self.deadline))
+        # What is being opened is closed by work that begins later.
+        while self._background and (left := give_up - time.monotonic_ns()) > 0:
+            await asyncio.wait(self._background, timeout=to_seconds(left))
         for dependent in list(self.dependents):
             dependent.close()
         self._closed = True
@@ -115,6 +119,11 @@ class AsyncConnection:
             await opened.runtime.close()
             if channel is not None and self.spec.can_open_more:
                 await channel.close()
+
+    def check_opening(self) -> None:
+        """Raises RuntimeError if the client is being closed: then no hold is opened any more."""
+        if self._closing:
+            raise RuntimeError(_CLOSED)
 
     def check(self) -> None:
         """Raises RuntimeError if the connection is closed."""
