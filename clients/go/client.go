@@ -37,6 +37,8 @@ type shared struct {
 	route    *route
 	stub     pausewatchv1.ElicitationServiceClient
 	threadID string
+	// For errors; empty for a connection of the program.
+	address string
 	// Cancelled by Close, which ends everything that runs in the background.
 	life    context.Context
 	end     context.CancelFunc
@@ -86,6 +88,7 @@ func NewClient(opts ...Option) (*Client, error) {
 		if o.Address != "" || o.TLS != nil || len(o.dial) > 0 {
 			return nil, errors.New("pausewatch: a connection is given, and an address, a TLS config or dial options: they are the connection's own; give one of them")
 		}
+		found.Address = ""
 		addresses, err = []string{""}, nil
 		dialOne = func(string) (*grpc.ClientConn, error) { return o.connection, nil }
 		if tokens != nil {
@@ -113,6 +116,7 @@ func NewClient(opts ...Option) (*Client, error) {
 			route:      route,
 			stub:       pausewatchv1.NewElicitationServiceClient(routed{route, over}),
 			threadID:   found.ThreadID,
+			address:    found.Address,
 			life:       life,
 			end:        end,
 			retries:    o.retries,
