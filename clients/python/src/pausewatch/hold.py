@@ -318,7 +318,7 @@ class AsyncHold(_Hold["AsyncConnection"]):
             return self
         runtime = self._connection.runtime
         sent = runtime.now()
-        self._connection.check_opening()
+        end = self._connection.opening()
         opening = self._connection.spawn(self._connection.run(self._increment))
         try:
             opened = await asyncio.shield(opening)
@@ -330,6 +330,8 @@ class AsyncHold(_Hold["AsyncConnection"]):
         except BaseException:
             self._connection.spawn(_close_when_open(self._connection, opening, self._ttl))
             raise
+        finally:
+            end()
         self._changed = Signal()
         self._releasing = asyncio.Lock()
         self._begin(opened, sent, self._changed.fire)

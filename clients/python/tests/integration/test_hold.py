@@ -281,13 +281,37 @@ async def test_closing_an_async_client_releases_what_is_being_opened(
         proxy.answering.clear()
         opening = asyncio.create_task(closing.hold(thread_id).open())
         async with changes(async_client) as states:
-            assert (await anext(states)).count == 1
+            while (await anext(states)).count == 0:
+                pass
         close = asyncio.create_task(closing.close())
         await asyncio.sleep(0)
         proxy.answering.set()
         await close
         with pytest.raises(RuntimeError, match="this pausewatch client is closed"):
             await opening
+    assert (await async_client.get_pause_state()).count == 0
+
+
+async def test_closing_an_async_client_releases_what_was_opened_in_that_moment(
+    async_client: pw.AsyncClient, server: Server, thread_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closing = pw.AsyncClient.from_env(address=server.address)
+    run, answered, end = closing._connection.run, asyncio.Event(), asyncio.Event()
+
+    async def late(*arguments: Any) -> Any:
+        answer = await run(*arguments)
+        answered.set()
+        await end.wait()
+        return answer
+
+    monkeypatch.setattr(closing._connection, "run", late)
+    opening = asyncio.create_task(closing.hold(thread_id).open())
+    await answered.wait()
+    # The call ends and the close begins in the same turn of the loop.
+    end.set()
+    await asyncio.create_task(closing.close())
+    with pytest.raises(RuntimeError, match="this pausewatch client is closed"):
+        await opening
     assert (await async_client.get_pause_state()).count == 0
 
 

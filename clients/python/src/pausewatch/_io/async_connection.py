@@ -20,7 +20,7 @@ from .retry import Attempts
 from .route import Route
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Callable, Coroutine
 
     from .._stopwatch.controller import Controller
     from ..config import Config
@@ -56,7 +56,7 @@ class AsyncConnection:
         self._opened: _Opened | None = None
         self._closing = False
         self._closed = False
-        self._background: set[asyncio.Task[Any]] = set()
+        self._background: set[asyncio.Future[Any]] = set()
 
     async def run(self, call: Call[Answer], deadline: Seconds | None = None) -> Answer:
         """Sends the call until it is answered or refused, or its deadline has passed."""
@@ -94,6 +94,16 @@ class AsyncConnection:
         self._background.add(task)
         task.add_done_callback(self._background.discard)
         return task
+
+    def opening(self) -> Callable[[], None]:
+        """Notes that an elicitation is being opened, until the returned function is called. `close` waits for it, for one
+        deadline at most. Raises RuntimeError if the client is being closed.
+        """
+        self.check_opening()
+        over = asyncio.get_running_loop().create_future()
+        self._background.add(over)
+        over.add_done_callback(self._background.discard)
+        return lambda: over.set_result(None)
 
     async def close(self) -> None:
         """Closes the connection and all that depends on it. Calling it again does nothing."""
