@@ -65,7 +65,7 @@ class AsyncConnection:
         attempts = Attempts(timeout, began, self.config.retries, self._open().route)
         while True:
             self.check()
-            token = await self.spec.next_token(max(0, began + timeout - time.monotonic_ns()))
+            token = await self.spec.next_token(max(0, began + timeout - time.monotonic_ns()), timeout)
             self.check()
             metadata = self.spec.metadata(token)
             stub, limit = attempts.begin(time.monotonic_ns())

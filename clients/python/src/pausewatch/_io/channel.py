@@ -63,8 +63,8 @@ class ChannelSpec:
     own: Any
     """The program's own channel, used instead; this library does not close it."""
 
-    async def next_token(self, limit: Nanos | None) -> str | None:
-        """The token of the source, for an event loop; None: there is no source.
+    async def next_token(self, limit: Nanos | None, deadline: Nanos | None = None) -> str | None:
+        """The token of the source, for an event loop; None: there is no source. `deadline`: of the whole call, for the error.
 
         Raises Unauthenticated: the source returned no token. DeadlineExceeded: it gave none in time.
         """
@@ -76,7 +76,7 @@ class ChannelSpec:
             return await asyncio.wait_for(asked, None if limit is None else to_seconds(limit))
         except TimeoutError:
             assert limit is not None
-            raise tokens.late(limit) from None
+            raise tokens.late(deadline or limit) from None
 
     def metadata(self, next_token: str | None) -> tuple[tuple[str, str], ...]:
         """The metadata of a call."""
