@@ -37,6 +37,8 @@ type shared struct {
 	route    *route
 	stub     pausewatchv1.ElicitationServiceClient
 	threadID string
+	// For errors; empty for a connection of the program.
+	address string
 	// Cancelled by Close, which ends everything that runs in the background.
 	life    context.Context
 	end     context.CancelFunc
@@ -54,7 +56,9 @@ type shared struct {
 
 	mu        sync.Mutex
 	followers map[time.Duration]*follower
-	// What closes elicitations in the background; each is closed when it has ended.
+	// Set by Close before it waits for the releases: no hold is opened any more.
+	isClosing bool
+	// What opens or closes elicitations; each is closed when it has ended.
 	releases map[chan struct{}]struct{}
 }
 
@@ -84,6 +88,7 @@ func NewClient(opts ...Option) (*Client, error) {
 		if o.Address != "" || o.TLS != nil || len(o.dial) > 0 {
 			return nil, errors.New("pausewatch: a connection is given, and an address, a TLS config or dial options: they are the connection's own; give one of them")
 		}
+		found.Address = ""
 		addresses, err = []string{""}, nil
 		dialOne = func(string) (*grpc.ClientConn, error) { return o.connection, nil }
 		if tokens != nil {
@@ -111,6 +116,7 @@ func NewClient(opts ...Option) (*Client, error) {
 			route:      route,
 			stub:       pausewatchv1.NewElicitationServiceClient(routed{route, over}),
 			threadID:   found.ThreadID,
+			address:    found.Address,
 			life:       life,
 			end:        end,
 			retries:    o.retries,
@@ -183,7 +189,8 @@ func (c *Client) releaseInBackground(work func()) {
 	}()
 }
 
-// releasing notes that an elicitation is being closed, until the returned function is called; [Client.Close] waits for it.
+// releasing notes that an elicitation is being opened or closed, until the returned function is called; [Client.Close]
+// waits for it.
 func (c *Client) releasing() (done func()) {
 	released := make(chan struct{})
 	c.mu.Lock()
@@ -197,14 +204,31 @@ func (c *Client) releasing() (done func()) {
 	}
 }
 
-func (c *Client) awaitReleases() {
+// checkOpening returns the error of a hold that is being opened while the client is being closed.
+func (c *Client) checkOpening() error {
 	c.mu.Lock()
-	releases := slices.Collect(maps.Keys(c.releases))
-	c.mu.Unlock()
+	defer c.mu.Unlock()
+	if c.isClosing {
+		return callEnded(ErrClosed, 0)
+	}
+	return nil
+}
+
+func (c *Client) awaitReleases() {
 	late := time.After(c.callTimeout)
-	for _, done := range releases {
+	for {
+		var next chan struct{}
+		c.mu.Lock()
+		c.isClosing = true
+		for next = range c.releases {
+			break
+		}
+		c.mu.Unlock()
+		if next == nil {
+			return
+		}
 		select {
-		case <-done:
+		case <-next:
 		case <-late:
 			return
 		}
@@ -212,7 +236,8 @@ func (c *Client) awaitReleases() {
 }
 
 // Close closes the connection, for all clients that share it. It waits for elicitations that are being closed, by
-// [Hold.Release] or in the background, such as that of a [Client.Hold] whose context ended, for one call timeout at most. Then calls fail with
+// [Hold.Release] or in the background, such as that of a [Client.Hold] whose context ended, for one call timeout at most.
+// So it does for a [Client.Hold] under way: what that opens is closed, and it fails with [ErrClosed]. Then calls fail with
 // [ErrClosed], and watches end. Holds that are still open are not renewed any more: their leases end them. Timeouts keep
 // running, but no thread pauses them from now on: they expire at their limits, without a confirmation. Starting another
 // timeout fails with [ErrClosed]. Calling Close again does nothing.

@@ -398,3 +398,27 @@ func TestAConnectionThatIsDroppedAtOnceCountsAsUnavailable(t *testing.T) {
 		t.Errorf("%T: %v", err, err)
 	}
 }
+
+func TestAServerWithoutTLSIsUnavailableWithItsAddress(t *testing.T) {
+	clean(t)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	check(t, err)
+	defer listener.Close()
+	go func() {
+		for {
+			connection, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = fmt.Fprint(connection, "HTTP/1.1 400 Bad Request\r\n\r\n")
+			_ = connection.Close()
+		}
+	}()
+	address := "https://" + listener.Addr().String()
+	client, err := NewClient(WithAddress(address), WithRetries(0))
+	check(t, err)
+	defer client.Close()
+	if _, err := client.GetPauseState(ctx, "t"); !is[*UnavailableError](err) || !strings.Contains(err.Error(), address) {
+		t.Errorf("%T: %v", err, err)
+	}
+}

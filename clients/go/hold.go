@@ -113,8 +113,18 @@ func (c *Client) hold(ctx context.Context, threadID string, opts HoldOptions) (*
 	}
 	began := time.Now()
 	opened := make(chan result, 1)
+	done := c.releasing()
 	go func() {
+		defer done()
+		if err := c.checkOpening(); err != nil {
+			opened <- result{nil, err}
+			return
+		}
 		hold, err := c.open(context.WithoutCancel(ctx), threadID, opts)
+		if closing := c.checkOpening(); err == nil && closing != nil {
+			hold.abandon()
+			hold, err = nil, closing
+		}
 		opened <- result{hold, err}
 	}()
 	select {
@@ -123,8 +133,7 @@ func (c *Client) hold(ctx context.Context, threadID string, opts HoldOptions) (*
 	case <-ctx.Done():
 		c.releaseInBackground(func() {
 			if r := <-opened; r.err == nil {
-				r.hold.stopRenewal()
-				r.hold.keepReleasing()
+				r.hold.abandon()
 			}
 		})
 		return nil, callEnded(ctx.Err(), time.Since(began))
@@ -244,6 +253,12 @@ func (h *Hold) Closed() (Decrement, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.closed, h.ended && h.ending == nil
+}
+
+// abandon closes an elicitation that nobody holds.
+func (h *Hold) abandon() {
+	h.stopRenewal()
+	h.keepReleasing()
 }
 
 // keepReleasing continues the attempts to close it. After one TTL without a renewal nothing is left to close.

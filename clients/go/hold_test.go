@@ -269,6 +269,20 @@ func TestG2CloseWaitsForReleasesInTheBackground(t *testing.T) {
 	})
 }
 
+func TestG2CloseReleasesWhatIsBeingOpened(t *testing.T) {
+	withFake(t, func(t *testing.T, f *fake, client *Client) {
+		f.misbehave(func(string, any) error { time.Sleep(time.Second); return nil })
+		time.AfterFunc(time.Second/2, func() { check(t, client.Close()) })
+		hold, err := client.Hold(ctx, "t", HoldOptions{BestEffort: true})
+		if hold != nil || !errors.Is(err, ErrClosed) {
+			t.Errorf("%+v, %T: %v", hold, err, err)
+		}
+		if calls := len(f.called("Increment")); calls != 1 || f.count("t") != 0 {
+			t.Errorf("%d increments, count %d", calls, f.count("t"))
+		}
+	})
+}
+
 func TestABlockReleasesHoweverItEnds(t *testing.T) {
 	withFake(t, func(t *testing.T, f *fake, client *Client) {
 		mine := errors.New("mine")

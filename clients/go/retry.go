@@ -184,5 +184,9 @@ func (c *Client) typed(ctx context.Context, failed error, began time.Time) error
 		}
 		return unavailable("connection lost: %s", sent.Message())
 	}
-	return fromStatus(sent)
+	err := fromStatus(sent)
+	if is[*UnavailableError](err) && c.address != "" {
+		return unavailable("%s: %s", c.address, sent.Message())
+	}
+	return err
 }

@@ -107,9 +107,9 @@ func (s settings) tokens() (source tokenSource, renewed bool, err error) {
 	case s.Token != "" && (s.TokenFile != "" || s.Tokens != nil) || s.TokenFile != "" && s.Tokens != nil:
 		return nil, false, errors.New("a token, and PAUSEWATCH_TOKEN_FILE or a token source are given: give one of them")
 	case s.Tokens != nil:
-		return s.Tokens, true, nil
+		return bounded(s.Tokens), true, nil
 	case s.TokenFile != "":
-		return tokenFile(s.TokenFile), true, nil
+		return bounded(tokenFile(s.TokenFile)), true, nil
 	case s.Token != "":
 		return fixedToken(s.Token), false, checkToken(s.Token)
 	}

@@ -28,13 +28,9 @@ func fixedToken(token string) tokenSource {
 	return func(context.Context) (string, error) { return token, nil }
 }
 
-// tokenFile is a source that reads a file each time; white space around the token is ignored. A file that does not
-// answer delays nobody beyond ctx. It is read once at a time: each read may take a thread of the system.
+// tokenFile is a source that reads a file each time; white space around the token is ignored. It is read once at a time:
+// each read may take a thread of the system.
 func tokenFile(path string) tokenSource {
-	type content struct {
-		text []byte
-		err  error
-	}
 	reading := make(chan struct{}, 1)
 	return func(ctx context.Context) (string, error) {
 		select {
@@ -42,15 +38,27 @@ func tokenFile(path string) tokenSource {
 		case <-ctx.Done():
 			return "", ctx.Err()
 		}
-		done := make(chan content, 1)
+		defer func() { <-reading }()
+		text, err := os.ReadFile(path)
+		return strings.TrimSpace(string(text)), err
+	}
+}
+
+// bounded is a source that ends with ctx, even if the other one ignores it, as a file that does not answer does.
+func bounded(source tokenSource) tokenSource {
+	type answer struct {
+		token string
+		err   error
+	}
+	return func(ctx context.Context) (string, error) {
+		done := make(chan answer, 1)
 		go func() {
-			text, err := os.ReadFile(path)
-			<-reading
-			done <- content{text, err}
+			token, err := source(ctx)
+			done <- answer{token, err}
 		}()
 		select {
-		case read := <-done:
-			return strings.TrimSpace(string(read.text)), read.err
+		case got := <-done:
+			return got.token, got.err
 		case <-ctx.Done():
 			return "", ctx.Err()
 		}

@@ -51,6 +51,17 @@ func TestATokenSourceThatFailsIsUnauthenticated(t *testing.T) {
 	}
 }
 
+func TestATokenSourceThatIgnoresItsContextDelaysNoCallBeyondItsDeadline(t *testing.T) {
+	answer := make(chan string)
+	defer close(answer)
+	client, err := NewClient(WithAddress("127.0.0.1:1"), WithTokenSource(func(context.Context) (string, error) { return <-answer, nil }))
+	check(t, err)
+	defer client.Close()
+	if _, err := client.WithCallTimeout(time.Millisecond).GetPauseState(t.Context(), "t"); !is[*DeadlineExceededError](err) {
+		t.Errorf("%T: %v", err, err)
+	}
+}
+
 func TestATokenFileIsReadEachTime(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "token")
 	t.Setenv("PAUSEWATCH_TOKEN_FILE", path)
@@ -96,7 +107,7 @@ func TestAnOpenStreamGetsTheNextToken(t *testing.T) {
 func TestATokenFileThatDoesNotAnswerEndsWithTheContext(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pipe")
 	check(t, exec.Command("mkfifo", path).Run())
-	source := tokenFile(path)
+	source := bounded(tokenFile(path))
 	for range 2 {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		if _, err := source(ctx); !errors.Is(err, context.DeadlineExceeded) {

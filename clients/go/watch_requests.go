@@ -143,7 +143,7 @@ func (s *watchSet) onRefusal(l *watchStream, refusal *pausewatchv1.Refusal) erro
 			delete(s.threads, id)
 		}
 	}
-	if lost = s.markDisconnected(lost); s.all {
+	if lost = s.markDisconnected(lost, true); s.all {
 		lost = nil
 	}
 	complete := s.onRequestDone(l)

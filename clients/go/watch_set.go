@@ -70,10 +70,10 @@ type watched struct {
 	// Whether a request of this stream has added it.
 	added bool
 	gap   bool
-	// Its disconnect was reported, and no state has arrived since.
-	disconnectReported bool
-	known              bool
-	lastReported       version
+	// Its disconnect, or its refusal, was reported, and no state has arrived since.
+	disconnectReported, refusalReported bool
+	known                               bool
+	lastReported                        version
 }
 
 // confirmationState is the progress of the confirmation of a thread's state.
@@ -209,7 +209,7 @@ func (s *watchSet) streamEnded(l *watchStream, err error, silentFor time.Duratio
 	s.completeReported = false
 	var lost []string
 	if !l.idle {
-		lost = s.markDisconnected(slices.Collect(maps.Keys(s.threads)))
+		lost = s.markDisconnected(slices.Collect(maps.Keys(s.threads)), false)
 	}
 	report := len(lost) > 0
 	if s.all {
@@ -221,15 +221,16 @@ func (s *watchSet) streamEnded(l *watchStream, err error, silentFor time.Duratio
 	}
 }
 
-// markDisconnected marks the threads as disconnected, and returns those that were not marked before.
-func (s *watchSet) markDisconnected(threadIDs []string) []string {
+// markDisconnected marks the threads as disconnected, or as refused, which says more, and returns those that were not
+// marked so before.
+func (s *watchSet) markDisconnected(threadIDs []string, refused bool) []string {
 	return slices.DeleteFunc(threadIDs, func(id string) bool {
 		thread := s.threads[id]
-		before := thread == nil || thread.disconnectReported
-		if !before {
-			thread.disconnectReported = true
+		if thread == nil || thread.refusalReported || thread.disconnectReported && !refused {
+			return true
 		}
-		return before
+		thread.disconnectReported, thread.refusalReported = true, refused
+		return false
 	})
 }
 
@@ -246,7 +247,8 @@ func (s *watchSet) state(l *watchStream, state PauseState) {
 		return
 	}
 	gap := thread.gap
-	thread.known, thread.lastReported, thread.gap, thread.disconnectReported = true, state.version(), false, false
+	thread.known, thread.lastReported, thread.gap = true, state.version(), false
+	thread.disconnectReported, thread.refusalReported = false, false
 	if s.all && !state.Paused {
 		delete(s.threads, state.ThreadID)
 	}

@@ -163,6 +163,28 @@ func TestAForbiddenThreadDelaysNoOther(t *testing.T) {
 	})
 }
 
+func TestARefusalIsReportedOnceAlsoAfterADisconnect(t *testing.T) {
+	withFake(t, func(t *testing.T, f *fake, client *Client) {
+		events := watchOne(t, client, "t")
+		nextState(t, events)
+		nextIs[SnapshotComplete](t, events)
+		f.misbehave(failing("Change", -1, forbidden("t")))
+		f.stop()
+		f.start()
+		if lost := nextIs[Disconnected](t, events); !is[*UnavailableError](lost.Err) {
+			t.Errorf("%+v", lost)
+		}
+		if lost := nextIs[Disconnected](t, events); !is[*PermissionDeniedError](lost.Err) {
+			t.Errorf("%+v", lost)
+		}
+		nextIs[SnapshotComplete](t, events)
+		f.stop()
+		f.start()
+		nextIs[SnapshotComplete](t, events)
+		nothing(t, events)
+	})
+}
+
 func TestAThreadLimitIsRetriedAfterTheCoordinatorsDelay(t *testing.T) {
 	withFake(t, func(t *testing.T, f *fake, client *Client) {
 		f.misbehave(failing("Change", 2, fakeRefusal{&pausewatchv1.Refusal{

@@ -177,12 +177,12 @@ async function attempt<R>(
     };
   });
   const timer = setTimeout(end, timeoutMs);
-  // Connect's own timer would keep the process alive.
   if (!target.keepsAlive) timer.unref();
-  const options = target.keepsAlive ? { timeoutMs } : { headers: { "grpc-timeout": `${timeoutMs}m` } };
+  // Not Connect's `timeoutMs`: its timer would keep the process alive, also when the call was ended before.
+  const headers = { "grpc-timeout": `${timeoutMs}m` };
   for (const each of [signal, target.closing]) each?.addEventListener("abort", end);
   try {
-    return await Promise.race([send({ ...options, signal: ending.signal }), ended]);
+    return await Promise.race([send({ headers, signal: ending.signal }), ended]);
   } finally {
     clearTimeout(timer);
     for (const each of [signal, target.closing]) each?.removeEventListener("abort", end);

@@ -242,8 +242,8 @@ class Client:
         Stopwatches and timeouts continue, and are no longer paused by their threads: they expire at the end of their limits,
         without asking the coordinator. New ones raise RuntimeError, as every call does.
 
-        Holds that are still open end with their leases. For holds that are being closed in the background, it waits for one
-        deadline at most.
+        Holds that are still open end with their leases. A hold that is being opened is closed, and its `open` raises
+        RuntimeError. For that, and for holds that are being closed, it waits for one deadline at most.
         """
         self._connection.close()
 

@@ -228,8 +228,10 @@ class Hold(_Hold["Connection"]):
             return self
         runtime = self._connection.runtime
         sent = runtime.now()
+        end = self._connection.opening()
         try:
             opened = self._connection.run(self._increment)
+            self._connection.check_opening()
         except CallError as error:
             if self._continues_without_hold(error):
                 return self
@@ -237,6 +239,8 @@ class Hold(_Hold["Connection"]):
         except BaseException:
             self._connection.spawn(partial(_close_what_may_be_open, self._connection, self._increment, self._ttl))
             raise
+        finally:
+            end()
         self._changed = threading.Condition(runtime.lock)
         self._releasing = threading.Lock()
         self._begin(opened, sent, self._changed.notify_all)
@@ -314,16 +318,20 @@ class AsyncHold(_Hold["AsyncConnection"]):
             return self
         runtime = self._connection.runtime
         sent = runtime.now()
+        end = self._connection.opening()
         opening = self._connection.spawn(self._connection.run(self._increment))
         try:
             opened = await asyncio.shield(opening)
-        except asyncio.CancelledError:
-            self._connection.spawn(_close_when_open(self._connection, opening, self._ttl))
-            raise
+            self._connection.check_opening()
         except CallError as error:
             if self._continues_without_hold(error):
                 return self
             raise
+        except BaseException:
+            self._connection.spawn(_close_when_open(self._connection, opening, self._ttl))
+            raise
+        finally:
+            end()
         self._changed = Signal()
         self._releasing = asyncio.Lock()
         self._begin(opened, sent, self._changed.fire)

@@ -160,6 +160,33 @@ def test_closing_a_client_at_once_waits_for_background_releases_too(server: Serv
             assert other.get_pause_state(thread_id).count == 0
 
 
+def test_closing_a_client_releases_what_is_being_opened(client: pw.Client, server: Server, thread_id: str) -> None:
+    raised: list[BaseException] = []
+
+    def open_hold() -> None:
+        try:
+            closing.hold(thread_id).open()
+        except RuntimeError as error:
+            raised.append(error)
+
+    with Proxy(server.address) as proxy:
+        closing = pw.Client.from_env(address=proxy.address)
+        closing.get_pause_state(thread_id)
+        proxy.answering.clear()
+        opening = threading.Thread(target=open_hold)
+        opening.start()
+        becomes(client, 1)
+        close = threading.Thread(target=closing.close)
+        close.start()
+        while not closing._connection._closing:
+            time.sleep(0.001)
+        proxy.answering.set()
+        close.join()
+        opening.join()
+    assert client.get_pause_state().count == 0
+    assert [str(error) for error in raised] == ["this pausewatch client is closed"]
+
+
 def test_closing_the_client_wakes_waiters_for_the_lease(server: Server, thread_id: str) -> None:
     client = pw.Client.from_env(address=server.address)
     hold = client.hold(thread_id, ttl=1).open()
@@ -243,6 +270,49 @@ async def test_a_cancelled_open_closes_what_it_opens(async_client: pw.AsyncClien
         async for state in states:
             if state.revision > 0 and state.count == 0:
                 break
+
+
+async def test_closing_an_async_client_releases_what_is_being_opened(
+    async_client: pw.AsyncClient, server: Server, thread_id: str
+) -> None:
+    with Proxy(server.address) as proxy:
+        closing = pw.AsyncClient.from_env(address=proxy.address)
+        await closing.get_pause_state(thread_id)
+        proxy.answering.clear()
+        opening = asyncio.create_task(closing.hold(thread_id).open())
+        async with changes(async_client) as states:
+            while (await anext(states)).count == 0:
+                pass
+        close = asyncio.create_task(closing.close())
+        await asyncio.sleep(0)
+        proxy.answering.set()
+        await close
+        with pytest.raises(RuntimeError, match="this pausewatch client is closed"):
+            await opening
+    assert (await async_client.get_pause_state()).count == 0
+
+
+async def test_closing_an_async_client_releases_what_was_opened_in_that_moment(
+    async_client: pw.AsyncClient, server: Server, thread_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closing = pw.AsyncClient.from_env(address=server.address)
+    run, answered, end = closing._connection.run, asyncio.Event(), asyncio.Event()
+
+    async def late(*arguments: Any) -> Any:
+        answer = await run(*arguments)
+        answered.set()
+        await end.wait()
+        return answer
+
+    monkeypatch.setattr(closing._connection, "run", late)
+    opening = asyncio.create_task(closing.hold(thread_id).open())
+    await answered.wait()
+    # The call ends and the close begins in the same turn of the loop.
+    end.set()
+    await asyncio.create_task(closing.close())
+    with pytest.raises(RuntimeError, match="this pausewatch client is closed"):
+        await opening
+    assert (await async_client.get_pause_state()).count == 0
 
 
 async def test_a_garbage_collected_async_hold_is_closed(async_client: pw.AsyncClient) -> None:

@@ -49,13 +49,25 @@ def test_it_delays_neither_timeouts_nor_the_end_of_a_call_nor_close(server: Serv
         client.close()
 
 
+async def test_it_does_not_block_the_event_loop(server: Server, thread_id: str, vault: Vault) -> None:
+    async with pw.AsyncClient.from_env(address=server.address, token_source=vault.token) as client:
+        vault.unsealed.clear()
+        stopwatch = client.stopwatch(0.01, thread_id=thread_id, disconnect_grace=0)
+        with pytest.raises(pw.DeadlineExceeded, match=r"the token source gave no token within 0\.01 s"):
+            await client.get_pause_state(thread_id, deadline=0.01)
+        async with asyncio.timeout(30):
+            assert await stopwatch.wait_expired()
+        vault.unsealed.set()
+        await client.get_pause_state(thread_id)
+
+
 async def test_a_file_that_does_not_answer_does_not_block_the_event_loop(server: Server, thread_id: str, tmp_path: Path) -> None:
     path = tmp_path / "pipe"
     os.mkfifo(path)
     environ = {"PAUSEWATCH_TOKEN_FILE": str(path), "PAUSEWATCH_ADDRESS": server.address}
     async with pw.AsyncClient(pw.Config.load(environ=environ)) as client:
         stopwatch = client.stopwatch(0.01, thread_id=thread_id, disconnect_grace=0)
-        with pytest.raises(pw.DeadlineExceeded, match="the token source gave no token"):
+        with pytest.raises(pw.DeadlineExceeded, match=r"the token source gave no token within 0\.01 s"):
             await client.get_pause_state(thread_id, deadline=0.01)
         async with asyncio.timeout(30):
             assert await stopwatch.wait_expired()

@@ -12,7 +12,9 @@ _RESET = struct.pack("ii", 1, 0)
 
 
 class Proxy:
-    """Stands before `address`. While `resets` is above 0, the next answer of the server becomes a reset instead."""
+    """Stands before `address`. While `resets` is above 0, the next answer of the server becomes a reset instead. While
+    `answering` is not set, answers wait.
+    """
 
     def __init__(self, address: str) -> None:
         host, _, port = address.rpartition(":")
@@ -20,6 +22,8 @@ class Proxy:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.address = f"127.0.0.1:{self._listener.getsockname()[1]}"
         self.resets = 0
+        self.answering = threading.Event()
+        self.answering.set()
 
     def _accept(self) -> None:
         with contextlib.suppress(OSError):
@@ -38,6 +42,8 @@ class Proxy:
                     # The other thread is within a recv of it, which would keep it open.
                     sink.shutdown(socket.SHUT_RD)
                     return
+                if answers:
+                    self.answering.wait()
                 sink.sendall(data)
 
     def __enter__(self) -> Self:

@@ -260,6 +260,20 @@ def test_a_forbidden_thread_is_reported_and_the_others_continue() -> None:
     assert watcher.sent == [(["a", "no", "b"], [])], "the next server may allow it"
 
 
+def test_a_refusal_is_reported_once_also_after_a_disconnect() -> None:
+    watcher = Watcher("t")
+    watcher.serve()
+    watcher.take_reported()
+    watcher.stream.end(LOST)
+    assert watcher.take_reported() == [("disconnected", "t")]
+    for reported in ([("disconnected", "t")], []):
+        watcher.reconnect()
+        watcher.stream.refuse(forbidden("t"))
+        assert watcher.take_reported() == reported
+        watcher.stream.end(LOST)
+        assert watcher.take_reported() == [], "of the refused one nothing was heard since"
+
+
 def test_no_snapshot_is_complete_if_all_threads_are_forbidden() -> None:
     watcher = Watcher("no")
     watcher.stream.refuse(forbidden("no"))

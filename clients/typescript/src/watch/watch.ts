@@ -34,8 +34,9 @@ interface Thread {
   version: Version | undefined;
   /** Changes may be missed before its next state. */
   gap: boolean;
-  /** Whether its disconnect was reported, and no state has arrived since. */
+  /** Whether its disconnect, or its refusal, was reported, and no state has arrived since. */
   disconnectReported: boolean;
+  refusalReported: boolean;
   readonly reported: Reported;
 }
 
@@ -181,7 +182,7 @@ export class Watch implements AsyncIterableIterator<WatchEvent, undefined>, Asyn
       this.#threads.set(threadId, thread);
     }
     this.#disconnectReported = false;
-    thread.disconnectReported = false;
+    thread.disconnectReported = thread.refusalReported = false;
     if (this.#isOfAll && !state.paused) this.#threads.delete(threadId);
     const version = versionOf(state);
     if (!thread.gap && !isNewer(version, thread.version)) return;
@@ -198,7 +199,7 @@ export class Watch implements AsyncIterableIterator<WatchEvent, undefined>, Asyn
 
   #onRefused(threadIds: readonly string[], error: CallError): void {
     if (this.#isOfAll) for (const threadId of threadIds) this.#threads.delete(threadId);
-    else this.#reportDisconnect(threadIds, error, 0);
+    else this.#reportDisconnect(threadIds, error, 0, true);
   }
 
   #onDisconnected(error: CallError, silentForMs: number): void {
@@ -209,13 +210,15 @@ export class Watch implements AsyncIterableIterator<WatchEvent, undefined>, Asyn
     this.#disconnectReported = true;
   }
 
-  /** Reports the disconnect of the threads for which it has not been reported yet. */
-  #reportDisconnect(threadIds: readonly string[], error: CallError, silentForMs: number): void {
-    const disconnected = threadIds.filter((threadId) => this.#threads.get(threadId)?.disconnectReported === false);
-    for (const threadId of disconnected) {
+  /** Reports the disconnect of the threads for which it has not been reported yet; so their refusal, which says more. */
+  #reportDisconnect(threadIds: readonly string[], error: CallError, silentForMs: number, refused = false): void {
+    const disconnected = threadIds.filter((threadId) => {
       const thread = this.#threads.get(threadId);
-      if (thread !== undefined) thread.disconnectReported = true;
-    }
+      if (thread === undefined || thread.refusalReported || (thread.disconnectReported && !refused)) return false;
+      thread.disconnectReported = true;
+      thread.refusalReported = refused;
+      return true;
+    });
     if (disconnected.length > 0) this.#queue.disconnected(disconnected, error, silentForMs);
   }
 
@@ -253,5 +256,11 @@ export class Watch implements AsyncIterableIterator<WatchEvent, undefined>, Asyn
 }
 
 function newThread(gap: boolean): Thread {
-  return { version: undefined, gap, disconnectReported: false, reported: { version: undefined } };
+  return {
+    version: undefined,
+    gap,
+    disconnectReported: false,
+    refusalReported: false,
+    reported: { version: undefined },
+  };
 }

@@ -53,6 +53,18 @@ test("a call keeps it alive until it is done", async () => {
   );
 });
 
+test("a call that was ended does not keep it alive, whatever it was waiting for", async () => {
+  const output = await program(
+    "127.0.0.1:1",
+    `const token = () => new Promise(() => undefined);
+     const ending = new AbortController();
+     const other = new pausewatch.Client({ address: "127.0.0.1:1", token, deadlineMs: 3_600_000 });
+     setTimeout(() => ending.abort());
+     other.getPauseState({ threadId: "t" }, { signal: ending.signal }).catch(({ name }) => console.log(name));`,
+  );
+  assert.equal(output, "AbortError");
+});
+
 test("a watch keeps it alive until it is closed", async () => {
   await using coordinator = await Coordinator.start();
   using client = coordinator.client();

@@ -259,6 +259,33 @@ test("threads that the token may not read are reported, and the others continue"
   assert.deepEqual([await reported(watch), await reported(watch)], ["ours 1 running gap", "snapshotComplete"]);
 });
 
+test("a refusal is reported once, also after a disconnect", async () => {
+  const { fake, requests, streams } = await scripted();
+  await using _ = fake;
+  using client = new Client({ address: fake.address });
+  await using watch = client.watch(["ours", "theirs"]);
+  const [first, second, third] = streams;
+  const waiting = next(watch);
+  await until(() => requests[0]?.length === 1);
+  first.end();
+  const lost = await waiting;
+  assert.ok(lost.type === "disconnected" && lost.error.transient);
+  for (const stream of [second, third]) {
+    stream.write(event.refusal({ request: 1n, code: 7, reason: "THREAD_FORBIDDEN", threadIds: ["theirs"] }));
+    stream.write(event.state({ threadId: "ours", revision: 1n }));
+    if (stream === second) {
+      const refused = await next(watch);
+      assert.ok(refused.type === "disconnected" && refused.error instanceof PermissionDeniedError);
+      assert.deepEqual(refused.threadIds, ["theirs"]);
+    }
+    assert.equal(await reported(watch), "ours 1 running gap");
+    stream.end();
+    const cut = await next(watch);
+    assert.ok(cut.type === "disconnected" && cut.error.transient);
+    assert.deepEqual(cut.threadIds, ["ours"]);
+  }
+});
+
 test("a refused first request with elicitations is sent again on a new stream", async () => {
   const { fake, requests, streams } = await scripted();
   await using _ = fake;

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { getEventListeners } from "node:events";
 import { test } from "node:test";
-import { Code, ConnectError } from "@connectrpc/connect";
+import { Code, ConnectError, type CallOptions as ConnectOptions } from "@connectrpc/connect";
 import { fromStatus, LimitExceededError } from "../../src/errors.js";
 import { ErrorInfoSchema, RetryInfoSchema } from "../../src/gen/google/rpc/error_details_pb.js";
 import { callRetryDelays, retryDelayAfter, unary } from "../../src/retry.js";
@@ -125,8 +125,9 @@ test("the next address is tried at once, and without retries each is tried once"
 test("a replica without an answer is left, after half of a short deadline", async () => {
   const route = new Route(2);
   let calls = 0;
-  const send = async ({ timeoutMs = 0 }: { timeoutMs?: number }) => {
+  const send = async ({ headers }: ConnectOptions) => {
     calls++;
+    const timeoutMs = Number.parseInt(new Headers(headers).get("grpc-timeout") ?? "", 10);
     if (calls > 1) return timeoutMs;
     await new Promise((resolve) => setTimeout(resolve, timeoutMs));
     throw new ConnectError("late", Code.DeadlineExceeded);

@@ -20,7 +20,7 @@ from .retry import Attempts
 from .route import Route
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Callable, Coroutine
 
     from .._stopwatch.controller import Controller
     from ..config import Config
@@ -54,8 +54,9 @@ class AsyncConnection:
         self.controllers: dict[Nanos, Controller] = {}
         self.spec = channel_spec(config)
         self._opened: _Opened | None = None
+        self._closing = False
         self._closed = False
-        self._background: set[asyncio.Task[Any]] = set()
+        self._background: set[asyncio.Future[Any]] = set()
 
     async def run(self, call: Call[Answer], deadline: Seconds | None = None) -> Answer:
         """Sends the call until it is answered or refused, or its deadline has passed."""
@@ -64,7 +65,7 @@ class AsyncConnection:
         attempts = Attempts(timeout, began, self.config.retries, self._open().route)
         while True:
             self.check()
-            token = await self.spec.next_token(max(0, began + timeout - time.monotonic_ns()))
+            token = await self.spec.next_token(max(0, began + timeout - time.monotonic_ns()), timeout)
             self.check()
             metadata = self.spec.metadata(token)
             stub, limit = attempts.begin(time.monotonic_ns())
@@ -94,13 +95,26 @@ class AsyncConnection:
         task.add_done_callback(self._background.discard)
         return task
 
+    def opening(self) -> Callable[[], None]:
+        """Notes that an elicitation is being opened, until the returned function is called. `close` waits for it, for one
+        deadline at most. Raises RuntimeError if the client is being closed.
+        """
+        self.check_opening()
+        over = asyncio.get_running_loop().create_future()
+        self._background.add(over)
+        over.add_done_callback(self._background.discard)
+        return lambda: over.set_result(None)
+
     async def close(self) -> None:
         """Closes the connection and all that depends on it. Calling it again does nothing."""
+        self._closing = True
+        give_up = time.monotonic_ns() + self.deadline
         if self._opened is not None:
             # A hold that was dropped a moment ago is closed by work that the loop has not started yet.
             await asyncio.sleep(0)
-        if self._background:
-            await asyncio.wait(self._background, timeout=to_seconds(self.deadline))
+        # What is being opened is closed by work that begins later.
+        while self._background and (left := give_up - time.monotonic_ns()) > 0:
+            await asyncio.wait(self._background, timeout=to_seconds(left))
         for dependent in list(self.dependents):
             dependent.close()
         self._closed = True
@@ -115,6 +129,11 @@ class AsyncConnection:
             await opened.runtime.close()
             if channel is not None and self.spec.can_open_more:
                 await channel.close()
+
+    def check_opening(self) -> None:
+        """Raises RuntimeError if the client is being closed: then no hold is opened any more."""
+        if self._closing:
+            raise RuntimeError(_CLOSED)
 
     def check(self) -> None:
         """Raises RuntimeError if the connection is closed."""

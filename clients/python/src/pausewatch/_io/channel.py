@@ -13,13 +13,12 @@ from urllib.parse import quote
 import grpc
 
 from ..address import Scheme
-from ..config import TokenFile
 from ..errors import ConfigError
 from . import tokens
 from .durations import Nanos, to_seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from ..config import Config, Tls
 
@@ -57,31 +56,27 @@ class ChannelSpec:
     """None: plain text."""
     token: str | None
     """The token of every call; never printed."""
-    token_source: Callable[[], str] | None
-    """Returns the token instead, anew for every call."""
     asking: tokens.Asking | None
-    """The same, for threads."""
+    """Asks the token source instead, anew for every call."""
     interceptors: Sequence[Any]
     """The interceptors of every call and every stream."""
     own: Any
     """The program's own channel, used instead; this library does not close it."""
 
-    async def next_token(self, limit: Nanos | None) -> str | None:
-        """The token of the source, for an event loop; None: there is no source. A file is read on a thread: it may not answer.
+    async def next_token(self, limit: Nanos | None, deadline: Nanos | None = None) -> str | None:
+        """The token of the source, for an event loop; None: there is no source. `deadline`: of the whole call, for the error.
 
-        Raises Unauthenticated: the source returned no token. DeadlineExceeded: the file gave none in time.
+        Raises Unauthenticated: the source returned no token. DeadlineExceeded: it gave none in time.
         """
-        if self.token_source is None or self.asking is None:
+        if self.asking is None:
             return None
-        if not isinstance(self.token_source, TokenFile):
-            return tokens.current_token(self.token_source)
         # Not cancelled with this task: others wait for it too.
         asked = asyncio.shield(asyncio.wrap_future(self.asking.ask()))
         try:
             return await asyncio.wait_for(asked, None if limit is None else to_seconds(limit))
         except TimeoutError:
             assert limit is not None
-            raise tokens.late(limit) from None
+            raise tokens.late(deadline or limit) from None
 
     def metadata(self, next_token: str | None) -> tuple[tuple[str, str], ...]:
         """The metadata of a call."""
@@ -145,7 +140,6 @@ def channel_spec(config: Config) -> ChannelSpec:
         options,
         credentials,
         config.token,
-        config.token_source,
         None if config.token_source is None else tokens.Asking(config.token_source),
         config.interceptors,
         config.channel,

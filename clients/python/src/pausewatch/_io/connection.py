@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from .calls import Answer, Call
     from .runtime import Dependent
 
+_CLOSED = "this pausewatch client is closed"
+
 
 def _close_later(channel: grpc.Channel) -> None:
     """Closes the channel when nothing uses it any more: its calls have ended, and its streams have moved."""
@@ -50,6 +52,7 @@ class Connection:
         self._spec = channel_spec(config)
         self._route = Route(len(self._spec.targets), self._spec.open, _close_later)
         self._process = os.getpid()
+        self._closing = False
         self._closed = False
         self._lock = threading.Lock()
         self._runtime: ThreadRuntime | None = None
@@ -113,8 +116,8 @@ class Connection:
         threading.Thread(target=run, name="pausewatch-close", daemon=True).start()
 
     def releasing(self) -> Callable[[], None]:
-        """Notes that an elicitation is being closed, until the returned function is called. `close` waits for it, for one
-        deadline at most.
+        """Notes that an elicitation is being opened or closed, until the returned function is called. `close` waits for it, for
+        one deadline at most.
         """
         over = threading.Event()
         with self._lock:
@@ -127,10 +130,23 @@ class Connection:
 
         return end
 
+    def opening(self) -> Callable[[], None]:
+        """The same for one that is being opened. Raises RuntimeError if the client is being closed."""
+        end = self.releasing()
+        if self._closing:
+            end()
+        self.check_opening()
+        return end
+
+    def check_opening(self) -> None:
+        """Raises RuntimeError if the client is being closed: then no hold is opened any more."""
+        if self._closing:
+            raise RuntimeError(_CLOSED)
+
     def check(self) -> None:
         """Raises RuntimeError if the connection is closed, or belongs to the parent of this forked process."""
         if self._closed:
-            raise RuntimeError("this pausewatch client is closed")
+            raise RuntimeError(_CLOSED)
         if self._is_foreign:
             raise RuntimeError("this pausewatch client was made before the fork: make one in each process")
 
@@ -147,14 +163,14 @@ class Connection:
             return
         give_up = time.monotonic_ns() + self.deadline
         with self._lock:
+            self._closing = True
             runtime = self._runtime
         if runtime is not None:
             # A hold that was dropped a moment ago is closed by work that the runtime has not started yet.
             runtime.run_submitted(self.deadline)
-        with self._lock:
-            left_over = list(self._background)
-        for over in left_over:
-            over.wait(to_seconds(max(0, give_up - time.monotonic_ns())))
+        # What is being opened is closed by work that begins later.
+        while (over := self._in_background()) and over.wait(to_seconds(max(0, give_up - time.monotonic_ns()))):
+            pass
         for dependent in list(self.dependents):
             dependent.close()
         self._closed = True
@@ -170,6 +186,10 @@ class Connection:
         if self._spec.can_open_more:
             assert self._route.channel is not None
             self._route.channel.close()
+
+    def _in_background(self) -> threading.Event | None:
+        with self._lock:
+            return next(iter(self._background), None)
 
     def __del__(self) -> None:
         # The client is garbage-collected. Also called when the constructor has raised.

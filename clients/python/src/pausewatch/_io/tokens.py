@@ -42,8 +42,8 @@ def current_token(source: Callable[[], str]) -> str:
 
 
 class Asking:
-    """Calls a source on a thread of its own, for clients of threads: the source may block, and nobody waits longer for it than
-    he wants. It is called once at a time; all who ask meanwhile share the answer.
+    """Calls a source on a thread of its own: it may block, and nobody waits longer for it than he wants. It is called once at a
+    time; all who ask meanwhile share the answer.
     """
 
     def __init__(self, source: Callable[[], str]) -> None:

@@ -39,7 +39,9 @@ class _Thread:
     """The epoch and the revision of the last reported state."""
     gap: bool = True
     disconnected: bool = False
-    """Whether the disconnect was reported."""
+    """Whether the disconnect was reported, and no state has arrived since."""
+    refused: bool = False
+    """Whether the refusal was reported, and no state has arrived since."""
 
 
 class Watching:
@@ -223,7 +225,7 @@ class Watching:
             thread = self._threads[state.thread_id] = _Thread(gap=not self._complete_reported)
         version = (state.store_epoch, state.revision)
         gap, reported = thread.gap, thread.reported
-        thread.reported, thread.gap, thread.disconnected = version, False, False
+        thread.reported, thread.gap, thread.disconnected, thread.refused = version, False, False, False
         if self._all_threads and not state.paused:
             del self._threads[state.thread_id]
         if gap or reported is None or reported[0] != version[0] or reported[1] < version[1]:
@@ -246,21 +248,22 @@ class Watching:
         if self._all_threads:
             self._threads = {each: thread for each, thread in self._threads.items() if each not in forbidden}
         else:
-            self._disconnect([each for each in unwatched if not forbidden or each in forbidden], error, 0)
+            self._disconnect([each for each in unwatched if not forbidden or each in forbidden], error, 0, refused=True)
         if must_reopen:
             self._excluded = forbidden
             self._stream.reopen(error, delay)
         else:
             self._stream.on_answer()
 
-    def _disconnect(self, thread_ids: Iterable[str], error: CallError, silent_for: Nanos) -> None:
-        """Reports the disconnect of the threads for which it has not been reported yet."""
+    def _disconnect(self, thread_ids: Iterable[str], error: CallError, silent_for: Nanos, *, refused: bool = False) -> None:
+        """Reports the disconnect of the threads for which it has not been reported yet; so their refusal, which says more."""
         silence = timedelta(microseconds=silent_for // 1_000)
         newly_disconnected = []
         for thread_id in thread_ids:
             thread = self._threads[thread_id]
-            if not thread.disconnected:
+            if not (thread.refused if refused else thread.disconnected):
                 thread.disconnected = thread.gap = True
+                thread.refused = refused
                 newly_disconnected.append(thread_id)
         if self._all_threads and not self._disconnect_reported:
             self._disconnect_reported = True

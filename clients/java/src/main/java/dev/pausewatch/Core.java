@@ -32,11 +32,12 @@ final class Core implements AutoCloseable {
     /** By disconnect grace. */
     private final Map<Duration, Follower> followers = new ConcurrentHashMap<>();
 
-    /** What closes elicitations in the background. */
+    /** What opens and closes elicitations. */
     private final Set<CompletableFuture<?>> finishing = ConcurrentHashMap.newKeySet();
 
     private final Duration deadline;
     private final Consumer<Link> onLink;
+    private volatile boolean closing;
     private volatile boolean closed;
 
     Core(Config config) {
@@ -116,8 +117,17 @@ final class Core implements AutoCloseable {
         return closeable;
     }
 
-    /** Work that closes an elicitation: {@link #close()} waits for it, for one deadline at most. */
-    <T> CompletableFuture<T> finishing(CompletableFuture<T> work) {
+    /** Begins work that opens or closes an elicitation: {@link #close()} waits for it, for one deadline at most. */
+    <T> CompletableFuture<T> finishing(Supplier<CompletableFuture<T>> begin) {
+        CompletableFuture<Void> begun = finishing(new CompletableFuture<Void>());
+        try {
+            return finishing(begin.get());
+        } finally {
+            begun.complete(null);
+        }
+    }
+
+    private <T> CompletableFuture<T> finishing(CompletableFuture<T> work) {
         finishing.add(work);
         work.whenComplete((done, thrown) -> finishing.remove(work));
         return work;
@@ -150,8 +160,17 @@ final class Core implements AutoCloseable {
 
     private void checkOpen() {
         if (closed) {
-            throw new IllegalStateException("the client is closed");
+            throw closed();
         }
+    }
+
+    /** Whether it is being closed, or is: then no hold is opened any more. */
+    boolean isClosing() {
+        return closing;
+    }
+
+    static IllegalStateException closed() {
+        return new IllegalStateException("the client is closed");
     }
 
     private static void end(AutoCloseable closeable) {
@@ -164,6 +183,7 @@ final class Core implements AutoCloseable {
 
     @Override
     public void close() {
+        closing = true;
         finish();
         synchronized (deadlines) {
             closed = true;

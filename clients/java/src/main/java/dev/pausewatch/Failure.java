@@ -9,6 +9,7 @@ import com.google.rpc.RetryInfo;
 import dev.pausewatch.v1.Refusal;
 import io.grpc.Status;
 import io.grpc.StatusRuntimeException;
+import io.grpc.netty.shaded.io.netty.handler.codec.http2.Http2Exception;
 import io.grpc.protobuf.StatusProto;
 import java.time.Duration;
 import java.util.List;
@@ -37,7 +38,8 @@ record Failure(
     /** What a call to this address ended with. If the transport found nobody there, the text has the address and the cause. */
     static PausewatchException of(Throwable thrown, String address) {
         Status status = Status.fromThrowable(thrown);
-        if (status.getCode() != Status.Code.UNAVAILABLE || status.getCause() == null) {
+        boolean isNobodyThere = status.getCode() == Status.Code.UNAVAILABLE && status.getCause() != null;
+        if (!isNobodyThere && !(status.getCause() instanceof Http2Exception)) {
             return of(thrown);
         }
         String said = Objects.requireNonNullElse(

@@ -181,7 +181,7 @@ public final class Hold implements AutoCloseable {
     }
 
     private CompletableFuture<DecrementResult> decrement(Opened opened, Calls.RetryPolicy policy) {
-        return core.finishing(Calls.detached(() -> core.calls().decrement(opened.decrement(), policy)));
+        return core.finishing(() -> Calls.detached(() -> core.calls().decrement(opened.decrement(), policy)));
     }
 
     private static Ending ending(@Nullable DecrementResult closed, @Nullable Throwable refused) {

@@ -1,6 +1,5 @@
 package dev.pausewatch;
 
-import io.grpc.Status;
 import java.lang.System.Logger.Level;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -75,24 +74,7 @@ public final class HoldBuilder {
      * @throws DeadlineExceededException it may be open; its lease bounds it
      */
     public Hold open() {
-        if (threadId.isEmpty()) {
-            return without(noThread());
-        }
-        long sent = core.timer().now();
-        CompletableFuture<IncrementResult> opened = increment(threadId.get());
-        try {
-            // Not the call itself: interrupted, it goes on, so that what it opens can be closed.
-            return held(threadId.get(), sent, Calls.await(opened.copy()));
-        } catch (OtherException error) {
-            if (error.status().getCode() == Status.Code.CANCELLED) {
-                core.finishing(opened.thenComposeAsync(
-                        late -> held(threadId.get(), sent, late).abandon(), core.timer()));
-                throw error;
-            }
-            return without(error);
-        } catch (PausewatchException error) {
-            return without(error);
-        }
+        return Calls.await(openAsync());
     }
 
     /**
@@ -106,7 +88,7 @@ public final class HoldBuilder {
             return hold.completeAsync(() -> without(noThread()), Callbacks.EXECUTOR);
         }
         long sent = core.timer().now();
-        CompletableFuture<?> closing = increment(threadId.get())
+        core.finishing(() -> increment(threadId.get())
                 .<Object>handleAsync(
                         (opened, thrown) -> {
                             try {
@@ -121,12 +103,7 @@ public final class HoldBuilder {
                             }
                             return Optional.empty();
                         },
-                        Callbacks.EXECUTOR);
-        hold.whenComplete((made, thrown) -> {
-            if (hold.isCancelled()) {
-                core.finishing(closing);
-            }
-        });
+                        Callbacks.EXECUTOR));
         return hold;
     }
 
@@ -135,11 +112,18 @@ public final class HoldBuilder {
                 .withReason(reason)
                 .withHolder(holder)
                 .withTtl(ttl);
-        return Calls.detached(() -> core.calls().increment(call, policy));
+        return core.isClosing()
+                ? CompletableFuture.failedFuture(Core.closed())
+                : Calls.detached(() -> core.calls().increment(call, policy));
     }
 
     private Hold held(String threadId, long sent, IncrementResult opened) {
-        return new Hold(core, policy, threadId, ttl, sent, opened);
+        Hold hold = new Hold(core, policy, threadId, ttl, sent, opened);
+        if (core.isClosing()) {
+            hold.abandon();
+            throw Core.closed();
+        }
+        return hold;
     }
 
     /** The result if the hold could not be opened: with best effort a hold with this failure; otherwise throws it. */

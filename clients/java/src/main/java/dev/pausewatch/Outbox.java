@@ -57,6 +57,8 @@ final class Outbox implements WatchListener {
     private static final class KnownThread {
         /** Whether the state is unknown since the disconnect, or at all: then any revision is accepted. */
         boolean disconnected = true;
+        /** Whether its refusal was reported, and no state has come since. */
+        boolean refused;
         /** Whether the next reported state comes after a disconnect, or is the first. */
         boolean gap = true;
         /** The last reported version. */
@@ -128,6 +130,7 @@ final class Outbox implements WatchListener {
             return false;
         }
         thread.disconnected = false;
+        thread.refused = false;
         thread.latest = version;
         thread.unreported = state;
         queued.add(state.threadId());
@@ -155,8 +158,14 @@ final class Outbox implements WatchListener {
     public void disconnected(Collection<String> threadIds, PausewatchException error, long silentFor) {
         synchronized (this) {
             disconnectedAgain(threadIds);
+            List<String> news = threadIds.stream()
+                    .filter(id -> threads.containsKey(id) && !threads.get(id).refused)
+                    .toList();
+            if (!all && news.isEmpty()) {
+                return;
+            }
             if (!all) {
-                disconnectedThreads.addAll(threadIds);
+                disconnectedThreads.addAll(news);
             }
             disconnectError = error;
             disconnectSilentFor = Duration.ofNanos(silentFor);
@@ -170,8 +179,11 @@ final class Outbox implements WatchListener {
     public void refused(Collection<String> threadIds, PausewatchException error) {
         if (all) {
             threadIds.forEach(this::removed);
-        } else {
-            disconnected(threadIds, error, 0);
+            return;
+        }
+        disconnected(threadIds, error, 0);
+        synchronized (this) {
+            threadIds.forEach(id -> threads.getOrDefault(id, new KnownThread()).refused = true);
         }
     }
 

@@ -78,7 +78,7 @@ final class UnaryCall<Q, R, T> {
 
     CompletableFuture<T> start() {
         if (connection.isClosed()) {
-            return CompletableFuture.failedFuture(new IllegalStateException("the client is closed"));
+            return CompletableFuture.failedFuture(Core.closed());
         }
         answer.whenComplete((response, thrown) -> {
             @Nullable ClientCall<Q, R> last = attempt;

@@ -17,6 +17,10 @@ import io.grpc.Metadata;
 import io.grpc.Status;
 import io.grpc.StatusRuntimeException;
 import java.io.IOException;
+import java.net.InetAddress;
+import java.net.ServerSocket;
+import java.net.Socket;
+import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.List;
 import java.util.Optional;
@@ -302,6 +306,30 @@ class CallsTest {
         Client hasty = client.withDeadline(Duration.ofMillis(500));
         double took = seconds(() -> assertThrows(UnavailableException.class, () -> hasty.incrementElicitation(CALL)));
         assertTrue(took < 2.5, took + " s");
+    }
+
+    @Test
+    void whatSpeaksNoHttp2IsUnavailableWithItsAddressAndTheCause() throws IOException {
+        try (ServerSocket web = new ServerSocket(0, 1, InetAddress.getLoopbackAddress())) {
+            Thread answering = new Thread(() -> {
+                try (Socket asked = web.accept()) {
+                    asked.getOutputStream()
+                            .write("HTTP/1.1 400 Bad Request\r\n\r\n".getBytes(StandardCharsets.US_ASCII));
+                    asked.getInputStream().readAllBytes();
+                } catch (IOException closed) {
+                    // The test is over.
+                }
+            });
+            answering.setDaemon(true);
+            answering.start();
+            String address = "127.0.0.1:" + web.getLocalPort();
+            Config config = Config.builder().address(address).retries(0).build();
+            try (Client lost = Client.open(config)) {
+                UnavailableException error = assertThrows(UnavailableException.class, () -> lost.getPauseState("t"));
+                assertTrue(error.getMessage().startsWith(address + ": "), error.getMessage());
+                assertTrue(error.getMessage().contains("SETTINGS"), error.getMessage());
+            }
+        }
     }
 
     @Test

@@ -197,6 +197,26 @@ class OutboxTest {
     }
 
     @Test
+    void aRefusalIsReportedOnceAlsoAfterADisconnect() {
+        List.of("t", "u").forEach(outbox::added);
+        for (String refused : List.of("!t,u !t u1g", "!u u1g")) {
+            List<String> told = new ArrayList<>();
+            outbox.disconnected(List.of("t", "u"), LOST, 0);
+            told.addAll(told(outbox));
+            outbox.refused(List.of("t"), LOST);
+            told.addAll(told(outbox));
+            outbox.state(state("u", 1, true), true);
+            told.addAll(told(outbox));
+            assertEquals(refused, String.join(" ", told).replace("=", ""));
+        }
+        outbox.disconnected(List.of("t"), LOST, 0);
+        assertEquals(List.of(), told(outbox));
+        outbox.state(state("t", 1, true), true);
+        outbox.disconnected(List.of("t"), LOST, 0);
+        assertEquals(List.of("!t"), told(outbox));
+    }
+
+    @Test
     void aWaiterIsWokenByAnEventAndByTheEnd() throws InterruptedException {
         assertFalse(outbox.await(1), "nothing to tell");
         outbox.added("t");

@@ -7,7 +7,16 @@ import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.grpc.CallOptions;
+import io.grpc.Channel;
+import io.grpc.ClientCall;
+import io.grpc.ClientInterceptor;
 import io.grpc.Context;
+import io.grpc.ForwardingClientCall;
+import io.grpc.ForwardingClientCallListener;
+import io.grpc.Metadata;
+import io.grpc.MethodDescriptor;
+import io.grpc.Status;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -16,6 +25,7 @@ import java.util.List;
 import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
+import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
@@ -227,6 +237,46 @@ class ServerTest {
             assertTrue(Thread.interrupted());
             assertEquals(0, count(), "interrupted in open()");
         }
+    }
+
+    @Test
+    void aClosedClientHasReleasedWhatWasBeingOpened() throws InterruptedException {
+        CountDownLatch answered = new CountDownLatch(1);
+        ClientInterceptor late = new ClientInterceptor() {
+            @Override
+            public <Q, R> ClientCall<Q, R> interceptCall(
+                    MethodDescriptor<Q, R> method, CallOptions options, Channel next) {
+                ClientCall<Q, R> call = next.newCall(method, options);
+                return new ForwardingClientCall.SimpleForwardingClientCall<>(call) {
+                    @Override
+                    public void start(Listener<R> listener, Metadata headers) {
+                        super.start(
+                                new ForwardingClientCallListener.SimpleForwardingClientCallListener<>(listener) {
+                                    @Override
+                                    public void onClose(Status status, Metadata trailers) {
+                                        if (method.getFullMethodName().endsWith("/IncrementElicitation")) {
+                                            assertDoesNotThrow(() -> answered.await());
+                                        }
+                                        super.onClose(status, trailers);
+                                    }
+                                },
+                                headers);
+                    }
+                };
+            }
+        };
+        Client other = Client.open(
+                Config.builder().address(server.address()).interceptors(late).build());
+        CompletableFuture<Hold> opening = other.hold(thread).openAsync();
+        await(() -> count() == 1);
+        Thread close = new Thread(other::close);
+        close.start();
+        await(() -> close.getState() == Thread.State.TIMED_WAITING);
+        answered.countDown();
+        close.join();
+        ExecutionException closed = assertThrows(ExecutionException.class, opening::get);
+        assertInstanceOf(IllegalStateException.class, closed.getCause());
+        assertEquals(0, count());
     }
 
     @Test
