@@ -116,7 +116,7 @@ pub(in crate::coordinator::store) fn read(
     let mut magic = [0; MAGIC.len()];
     exact(from, &mut magic)?;
     if magic != *MAGIC {
-        return Err(invalid("this is no backup of pausewatch"));
+        return Err(invalid("this is not a backup of pausewatch"));
     }
     copy.write_all(&magic)?;
     let mut summary = Summary { bytes: MAGIC.len() as u64, ..Summary::default() };

@@ -173,10 +173,10 @@ fn what_is_no_whole_backup_is_refused_before_anything_is_written() {
     let backup = many();
     let read = |bytes: &[u8]| Image::read(&mut &bytes[..], (HERE, NOW), 1, MOST).expect_err("refused").to_string();
     assert!(read(&backup[..backup.len() / 2]).contains("the backup was cut off. Nothing was changed"));
-    assert!(read(b"something else, and long enough").contains("no backup of pausewatch. Nothing was changed"));
+    assert!(read(b"something else, and long enough").contains("not a backup of pausewatch. Nothing was changed"));
     let lonely = Header { revision: 1, pause: Pause { accrued: HOUR, since: Some(NOW) }, changed: NOW };
     let senseless = backup_of(&[Write::PutThread(&thread("t"), &lonely)], HERE);
-    assert!(read(&senseless).contains("paused without elicitations, or the reverse. Nothing was changed"));
+    assert!(read(&senseless).contains("the backup is invalid: use another one. Nothing was changed"));
 }
 
 /// R3: whatever becomes of its attempts, it writes what it should, once.
