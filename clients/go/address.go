@@ -120,7 +120,7 @@ func parseAddress(text string) (address, error) {
 		port = defaultPort
 	}
 	if !isPort(port) {
-		return address{}, malformed("the port is no number from 1 to 65535")
+		return address{}, malformed("the port is not a number from 1 to 65535")
 	}
 	return address{network: "tcp", target: net.JoinHostPort(strings.Trim(host, "[]"), port), tls: scheme == "https"}, nil
 }

@@ -73,7 +73,7 @@ func (r *linkReporter) disconnected(err error, silentFor time.Duration) {
 	if r.closed || r.reported && r.last.State != LinkConnected {
 		return
 	}
-	r.client.log().Warn("pausewatch: the coordinator is not heard, timeouts go on with the last known states", "error", err)
+	r.client.log().Warn("pausewatch: the coordinator is unreachable, timeouts continue with the last known states", "error", err)
 	lost := Link{State: LinkDisconnected, Since: time.Now().Add(-silentFor), Err: err}
 	r.change(lost)
 	r.spent = time.AfterFunc(r.client.grace-silentFor, func() { r.graceSpent(lost) })

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/pelletier/go-toml/v2"
 )
@@ -136,7 +137,8 @@ func loadSettings(named string) (settings, error) {
 	}
 	text, err := os.ReadFile(path)
 	switch {
-	case errors.Is(err, fs.ErrNotExist) && !mustExist:
+	// A HOME of /dev/null is no directory.
+	case (errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)) && !mustExist:
 		return settings{}, nil
 	case err != nil:
 		return settings{}, fmt.Errorf("config file %s: %w", path, err)

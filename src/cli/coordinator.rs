@@ -8,7 +8,7 @@
 //!    impersonate the coordinator.
 use super::token::{KEY_VARIABLE, now, signed_anew};
 use crate::{
-    client::{Address, Client, ConfigError, Settings, Token, TokenSource},
+    client::{Address, Client, ConfigError, Settings, Token, TokenSource, is_pipe_or_device},
     core::scope::Scope,
     server::access::{
         AccessConfig, Grant, Role,
@@ -196,13 +196,17 @@ impl Coordinator {
     }
 
     /// `own` replaces the token of `settings` for us.
-    fn connected(settings: Settings, own: Option<TokenSource>) -> Result<Self, ConfigError> {
+    fn connected(mut settings: Settings, own: Option<TokenSource>) -> Result<Self, ConfigError> {
         let mut config = settings.config()?;
         if own.is_some() {
             (config.token, config.token_source) = (None, own);
         }
         // A pipe is read now, so that no clock runs while it is awaited. An invalid token makes the calls fail.
-        let _ = config.token_source.as_ref().map(TokenSource::token);
+        let token = config.token_source.as_ref().map(TokenSource::token);
+        // The pipe is empty now, so the command gets the token itself.
+        if settings.token_file.as_deref().is_some_and(is_pipe_or_device) {
+            (settings.token, settings.token_file) = (token.and_then(Result::ok), None);
+        }
         let client = Client::with_config(&config)?;
         Ok(Self { client, address: config.address, settings, command_token: CommandToken::Own, private: None })
     }
@@ -296,7 +300,9 @@ impl Coordinator {
         // The command may run in another directory.
         let file = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone());
         let optional_file = |path: &Option<PathBuf>| path.as_ref().map(file).unwrap_or_default().into_os_string();
+        let config = std::env::var_os("PAUSEWATCH_CONFIG").map(PathBuf::from);
         let optional = [
+            ("PAUSEWATCH_CONFIG", optional_file(&config)),
             ("PAUSEWATCH_TOKEN", token.as_ref().map(Token::secret).unwrap_or_default().into()),
             ("PAUSEWATCH_TOKEN_FILE", if is_own { optional_file(token_file) } else { OsString::new() }),
             // With the signing key, a command could open every thread.

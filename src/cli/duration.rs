@@ -44,6 +44,12 @@ pub(crate) fn parse_max_pause(text: &str) -> Result<Duration, String> {
     is_valid.then_some(max_pause).ok_or_else(|| "a pause is 1s or longer, or 0 for no maximum".into())
 }
 
+/// Parses how long a token is valid.
+pub(crate) fn parse_validity(text: &str) -> Result<Duration, String> {
+    let ttl = parse(text)?;
+    (!ttl.is_zero()).then_some(ttl).ok_or_else(|| "the token would never be valid".into())
+}
+
 /// The two largest units; tenths below ten seconds.
 pub fn show(duration: Duration) -> String {
     let seconds = duration.as_secs();

@@ -22,7 +22,7 @@ use crate::{
     exec::supervise::{descriptors::close_inherited, ignored_at_start},
 };
 use std::{
-    io::{self, IsTerminal},
+    io,
     path::{Path, PathBuf},
     process::ExitCode,
     sync::Arc,
@@ -77,7 +77,7 @@ pub struct Args {
     /// End a command of `exec_command` after this much unpaused time without a call that uses it; 0: never.
     #[arg(long, value_name = "DURATION", value_parser = super::duration::parse, default_value = "30m")]
     idle_timeout: Duration,
-    /// Maximum extra time, in all, while the coordinator is unreachable. A connection that dies without a sign is noticed
+    /// Maximum extra time, in all, while the coordinator is unreachable. A lost connection is noticed
     /// within 30s.
     #[arg(long, value_name = "DURATION", value_parser = super::duration::parse, default_value = "30s")]
     disconnect_grace: Duration,
@@ -278,7 +278,7 @@ fn always_writable(policy: &Policy) -> Vec<PathBuf> {
 
 /// Logs to standard error, as RUST_LOG says, else warnings only: clients show standard error to people.
 fn log() {
-    let lines = tracing_subscriber::fmt::layer().with_writer(stderr::Log).with_ansi(io::stderr().is_terminal());
+    let lines = tracing_subscriber::fmt::layer().with_writer(stderr::Log).with_ansi(stderr::has_colors());
     // Fails only if a subscriber is already set.
     let _ = tracing_subscriber::registry().with(stderr::targets("warn,rmcp=error")).with(lines).try_init();
 }

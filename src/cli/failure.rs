@@ -58,6 +58,10 @@ pub(crate) fn cannot_run(caller: &str, program: &OsStr, error: &SpawnError) -> E
 pub(crate) fn call_error(error: &Error, address: &Address) -> String {
     match error {
         Error::Unavailable(_) | Error::DeadlineExceeded(_) => unanswered(error, address, advice(error, address)),
+        // A web server, or a proxy.
+        Error::Other(status) if status.message().starts_with("grpc-status header missing") => {
+            unanswered(error, address, "what answers there is no coordinator; correct --address or PAUSEWATCH_ADDRESS")
+        }
         _ => with_code(error.status().message(), error),
     }
 }

@@ -9,7 +9,7 @@ use crate::escape::escaped_json;
 use crate::server::background_writer::{BackgroundWriter, Sink};
 use std::sync::OnceLock;
 use std::time::Duration;
-use std::{env, io, io::Write};
+use std::{env, io, io::IsTerminal, io::Write};
 use tracing_subscriber::{filter::Targets, fmt::MakeWriter};
 
 /// The size of the buffer, in bytes.
@@ -62,6 +62,16 @@ impl Sink for Stderr {
     fn retries_failed_writes(&self) -> bool {
         false
     }
+}
+
+/// Whether a log has colors.
+pub(crate) fn has_colors() -> bool {
+    io::stderr().is_terminal() && are_colors_wanted()
+}
+
+/// <https://no-color.org>
+pub(crate) fn are_colors_wanted() -> bool {
+    env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
 /// The targets and levels of a log: those of `RUST_LOG`, such as `info,pausewatch::pauses=off`, else `default`.

@@ -192,11 +192,11 @@ fn one(s: &str) -> Result<Address, AddressError> {
         return Err(malformed("the host is missing"));
     }
     if !is_host(host) {
-        let what = "the host is no name of ASCII letters, digits, '-', '_' and '.', no IPv4 address, and no IPv6 address in brackets";
+        let what = "the host is neither a name of ASCII letters, digits, '-', '_' and '.', nor an IPv4 address, nor an IPv6 address in brackets";
         return Err(malformed(what));
     }
     let port = match (port, default_port) {
-        (Some(port), _) => port_of(port).ok_or_else(|| malformed("the port is no number from 1 to 65535"))?,
+        (Some(port), _) => port_of(port).ok_or_else(|| malformed("the port is not a number from 1 to 65535"))?,
         (None, Some(port)) => port,
         (None, None) => return Err(AddressError::PortMissing(s.to_owned())),
     };
@@ -267,15 +267,15 @@ mod tests {
             ("localhost", "the port is missing"),
             ("[::1]", "the port is missing"),
             ("::1:7420", ""),
-            ("host:0", "the port is no number"),
+            ("host:0", "the port is not a number"),
             ("host:65536", ""),
-            ("host:", "the port is no number"),
+            ("host:", "the port is not a number"),
             ("http://", "the host is missing"),
             ("http://host:7420/path", "more in it"),
             ("user@host:7420", "more in it"),
             ("ftp://host:21", "\"ftp\" is unknown"),
             ("https://", "the host is missing"),
-            ("https://host:0", "the port is no number"),
+            ("https://host:0", "the port is not a number"),
             ("unix:", "the path is missing"),
             ("unix://host/p.sock", "absolute path"),
             (",", "an entry of the list is empty"),

@@ -12,7 +12,7 @@ const WRITER_TIMEOUT: Duration = Duration::from_secs(5);
 const MAX_SIZE: u64 = 1 << 20;
 
 /// Whether the file can be read only once.
-pub(super) fn is_pipe_or_device(path: &Path) -> bool {
+pub(crate) fn is_pipe_or_device(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|data| !data.is_file() && !data.is_dir())
 }
 

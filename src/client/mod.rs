@@ -72,7 +72,7 @@ pub(crate) use connect::channel;
 #[cfg(feature = "cli")]
 pub(crate) use connect::channel_over;
 #[cfg(feature = "cli")]
-pub(crate) use input_file::read_text;
+pub(crate) use input_file::{is_pipe_or_device, read_text};
 pub(crate) use retry::deadline_after;
 #[cfg(feature = "cli")]
 pub(crate) use settings::read_config_file;

@@ -62,7 +62,7 @@ impl Pem {
         };
         match self.text.windows(label.len()).any(|window| window == label) {
             true => Ok(self),
-            false => Err(format!("{self}: there is no PEM of a {what} in it")),
+            false => Err(format!("{self}: it contains no {what} in PEM format")),
         }
     }
 

@@ -275,7 +275,8 @@ fn read_config_file_of(
     let Some(path) = named.or_else(|| default_path(environment)) else { return Ok(None) };
     match input_file::read_text(&path) {
         Ok(text) => Ok(Some((path, text))),
-        Err(error) if error.kind() == ErrorKind::NotFound && !must_exist => Ok(None),
+        // A HOME of /dev/null is no directory.
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) && !must_exist => Ok(None),
         Err(error) => Err(in_file(&path, error)),
     }
 }

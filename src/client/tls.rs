@@ -230,11 +230,11 @@ mod tests {
         let error = Tls::load(Some(Path::new("/nonexistent/ca.pem")), None).unwrap_err().to_string();
         assert!(error.starts_with("tls_ca /nonexistent/ca.pem: No such file"), "{error}");
         let error = Tls::load(None, Some((Path::new("Cargo.toml"), Path::new("Cargo.toml")))).unwrap_err().to_string();
-        assert_eq!(error, "tls_cert Cargo.toml: there is no PEM of a certificate in it");
+        assert_eq!(error, "tls_cert Cargo.toml: it contains no certificate in PEM format");
         let error = Tls::from_pem(None, Some(("-----BEGIN CERTIFICATE-----", "s3cret"))).unwrap_err().to_string();
-        assert_eq!(error, "tls_key: there is no PEM of a private key in it");
+        assert_eq!(error, "tls_key: it contains no private key in PEM format");
         let error = Tls::from_pem(Some("-----BEGIN PRIVATE KEY-----"), None).unwrap_err().to_string();
-        assert_eq!(error, "tls_ca: there is no PEM of a certificate in it");
+        assert_eq!(error, "tls_ca: it contains no certificate in PEM format");
     }
 
     #[test]

@@ -10,6 +10,13 @@ use std::sync::Arc;
 /// port in use or a damaged store, are not found.
 pub(crate) async fn problems(config: &Config) -> Vec<String> {
     let mut wrong = files(config);
+    wrong.extend(refused_addresses(config).await.iter().map(ToString::to_string));
+    wrong
+}
+
+/// The addresses at which `config` does not allow to listen.
+pub(super) async fn refused_addresses(config: &Config) -> Vec<ListenError> {
+    let mut wrong = Vec::new();
     for listen in &config.listen {
         if let Listen::Tcp(address) = listen {
             wrong.extend(refused(address, listen::allowed(address, config.tcp()).await));
@@ -40,6 +47,6 @@ fn files(config: &Config) -> Vec<String> {
     wrong
 }
 
-fn refused<T>(address: &str, allowed: Result<T, String>) -> Option<String> {
-    allowed.err().map(|why| ListenError::new(address, why).to_string())
+fn refused<T>(address: &str, allowed: Result<T, String>) -> Option<ListenError> {
+    allowed.err().map(|why| ListenError::new(address, why))
 }

@@ -114,6 +114,10 @@ impl Server {
     /// See [`StartError`].
     pub async fn start(config: Config) -> Result<Self, StartError> {
         let clock = Arc::new(System::new());
+        // What can be refused is checked before the store and the audit trail are created.
+        if let Some(refused) = check::refused_addresses(&config).await.into_iter().next() {
+            return Err(refused.into());
+        }
         let directory = match &config.store {
             StoreConfig::Memory => return Self::start_on(Box::new(store::Memory), clock, config).await,
             StoreConfig::Embedded(directory) => directory.clone(),
@@ -123,9 +127,10 @@ impl Server {
                 return Self::start_replica(*replica, clock, config).await;
             }
         };
+        let base = Base::new(config, clock.clone())?;
         let store = store::Embedded::open(&directory, clock.boot_id())?;
         let snapshots = store.snapshots();
-        let mut server = Self::start_on(Box::new(store), clock, config).await?;
+        let mut server = Self::start_alone(base, Box::new(store), clock).await?;
         match Control::open(&directory, snapshots).await {
             Ok(control) => server.control = Some(control),
             // Not every file system supports sockets.
@@ -142,7 +147,10 @@ impl Server {
     /// # Errors
     /// See [`StartError`].
     pub async fn start_on(store: Box<dyn Store>, clock: Arc<dyn Clock>, config: Config) -> Result<Self, StartError> {
-        let base = Base::new(config, clock.clone())?;
+        Self::start_alone(Base::new(config, clock.clone())?, store, clock).await
+    }
+
+    async fn start_alone(base: Base, store: Box<dyn Store>, clock: Arc<dyn Clock>) -> Result<Self, StartError> {
         let coordinator = Arc::new(Coordinator::start_with(store, clock.clone(), base.settings()(), end_process)?);
         let elicitations = base.elicitations()(coordinator.clone(), clock);
         let services = services(elicitations, &base.guard);

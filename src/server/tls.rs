@@ -88,9 +88,8 @@ fn read(files: &TlsFiles, protocols: &[&[u8]]) -> Result<Arc<ServerConfig>, Stri
     };
     let (cert, key) = (files.cert.display(), files.key.display());
     let chain = certificates(&files.cert).map_err(|why| format!("--tls-cert {cert}: {why}"))?;
-    let private = named_file::read(&files.key).and_then(|pem| {
-        PrivateKeyDer::from_pem_slice(&pem).map_err(|error| why(error, "a private key that is not encrypted"))
-    });
+    let private = named_file::read(&files.key)
+        .and_then(|pem| PrivateKeyDer::from_pem_slice(&pem).map_err(|error| why(error, "unencrypted private key")));
     let private = private.map_err(|why| format!("--tls-key {key}: {why}"))?;
     reload::warn_if_open_to_others("--tls-key", &files.key);
     let config = builder.with_single_cert(chain, private);
@@ -103,9 +102,9 @@ fn read(files: &TlsFiles, protocols: &[&[u8]]) -> Result<Arc<ServerConfig>, Stri
 /// The certificates in a file, at least one.
 ///
 /// # Errors
-/// There is none.
+/// The file cannot be read, or it contains none or a malformed one.
 pub(super) fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
-    let expected = "a certificate";
+    let expected = "certificate";
     let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&named_file::read(path)?).collect();
     match all {
         Ok(none) if none.is_empty() => Err(why(pem::Error::NoItemsFound, expected)),
@@ -115,7 +114,7 @@ pub(super) fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, 
 
 fn why(error: pem::Error, expected: &str) -> String {
     match error {
-        pem::Error::NoItemsFound => format!("there is no PEM of {expected} in it"),
-        error => format!("{error}: expected PEM of {expected}"),
+        pem::Error::NoItemsFound => format!("it contains no {expected} in PEM format"),
+        error => format!("{error} (expected: {expected} in PEM format)"),
     }
 }

@@ -102,7 +102,7 @@ fn without_a_pause_the_person_is_asked_anyway() {
         let asked = ended(command.env(name, value));
         assert_eq!((asked.code, asked.out.as_str()), (Some(0), "answer\n"), "{asked:?}");
         assert!(asked.err.starts_with("pausewatch askpass: "), "{asked:?}");
-        assert!(asked.err.contains("without a pause"), "{asked:?}");
+        assert!(asked.err.contains("; asking without a pause"), "{asked:?}");
     }
 }
 

@@ -154,6 +154,34 @@ fn a_server_that_does_not_answer_is_not_to_be_started() {
     assert!(!ended.err.contains("pausewatch serve"), "{ended:?}");
 }
 
+/// A web server answers 404, without what gRPC needs.
+#[test]
+fn what_answers_and_is_no_coordinator_is_called_so() {
+    use std::io::{Read, Write};
+    let web = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = web.local_addr().unwrap().to_string();
+    std::thread::spawn(move || {
+        for connection in web.incoming() {
+            let mut connection = connection.unwrap();
+            // Frames of HTTP/2: empty SETTINGS, then `:status: 404` for the first stream, which ends (RFC 7541, appendix A).
+            connection.write_all(b"\0\0\0\x04\0\0\0\0\0").unwrap();
+            let mut read = Vec::new();
+            while !read.windows(3).any(|thread_id| thread_id == b"\n\x01t") {
+                let mut bytes = [0; 1_024];
+                let length = connection.read(&mut bytes).unwrap();
+                read.extend_from_slice(&bytes[..length]);
+            }
+            connection.write_all(b"\0\0\x01\x01\x05\0\0\0\x01\x8d").unwrap();
+            let _ = connection.read_to_end(&mut read);
+        }
+    });
+    let ended = ended(program().args(["get", "--thread-id", "t", "--address", &address]));
+    assert_eq!((ended.code, ended.out.as_str()), (Some(1), ""));
+    for part in [&address, "404", "what answers there is no coordinator", "(UNIMPLEMENTED)\n"] {
+        assert!(ended.err.contains(part), "{part}: {ended:?}");
+    }
+}
+
 #[test]
 fn commands_on_one_thread_require_a_thread() {
     let coordinator = Coordinator::start();

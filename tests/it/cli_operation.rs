@@ -43,6 +43,23 @@ fn a_data_directory_that_is_a_file_is_called_so() {
 }
 
 #[test]
+fn a_start_that_is_refused_creates_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    for (options, why) in [
+        (&["--listen", "0.0.0.0:0"][..], "plain text is served only on loopback"),
+        (&["--metrics-listen", "0.0.0.0:0"], "metrics are served in plain text"),
+        (&["--tls-cert", "none", "--tls-key", "none"], "--tls-cert none: No such file"),
+        (&["--tokens", "none"], "--tokens none: No such file"),
+    ] {
+        let mut command = program();
+        command.args(["serve", "--data-dir", "data", "--audit-log", "audit"]).current_dir(directory.path());
+        let refused = ended(command.args(["--listen", "127.0.0.1:0"]).args(options));
+        assert!(refused.code == Some(1) && refused.err.contains(why), "{why}: {}", refused.err);
+        assert_eq!(directory.path().read_dir().unwrap().count(), 0, "{options:?}");
+    }
+}
+
+#[test]
 fn health_watch_reports_the_shutdown_of_a_server() {
     let mut command = program();
     command.args(["serve", "--listen", "127.0.0.1:0", "--store", "memory"]);
@@ -155,7 +172,7 @@ fn files_of_a_replica_are_checked_too() {
     let name = empty.path().display().to_string();
     let wrong = config(&replica.replace("/nonexistent/etcd.pem", &name).replace("/nonexistent/peer.pem", &name), &[]);
     for option in ["--etcd-ca", "--peer-ca"] {
-        let expected = format!("{option} {name}: there is no PEM of a certificate in it");
+        let expected = format!("{option} {name}: it contains no certificate in PEM format");
         assert!(wrong.err.contains(&expected), "{wrong:?} does not contain {expected:?}");
     }
 }

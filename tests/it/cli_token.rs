@@ -57,8 +57,8 @@ fn g8_a_key_signs_tokens_that_a_server_takes() {
     assert!(code == Some(1) && refused.contains("(PERMISSION_DENIED THREAD_FORBIDDEN)"), "{refused}");
     let (_, missing) = get(&coordinator, "", "mine");
     assert!(missing.contains("(UNAUTHENTICATED TOKEN_MISSING)") && missing.contains("PAUSEWATCH_TOKEN"), "{missing}");
-    let expired = site.token(&["create", "--token-key", "issuer.key", "--thread-id", "mine", "--ttl", "0s"]);
-    std::thread::sleep(std::time::Duration::from_millis(1_001));
+    let expired = site.token(&["create", "--token-key", "issuer.key", "--thread-id", "mine", "--ttl", "1ms"]);
+    std::thread::sleep(std::time::Duration::from_millis(1_002));
     let (_, refused) = get(&coordinator, &expired, "mine");
     assert!(refused.contains("TOKEN_EXPIRED"), "{refused}");
     let audience = ["create", "--token-key", "issuer.key", "--role", "admin", "--token-audience", "another"];
@@ -131,6 +131,8 @@ fn invalid_token_requests_are_refused_with_advice() {
     site.refused(&["key", "k"], 1, "make k: File exists");
     site.refused(&["add", "--thread-id", "t", "no/such/file"], 1, "write no/such/file: No such file");
     site.refused(&["add", "tokens"], 2, "--thread-id or --prefix");
+    site.refused(&["add", "--ttl", "0", "--thread-id", "t", "tokens"], 2, "the token would never be valid");
+    site.refused(&create(&["--thread-id", "t", "--ttl", "0s"]), 2, "the token would never be valid");
     assert!(!PathBuf::from(site.path("tokens")).exists());
 }
 
@@ -259,6 +261,23 @@ fn g2_a_token_in_a_pipe_is_read_once() {
         .env("HOME", "/nonexistent");
     let ended = ended(&mut command);
     assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{ended:?}");
+}
+
+/// `run` has emptied the pipe, which may be another one for its command.
+#[test]
+fn a_command_under_run_gets_the_token_of_a_pipe() {
+    let site = Site::new();
+    let coordinator = with_a_token(&site);
+    let run = r#"cat "$1" | PAUSEWATCH_TOKEN_FILE=/dev/stdin "$0" run 600 sh -c '"$0" get </dev/null' "$0""#;
+    let mut command = Command::new("sh");
+    command.args(["-c", run, env!("CARGO_BIN_EXE_pausewatch"), &site.path("token")]);
+    command
+        .env("PAUSEWATCH_ADDRESS", &coordinator.address)
+        .env("PAUSEWATCH_THREAD_ID", "t")
+        .env("HOME", "/nonexistent");
+    let ended = ended(&mut command);
+    assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{ended:?}");
+    assert!(ended.out.starts_with("t: running"), "{ended:?}");
 }
 
 #[test]

@@ -188,7 +188,7 @@ async fn a_wrong_file_is_one_warning_for_each_problem() {
     let warnings: Vec<_> =
         said.lines().filter(|line| line.contains("still using the last good certificates")).collect();
     let [no_pem, mismatch] = warnings[..] else { panic!("one for each problem: {said}") };
-    let why = format!("tls_ca {}: there is no PEM of a certificate in it; still", ca.display());
+    let why = format!("tls_ca {}: it contains no certificate in PEM format; still", ca.display());
     assert!(no_pem.contains(&why), "{no_pem}");
     assert!(mismatch.contains("exec-server.key: keys may not be consistent: KeyMismatch; still"), "{mismatch}");
 }
@@ -228,7 +228,8 @@ async fn a_command_warns_once_that_a_file_is_wrong() {
     std::fs::write(&ca, "half of").unwrap();
     server = site.restart(server);
     for (name, process) in commands {
-        let why = format!("tls_ca {}: there is no PEM of a certificate in it; still using the last good", ca.display());
+        let why =
+            format!("tls_ca {}: it contains no certificate in PEM format; still using the last good", ca.display());
         let warning = format!("pausewatch {name}: warning: {why}");
         let mut line = process.error_line();
         while !line.starts_with(&warning) {

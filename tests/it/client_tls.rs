@@ -149,7 +149,7 @@ fn conflicting_credentials_are_refused_before_a_connection() {
         (&["--address", "127.0.0.1:1", "--tls-ca", "Cargo.toml"], "need an address that begins with https://"),
         (
             &["--address", "https://h:1", "--tls-ca", "Cargo.toml"],
-            "tls_ca Cargo.toml: there is no PEM of a certificate in it",
+            "tls_ca Cargo.toml: it contains no certificate in PEM format",
         ),
         (&["--address", "https://h:1", "--tls-cert", "x"], "tls_cert needs tls_key"),
         (&["--token", "two words"], "a character that no token has"),

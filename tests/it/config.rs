@@ -53,7 +53,9 @@ fn startup_logs_every_option_with_its_origin() {
     let directory = Directory::with("[serve]\nstore = 'memory'\n\nlisten = 'unix:p.sock'\n");
     let mut command = directory.serve();
     command.args(["--workers", "2"]).env("PAUSEWATCH_SERVE_ANONYMOUS_TTL", "90s").env("PAUSEWATCH_DATA_DIR", "d");
-    let line = Process::start(command).error_line();
+    let server = Process::start(command);
+    let line = server.error_line();
+    assert!(server.error_line().contains("serving from store=\"memory\" workers=2"));
     let file = directory.file();
     for part in [
         "workers=2 (command line)".to_owned(),
@@ -216,6 +218,16 @@ fn command_of_run_finds_the_private_coordinator_despite_a_file_with_tls() {
     let held = ended(run.args(["--", env!("CARGO_BIN_EXE_pausewatch"), "get", "--output", "json"]));
     assert_eq!(held.code, Some(0), "{held:?}");
     assert!(held.out.contains("\"paused\": true") || held.out.contains("\"paused\":true"), "{held:?}");
+}
+
+#[test]
+fn a_command_of_run_finds_a_relative_config_file_from_another_directory() {
+    let directory = Directory::with("thread_id = 't'\n");
+    let mut run = program();
+    run.current_dir(directory.0.path()).env("PAUSEWATCH_CONFIG", "config.toml");
+    run.args(["run", "--private", "20s", "sh", "-c", "cd / && \"$0\" get", env!("CARGO_BIN_EXE_pausewatch")]);
+    let done = ended(&mut run);
+    assert!(done.code == Some(0) && done.out.starts_with("t: running"), "{done:?}");
 }
 
 #[test]

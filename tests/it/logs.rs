@@ -1,4 +1,5 @@
 //! What a server says of pauses, and that nobody waits for who should read it.
+use crate::pty::Terminal;
 use crate::support::{Process, timed};
 use rustix::process::Signal;
 use serde_json::Value;
@@ -22,6 +23,16 @@ fn said(server: Process) -> Vec<Value> {
 
 fn of_pauses(lines: &[Value]) -> Vec<&Value> {
     lines.iter().filter(|line| line["target"] == "pausewatch::pauses").collect()
+}
+
+#[test]
+fn no_color_holds_for_the_log_on_a_terminal() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pausewatch"));
+    command.args(["serve", "--listen", "127.0.0.1:0", "--store", "memory"]);
+    command.env_remove("RUST_LOG").env("NO_COLOR", "1");
+    let mut terminal = Terminal::start(&command, 200, 24);
+    terminal.wait_for_text("serving from");
+    assert!(!terminal.screen.has_colors);
 }
 
 #[tokio::test]

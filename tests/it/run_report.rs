@@ -151,7 +151,7 @@ fn a_report_that_cannot_be_written_is_a_warning() {
     }
     let killed = ended(site.run(&["--report", "fifo", "-s", "KILL", ".1", "sleep", "60"]).env("LC_ALL", "C"));
     assert_eq!(killed.status.signal(), Some(9), "{killed:?}");
-    for args in [["--report", ""], ["--max-wall", "soon"]] {
+    for args in [["--report", ""], ["--report", "-"], ["--max-wall", "soon"]] {
         let refused = ended(program().arg("run").args(args).args(["5", "echo", "ran"]));
         assert_eq!((refused.code, refused.out.as_str()), (Some(125), ""), "{refused:?}");
     }

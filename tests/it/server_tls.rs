@@ -112,12 +112,16 @@ async fn invalid_files_prevent_the_start_and_are_named_with_their_option() {
         (
             TlsFiles { cert: files.path("text"), ..files.tls() },
             "--tls-cert",
-            "text: there is no PEM of a certificate in it",
+            "text: it contains no certificate in PEM format",
         ),
-        (TlsFiles { cert: files.path("server.key"), ..files.tls() }, "--tls-cert", "there is no PEM of a certificate"),
-        (TlsFiles { key: files.path("server.crt"), ..files.tls() }, "--tls-key", "no PEM of a private key"),
+        (TlsFiles { cert: files.path("server.key"), ..files.tls() }, "--tls-cert", "it contains no certificate"),
+        (TlsFiles { key: files.path("server.crt"), ..files.tls() }, "--tls-key", "no unencrypted private key"),
         (TlsFiles { key: files.path("other.key"), ..files.tls() }, "--tls-key", "other.key: "),
-        (TlsFiles { client_ca: Some(files.path("text")), ..files.tls() }, "--tls-client-ca", "no PEM of a certificate"),
+        (
+            TlsFiles { client_ca: Some(files.path("text")), ..files.tls() },
+            "--tls-client-ca",
+            "it contains no certificate",
+        ),
     ];
     for (tls, flag, why) in cases {
         let Err(StartError::Security(refused)) = Server::start(served(tls)).await.map(|_| ()) else { panic!("{why}") };

@@ -93,7 +93,7 @@ function parseOne(text: string): OneAddress {
     throw new ConfigError(`address ${quoted}: the port is missing; write host:port, for example ${DEFAULT_ADDRESS}`);
   }
   const port = portText === undefined ? defaultPort : parsePort(portText);
-  if (port === undefined) throw malformed("the port is no number from 1 to 65535");
+  if (port === undefined) throw malformed("the port is not a number from 1 to 65535");
   return { kind: "tcp", host, port, tls: scheme === "https" };
 }
 

@@ -32,7 +32,9 @@ export function loadConfigFile(named: string | undefined, environment: Environme
   try {
     text = readFileSync(path, "utf8");
   } catch (error) {
-    if (!required && error instanceof Error && "code" in error && error.code === "ENOENT") return {};
+    // A HOME of /dev/null is no directory.
+    const isMissing = error instanceof Error && "code" in error && ["ENOENT", "ENOTDIR"].includes(String(error.code));
+    if (!required && isMissing) return {};
     throw new ConfigError(`config file ${path}: ${error instanceof Error ? error.message : error}`);
   }
   return within(`config file ${path}`, () => parseConfigFile(text));

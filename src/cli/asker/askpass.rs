@@ -65,9 +65,9 @@ const AFTER_HELP: &str = "\
 A link to pausewatch named pausewatch-askpass is this command, for SSH_ASKPASS (with SSH_ASKPASS_REQUIRE=force), GIT_ASKPASS \
 and SUDO_ASKPASS.
 
-The program that PAUSEWATCH_ASKPASS names asks the person; else ssh-askpass, ksshaskpass or another usual one; else, and without a \
-display, the terminal does. Its output and its exit status are those of this command. If the thread cannot be paused, pausewatch prints \
-a warning, and the person is asked anyway.";
+The program that PAUSEWATCH_ASKPASS names asks the person; else ssh-askpass, ksshaskpass or another usual one. Without any of them, or \
+without a display, the question appears on the terminal. The output and the exit status of this command are those of the program that \
+asked. If the thread cannot be paused, pausewatch prints a warning, and the person is asked anyway.";
 
 /// Asks, and returns the exit code of the program that asked.
 pub(crate) fn run(args: Args) -> ExitCode {

@@ -37,7 +37,7 @@ pub(super) struct Args {
     /// While Codex itself waits for a person (an approval, a question), pause the thread at the coordinator.
     #[arg(long)]
     publish: bool,
-    /// How long a thread stays paused while the coordinator is unreachable. A connection that dies without a sign is noticed
+    /// How long a thread stays paused while the coordinator is unreachable. A lost connection is noticed
     /// within 30s.
     #[arg(long, value_name = "DURATION", value_parser = duration::parse, default_value = "30s")]
     disconnect_grace: Duration,

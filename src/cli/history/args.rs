@@ -30,7 +30,7 @@ pub struct Args {
     /// Only the last N pauses, or the first N rows of --summary [default: all; with --audit and without --summary, 4096].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) limit: Option<u32>,
-    /// Add up how long was waited, by holder (without its process id) and reason, the longest first.
+    /// Add up the time that was waited for a person, by holder (without its process id) and reason, the longest first.
     #[arg(long)]
     pub(super) summary: bool,
     /// Read these files of an audit trail, in any order; `-` is standard input.

@@ -44,12 +44,16 @@ async fn report_risks(hold: &Hold, reporter: Reporter) -> Infallible {
     let mut risk = hold.risk();
     loop {
         if let Ok(Some(LeaseRisk { ends, error })) = risk.wait_for(Option::is_some).await.as_deref() {
-            let left = super::super::duration::show(ends.saturating_duration_since(Instant::now()));
+            let left = ends.saturating_duration_since(Instant::now());
             let why = error.as_ref().map_or("the coordinator does not respond".to_owned(), cause);
-            reporter.warn(&format!(
-                "cannot renew the lease: {why}; trying again. If that fails for {left}, the pause ends, and commands of the thread may \
-                  time out"
-            ));
+            // After a stop of this process the lease may have ended already.
+            if !left.is_zero() {
+                reporter.warn(&format!(
+                    "cannot renew the lease: {why}; trying again. If that fails for {}, the pause ends, and commands of the thread may \
+                      time out",
+                    super::super::duration::show(left)
+                ));
+            }
         }
         // After the end of the lease too, if a coordinator that was away still holds it.
         let _ = risk.wait_for(Option::is_none).await;

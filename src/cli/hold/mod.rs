@@ -130,7 +130,8 @@ async fn hold(args: Args, settings: &Settings, traced: bool) -> Result<ExitActio
         Err(NotOpen::Refused(why)) if args.caller.is_none() => return Err(fail(&why)),
         Err(NotOpen::Unreachable(why)) if args.require => return Err(fail(&why)),
         Err(NotOpen::Refused(why) | NotOpen::Unreachable(why)) => {
-            say(args.name(), &format!("{why}; running the command without a pause"));
+            let goes_on = if args.caller.is_some() { "asking" } else { "running the command" };
+            say(args.name(), &format!("{why}; {goes_on} without a pause"));
             None
         }
     };

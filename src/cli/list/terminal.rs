@@ -1,6 +1,7 @@
 //! The terminal of `list --watch`: what is drawn, and what the person at it requests by keys and signals.
 use super::super::failure::Failure;
 use super::super::screen::Screen;
+use super::super::stderr::are_colors_wanted;
 use super::view::{Line, Size, Style, View};
 use nix::unistd::{getpgrp, getppid, getsid};
 use rustix::process::{Signal, getpid, kill_process};
@@ -123,12 +124,7 @@ pub(super) fn stop(screen: &mut Screen) -> Result<(), Failure> {
 pub(super) fn draw(screen: &Screen, view: &View<'_>) -> Option<bool> {
     let (columns, lines) = screen.size()?;
     let size = Size { columns: columns.into(), lines: lines.into() };
-    Some(screen.draw(&drawing(&view.lines(size), size, has_colors())))
-}
-
-/// <https://no-color.org>
-fn has_colors() -> bool {
-    std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+    Some(screen.draw(&drawing(&view.lines(size), size, are_colors_wanted())))
 }
 
 /// The bytes that draw these lines over the previous ones, without flicker.

@@ -39,7 +39,7 @@ pub struct Args {
     /// Print on standard error each signal that is sent, and the thread and the coordinator if one of them is named.
     #[arg(short, long)]
     pub(super) verbose: bool,
-    /// Maximum extra time, in all, while the coordinator is unreachable. A connection that dies without a sign is noticed
+    /// Maximum extra time, in all, while the coordinator is unreachable. A lost connection is noticed
     /// within 30s.
     #[arg(long, value_name = "DURATION", value_parser = super::super::duration::parse, default_value = "30s")]
     pub(super) disconnect_grace: Duration,

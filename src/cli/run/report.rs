@@ -55,6 +55,7 @@ impl Target {
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let place = match text {
             "" => return Err("expected a file, or the number of a file descriptor".into()),
+            "-" => return Err("standard output is 1; a file of this name is ./-".into()),
             _ if text.bytes().all(|byte| byte.is_ascii_digit()) => Place::Descriptor(Arc::new(descriptor(text)?)),
             _ => Place::Path(text.into()),
         };

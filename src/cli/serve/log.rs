@@ -1,7 +1,6 @@
 //! The log of `serve`: to standard error, as text or as JSON. A slow reader delays no call: what exceeds the buffer is dropped
 //! and counted.
 use crate::cli::stderr;
-use std::io::{self, IsTerminal};
 use tracing_subscriber::prelude::*;
 
 /// How the log is written.
@@ -20,7 +19,7 @@ pub(super) fn start(format: Format) {
     let lines = tracing_subscriber::fmt::layer().with_writer(stderr::Log);
     // Fails only if a subscriber is already set.
     let _ = match format {
-        Format::Text => registry.with(lines.with_ansi(io::stderr().is_terminal())).try_init(),
+        Format::Text => registry.with(lines.with_ansi(stderr::has_colors())).try_init(),
         Format::Json => registry.with(lines.json().flatten_event(true)).try_init(),
     };
 }

@@ -11,7 +11,7 @@ pub(crate) use etcd::prefix as etcd_prefix;
 pub(crate) use options::Args;
 
 use super::{exit, failure, output};
-use crate::server::{Config, Server};
+use crate::server::{Config, Server, StoreConfig};
 use std::process::ExitCode;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -41,7 +41,12 @@ pub(crate) fn run(args: Args) -> ExitCode {
 }
 
 fn serve(config: Config) -> Result<(), String> {
-    tracing::info!(store = ?config.store, workers = config.workers, "serving from");
+    let store = match &config.store {
+        StoreConfig::Embedded(directory) => directory.display().to_string(),
+        StoreConfig::Memory => "memory".to_owned(),
+        StoreConfig::Etcd(replica) => format!("{} of etcd", replica.fleet.prefix),
+    };
+    tracing::info!(store, workers = config.workers, "serving from");
     let _ = raise_open_files();
     use_no_huge_pages();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();

@@ -26,7 +26,7 @@ The backup is a consistent snapshot with every change that was acknowledged befo
 user of the server or as root, on its machine; with --store etcd, on any machine that reaches etcd, whether replicas run or not. `pausewatch \
 restore` creates a store of either kind from the backup.")]
 pub struct Args {
-    /// The file to write, readable by its owner only; `-`: standard output. An existing regular file is replaced, but none of a store.
+    /// The file to write, readable by its owner only; `-`: standard output. An existing regular file is replaced, unless it belongs to a store.
     #[arg(value_name = "FILE")]
     out: PathBuf,
     #[command(flatten)]
@@ -103,7 +103,8 @@ fn copy(place: &Place, out: &mut Target<impl Write>) -> Result<Summary, String> 
 fn copy_fleet(fleet: &Fleet, out: &mut dyn Write) -> Result<Summary, String> {
     let clock = Arc::new(System::new());
     let taken = clock.now().wall;
-    let snapshot = block_on(FleetSnapshot::take(&fleet.endpoints, &fleet.prefix, clock))?;
+    let snapshot = block_on(FleetSnapshot::take(&fleet.endpoints, &fleet.prefix, clock));
+    let snapshot = snapshot.map_err(|error| error.to_string())?;
     snapshot.write(taken, out).map_err(|error| error.to_string())
 }
 

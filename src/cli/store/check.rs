@@ -16,7 +16,7 @@ use std::process::ExitCode;
 Reads every page, row and journal entry, as a server does when it starts, and changes nothing. A server cannot start meanwhile, and \
 the store of a running server cannot be checked: that server has already checked it. Exit code: 0 sound, 1 damaged or unreadable.")]
 pub struct Args {
-    /// A backup to check, instead of a data directory.
+    /// A backup to check, instead of a data directory; `-`: standard input.
     #[arg(value_name = "BACKUP", conflicts_with = "data_dir")]
     backup: Option<PathBuf>,
     #[command(flatten)]
@@ -63,8 +63,11 @@ fn check_backup(path: &Path) -> ExitCode {
     if path.is_dir() {
         return failed("check", &format!("{}: is a directory; name a data directory with --data-dir", path.display()));
     }
-    let read =
-        File::open(path).and_then(|file| copy_backup(&mut BufReader::with_capacity(256 << 10, file), &mut io::sink()));
+    let read = match path == Path::new("-") {
+        true => copy_backup(&mut io::stdin().lock(), &mut io::sink()),
+        false => File::open(path)
+            .and_then(|file| copy_backup(&mut BufReader::with_capacity(256 << 10, file), &mut io::sink())),
+    };
     match read {
         Ok(summary) => {
             let (threads, open) = (count(summary.threads, "thread"), count(summary.elicitations, "open elicitation"));

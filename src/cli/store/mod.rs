@@ -15,10 +15,9 @@ fn misused(command: &str, problems: &[String]) -> ExitCode {
 }
 
 /// Runs what talks to etcd.
-fn block_on<T>(talk: impl Future<Output = Result<T, OpenError>>) -> Result<T, String> {
+fn block_on<T>(talk: impl Future<Output = Result<T, OpenError>>) -> Result<T, OpenError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| format!("start: {error}"))?;
-    runtime.block_on(talk).map_err(|error| error.to_string())
+    runtime.map_err(|error| OpenError::Io(format!("start: {error}")))?.block_on(talk)
 }
 
 /// Says why, and returns the exit code.

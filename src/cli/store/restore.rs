@@ -3,7 +3,7 @@ use super::place::{Fleet, Place, StoreArgs};
 use super::{block_on, count, failed, misused, moment};
 use crate::cli::output::finish;
 use crate::clock::{Clock, System};
-use crate::coordinator::store::{Summary, etcd, restore};
+use crate::coordinator::store::{OpenError, Summary, etcd, restore};
 use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -50,13 +50,15 @@ pub(crate) fn run(args: Args, serve: &clap::Command) -> ExitCode {
     };
     match restored {
         Ok(report) => finish("restore", &report),
-        Err(why) => failed("restore", &why),
+        // It is the backup that cannot be read: the store is new.
+        Err(why @ OpenError::Corrupt(_)) => failed("restore", &format!("{}: {why}", args.backup.display())),
+        Err(why) => failed("restore", &why.to_string()),
     }
 }
 
-fn into_directory(backup: &mut dyn Read, directory: &Path, force: bool) -> Result<String, String> {
+fn into_directory(backup: &mut dyn Read, directory: &Path, force: bool) -> Result<String, OpenError> {
     let clock = System::new();
-    let restored = restore(backup, directory, force, clock.boot_id(), clock.now()).map_err(|why| why.to_string())?;
+    let restored = restore(backup, directory, force, clock.boot_id(), clock.now())?;
     let mut report = report(&directory.display().to_string(), &restored.summary, restored.revision);
     if let Some(replaced) = restored.replaced {
         report += &format!("what was there before is in {}\n", replaced.display());
@@ -64,7 +66,7 @@ fn into_directory(backup: &mut dyn Read, directory: &Path, force: bool) -> Resul
     Ok(report)
 }
 
-fn into_etcd(backup: &mut dyn Read, fleet: &Fleet) -> Result<String, String> {
+fn into_etcd(backup: &mut dyn Read, fleet: &Fleet) -> Result<String, OpenError> {
     let Fleet { endpoints, prefix } = fleet;
     let founded = block_on(etcd::restore(backup, endpoints, prefix, Arc::new(System::new())))?;
     let mut report = report(&format!("{prefix} of etcd"), &founded.summary, founded.revision);

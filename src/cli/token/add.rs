@@ -20,17 +20,21 @@ pub(super) struct Args {
     #[command(flatten)]
     grants: Grants,
     /// How long the token is valid, such as 10m, 1h or 30d [default: until it is removed from the file].
-    #[arg(long, value_name = "DURATION", value_parser = super::super::duration::parse)]
+    #[arg(long, value_name = "DURATION", value_parser = super::super::duration::parse_validity)]
     ttl: Option<Duration>,
     /// The token file of the server (serve --tokens). It is created if it does not exist.
     #[arg(value_name = "FILE")]
     file: PathBuf,
 }
 
+/// The end has whole seconds, and is not before the time.
+const ALMOST_A_SECOND: Duration = Duration::from_nanos(999_999_999);
+
 pub(super) fn run(args: Args) -> Result<String, Problem> {
     let token = args.grants.token()?;
     let expires = args.ttl.map(|ttl| {
-        let seconds = i64::try_from(now().saturating_add(ttl).as_secs()).unwrap_or(i64::MAX);
+        let seconds =
+            i64::try_from(now().saturating_add(ttl).saturating_add(ALMOST_A_SECOND).as_secs()).unwrap_or(i64::MAX);
         let time = jiff::Timestamp::from_second(seconds);
         time.map(|time| time.to_string())
             .map_err(|_| Problem::Usage("--ttl: expected less than thousands of years".into()))

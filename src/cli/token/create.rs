@@ -15,7 +15,7 @@ pub(super) struct Args {
     #[command(flatten)]
     grants: Grants,
     /// How long the token is valid, such as 30s, 10m, 1h or 30d. It cannot be revoked earlier.
-    #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = super::super::duration::parse)]
+    #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = super::super::duration::parse_validity)]
     ttl: Duration,
     #[command(flatten)]
     key: Key,

@@ -8,7 +8,7 @@ use crate::client::{Error, RenewElicitationResponse, retry};
 use std::{convert::Infallible, sync::Arc, time::Duration};
 use tokio::{
     sync::watch,
-    time::{Instant, sleep_until},
+    time::{Instant, sleep, sleep_until},
 };
 
 /// The first delay before a failed renewal is repeated, unless a thirtieth of the ttl is shorter.
@@ -46,7 +46,7 @@ impl Renewal {
             };
             let (sent, answer) = tokio::select! {
                 answer = attempt => answer,
-                never = self.set_overdue(expires, last_error.as_ref()) => match never {},
+                never = self.set_overdue(next, expires, last_error.as_ref()) => match never {},
             };
             match answer {
                 Ok(answer) => {
@@ -71,8 +71,15 @@ impl Renewal {
         }
     }
 
-    /// Reports the risk before `deadline`, sets `Overdue` there, and then waits forever.
-    async fn set_overdue(&self, deadline: Instant, error: Option<&Error>) -> Infallible {
+    /// Reports the risk before `deadline`, sets `Overdue` there, and then waits forever. `next`: when the next renewal is sent.
+    async fn set_overdue(&self, next: Instant, deadline: Instant, error: Option<&Error>) -> Infallible {
+        let at_risk = deadline.checked_sub(self.ttl / 3).unwrap_or(deadline);
+        let due = next.min(at_risk).max(Instant::now());
+        sleep_until(due).await;
+        // This process was stopped (Ctrl-Z), and the answer to this renewal says what became of the lease.
+        if due.elapsed() > self.ttl / 3 {
+            sleep(self.ttl / 3).await;
+        }
         self.risk.report(deadline, self.ttl, error).await;
         sleep_until(deadline).await;
         set_lease(&self.lease, Lease::Overdue);
@@ -113,6 +120,30 @@ mod tests {
     async fn settle() {
         for _ in 0..100 {
             tokio::task::yield_now().await;
+        }
+    }
+
+    /// As by Ctrl-Z: nobody failed to answer.
+    #[tokio::test(start_paused = true)]
+    async fn a_process_that_was_stopped_learns_from_the_answer_what_became_of_its_lease() {
+        const TTL: Duration = Duration::from_secs(30);
+        let opened = Instant::now();
+        for (is_answered, expected) in [(true, Lease::Expired), (false, Lease::Overdue)] {
+            let (lease, risk) = (Arc::new(watch::Sender::new(Lease::Held)), Risk::default());
+            let last_end = LastEnd::new(opened, &Elicitation::default(), TTL);
+            let renewal = Renewal { ttl: TTL, lease: lease.clone(), last_end, risk: risk.clone() };
+            let renew = move || async move {
+                sleep(Duration::from_secs(1)).await;
+                answer(if is_answered { "ELICITATION_EXPIRED" } else { "UNAVAILABLE" })
+            };
+            let renewing = tokio::spawn(renewal.run(Instant::now(), renew));
+            settle().await;
+            tokio::time::advance(2 * TTL).await;
+            settle().await;
+            assert_eq!((*lease.borrow(), risk.subscribe().borrow().is_some()), (Lease::Held, false));
+            let end = *lease.subscribe().wait_for(|lease| *lease != Lease::Held).await.unwrap();
+            assert_eq!((end, risk.subscribe().borrow().is_none()), (expected, is_answered));
+            renewing.abort();
         }
     }
 

@@ -34,7 +34,7 @@ pub enum Link {
 }
 
 impl Link {
-    /// Why the coordinator is not heard: `Some` while the link is disconnected, before and after the end of the grace.
+    /// Why the coordinator is unreachable: `Some` while the link is disconnected, before and after the end of the grace.
     pub fn reason(&self) -> Option<&str> {
         match self {
             Self::Disconnected { reason, .. } | Self::GraceSpent { reason, .. } => Some(reason),
@@ -73,7 +73,7 @@ impl LinkReporter {
     /// A thread is disconnected since `since`. The first loss counts: there is one grace for all.
     pub(super) fn disconnected(&self, since: Instant, error: &Error) {
         if self.link.borrow().reason().is_none() {
-            tracing::warn!(%error, "the coordinator is not heard: timeouts go on with the last known states");
+            tracing::warn!(%error, "the coordinator is unreachable: timeouts continue with the last known states");
             self.replace(Link::Disconnected { since, reason: error.to_string() });
         }
     }

@@ -215,7 +215,9 @@ fn examples(items: Option<UnpackList<Value<'_>>>, what: &str) -> anyhow::Result<
     let example = |value: Value<'_>| match (value.unpack_str(), ListRef::from_value(value)) {
         (Some(text), _) => match shlex::split(text) {
             Some(words) if !words.is_empty() => Ok(words),
-            _ => Err(wrong(format!("{text:?} in `{what}` is no command; close its quotes, or write a list of words"))),
+            _ => {
+                Err(wrong(format!("{text:?} in `{what}` is not a command; close its quotes, or write a list of words")))
+            }
         },
         (None, Some(list)) => strings(list, &format!("an example in `{what}`")),
         (None, None) => Err(wrong(format!("`{what}` has strings and lists of words, not a {}", value.get_type()))),
@@ -270,14 +272,16 @@ fn functions(builder: &mut GlobalsBuilder) {
 
     fn host_executable<'v>(name: &'v str, paths: UnpackList<Value<'v>>) -> anyhow::Result<NoneType> {
         if name.is_empty() || name.contains('/') {
-            return Err(wrong(format!("{name:?} is no program's bare name; the paths go into `paths`")));
+            return Err(wrong(format!(
+                "{name:?} is not the name of a program without a path; the paths go into `paths`"
+            )));
         }
         let mut known = Vec::new();
         for value in paths.items {
             let path =
                 value.unpack_str().ok_or_else(|| wrong(format!("a path is a string, not a {}", value.get_type())))?;
             if !path.starts_with('/') || file_name(path) != name {
-                return Err(wrong(format!("{path:?} is no absolute path that ends in /{name}")));
+                return Err(wrong(format!("{path:?} is not an absolute path that ends in /{name}")));
             }
             known.push(path.to_owned());
         }
@@ -350,7 +354,7 @@ mod tests {
             ("prefix_rule(['a'], match = ['a \"b'])", 1, 1, "close its quotes"),
             ("host_executable(name = 'git', paths = ['git'])", 1, 1, "absolute path"),
             ("host_executable(name = 'git', paths = ['/bin/gti'])", 1, 1, "absolute path"),
-            ("host_executable(name = '/bin/git', paths = [])", 1, 1, "bare name"),
+            ("host_executable(name = '/bin/git', paths = [])", 1, 1, "without a path"),
             ("prefix_rules(['a'])", 1, 1, "prefix_rules"),
             ("load('other.rules', 'x')", 1, 1, "load"),
         ] {

@@ -114,7 +114,7 @@ impl Shared {
                         }
                     }
                     tracing::warn!(
-                        "the process that ends commands after this server was killed or stopped; starting another"
+                        "somebody killed or stopped the helper process, which ends the commands if this server dies; starting another"
                     );
                     let _ = reaper.kill().await;
                     self.state().input = None;

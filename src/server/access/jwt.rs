@@ -25,8 +25,7 @@ pub(crate) const AUDIENCE: &str = "pausewatch";
 pub(super) const LEEWAY: i64 = 5 * SECOND;
 const SECOND: i64 = 1_000_000_000;
 
-const UNKNOWN: Denial =
-    Denial::Invalid("it is none of the tokens of this server, and not signed by a key that it trusts");
+const UNKNOWN: Denial = Denial::Invalid("it is neither a token of this server nor signed by a key that it trusts");
 
 /// The claims that a token must have.
 #[derive(Clone, Debug)]

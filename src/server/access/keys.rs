@@ -186,7 +186,7 @@ fn parse_pem(text: &str) -> Result<Vec<Key>, String> {
 }
 
 fn parse_jwks(text: &str) -> Result<Vec<Key>, String> {
-    let malformed = |error: serde_json::Error| format!("it is no JWKS: {error}");
+    let malformed = |error: serde_json::Error| format!("it is not a JWKS: {error}");
     let value: serde_json::Value = serde_json::from_str(text).map_err(malformed)?;
     let keys = match value.get("keys") {
         Some(_) => serde_json::from_value::<JwkSet>(value).map_err(malformed)?.keys,

@@ -81,8 +81,8 @@ fn an_invalid_key_is_refused_with_the_reason() {
     let cases = [
         (String::new(), "no public key for EdDSA"),
         (r#"{"keys":[]}"#.into(), "no public key for EdDSA"),
-        (r#"{"keys":7}"#.into(), "it is no JWKS"),
-        ("{".into(), "it is no JWKS"),
+        (r#"{"keys":7}"#.into(), "it is not a JWKS"),
+        ("{".into(), "it is not a JWKS"),
         (many, "65 keys; at most 64"),
         (ed.replace("aPcHURo", "aPcHUR"), "key 0: "),
         (ed.replace(r#""x""#, r#""z""#), "key 0: x is missing"),

@@ -6,9 +6,12 @@ use crate::escape::{escaped, escaped_json};
 use crate::server::status;
 use bytes::Bytes;
 use prost::Message;
-use prost_reflect::{DeserializeOptions, DynamicMessage, Kind, SerializeOptions};
+use prost_reflect::{DeserializeOptions, DynamicMessage, Kind, MessageDescriptor, SerializeOptions};
+use serde::Deserializer;
+use serde::de::{Error as _, IgnoredAny, MapAccess, Visitor};
 use serde_json::{Map, Value};
 use std::borrow::Cow;
+use std::fmt;
 use tonic::Status;
 
 /// The encoding of messages.
@@ -32,7 +35,11 @@ pub(super) fn request(method: &Method, codec: Codec, bytes: &Bytes, is_strict: b
                 Some(json) => read(method, &json, is_strict).map_err(|error| unreadable(&error)),
                 None => Err(unreadable(&error)),
             });
-            Ok(envelope::write(0, &message?.encode_to_vec()))
+            let message = message?;
+            serde_json::Deserializer::from_slice(bytes)
+                .deserialize_map(EachOnce(&method.input))
+                .map_err(|error| unreadable(&error))?;
+            Ok(envelope::write(0, &message.encode_to_vec()))
         }
     }
 }
@@ -71,6 +78,32 @@ fn read(method: &Method, json: &[u8], is_strict: bool) -> Result<DynamicMessage,
     let message = DynamicMessage::deserialize_with_options(method.input.clone(), &mut reader, &options)?;
     reader.end()?;
     Ok(message)
+}
+
+/// Refuses a field that is set twice, of which `prost-reflect` takes the last. (Requests have no fields in fields.)
+struct EachOnce<'a>(&'a MessageDescriptor);
+
+impl<'de> Visitor<'de> for EachOnce<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a map")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        let mut set = Vec::new();
+        while let Some(name) = map.next_key::<String>()? {
+            let field = self.0.get_field_by_json_name(&name).or_else(|| self.0.get_field_by_name(&name));
+            if let Some(number) = field.map(|field| field.number()) {
+                if set.contains(&number) {
+                    return Err(A::Error::custom(format!("field {name:?} is set twice")));
+                }
+                set.push(number);
+            }
+            map.next_value::<IgnoredAny>()?;
+        }
+        Ok(())
+    }
 }
 
 fn unreadable(error: &serde_json::Error) -> Status {
@@ -115,7 +148,6 @@ mod tests {
     use super::super::methods::tests::method;
     use super::*;
     use crate::proto::v1;
-    use prost_reflect::MessageDescriptor;
     use serde_json::json;
     use tonic_types::StatusExt;
 
@@ -149,6 +181,8 @@ mod tests {
             (r#"{"threadId": 5}"#, "string"),
             (r#"{"thread": "t"}"#, "thread"),
             (r#"{"ttl": "30"}"#, "duration"),
+            (r#"{"threadId": "t", "reason": "a", "reason": "b"}"#, "set twice"),
+            (r#"{"threadId": "t", "thread_id": "u"}"#, "set twice"),
         ] {
             let refused = increment(json, true).expect_err(json);
             let info = refused.get_error_details().error_info().cloned().unwrap();

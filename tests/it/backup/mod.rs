@@ -378,9 +378,12 @@ async fn a_store_that_is_there_or_in_use_is_not_restored_over() {
     std::fs::write(place.path("damaged"), &damaged).unwrap();
     fails(
         pausewatch("restore", &data, &[&place.text("damaged"), "--force"]),
-        "the backup is damaged. Nothing was changed",
+        &format!("pausewatch restore: {}: the backup is damaged. Nothing was changed", place.text("damaged")),
     );
     fails(ended(program().arg("check").arg(place.path("damaged"))), "the backup is damaged");
+    let piped = |path: &str| ended(program().args(["check", "-"]).stdin(std::fs::File::open(path).unwrap()));
+    assert!(succeeds(piped(&backup)).starts_with("-: sound. Backup of "));
+    fails(piped(&place.text("damaged")), "-: the backup is damaged");
     assert_eq!(files(&data), before, "nothing was changed");
     // What is restored over is moved aside.
     let told = succeeds(pausewatch("restore", &data, &[&backup, "--force"]));

@@ -154,7 +154,7 @@ def _authority(text: str, bare: str, default_port: int | None) -> str:
     if not after.startswith(":") or ":" in port:
         raise _malformed(text, "the host cannot be read; an IPv6 address needs brackets")
     if not _PORT.fullmatch(port) or int(port) > 65_535:
-        raise _malformed(text, "the port is no number from 1 to 65535")
+        raise _malformed(text, "the port is not a number from 1 to 65535")
     return f"{host[0]}:{port}"
 
 

@@ -204,7 +204,7 @@ def _file(named: str | os.PathLike[str] | None, environ: Mapping[str, str]) -> d
     try:
         # Editors of Windows write a byte order mark, which the program accepts too.
         settings = tomllib.loads(path.read_text("utf-8-sig"))
-    except FileNotFoundError as error:
+    except (FileNotFoundError, NotADirectoryError) as error:  # A HOME of /dev/null is no directory.
         if named is None:
             return {}
         raise ConfigError(f"config file {path}: {error.strerror}") from None

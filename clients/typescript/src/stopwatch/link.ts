@@ -58,7 +58,7 @@ export class LinkReporter implements LinkListener {
   disconnected(error: CallError, silentForMs: number): void {
     if (this.#state !== "new" && this.#state !== "connected") return;
     const lost = { since: new Date(Date.now() - silentForMs), error };
-    const text = `the coordinator is not heard, timeouts go on with the last known states: ${error.message}`;
+    const text = `the coordinator is unreachable, timeouts continue with the last known states: ${error.message}`;
     this.#log.warn(text, "PAUSEWATCH_LINK");
     this.#become({ state: "disconnected", ...lost });
     if (this.#graceMs === Number.POSITIVE_INFINITY) return;

@@ -323,7 +323,7 @@ fn tls(endpoints: &Endpoints) -> Result<ClientTlsConfig, String> {
             let pem = read("--etcd-ca", ca)?;
             // Otherwise no member would be trusted, and no message would say why.
             if CertificateDer::pem_slice_iter(&pem).flatten().next().is_none() {
-                return Err(format!("--etcd-ca {}: there is no PEM of a certificate in it", ca.display()));
+                return Err(format!("--etcd-ca {}: it contains no certificate in PEM format", ca.display()));
             }
             ClientTlsConfig::new().ca_certificate(Certificate::from_pem(pem))
         }

@@ -338,7 +338,7 @@ impl Store for Etcd {
     }
 
     fn why_refused(&self) -> &'static str {
-        "etcd takes no writes, as when its quota is used up (etcdctl alarm list)"
+        "etcd accepts no writes, as when its quota is used up (etcdctl alarm list)"
     }
 
     fn keeps_ends(&self) -> bool {

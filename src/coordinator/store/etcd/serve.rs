@@ -88,10 +88,10 @@ impl<K: Kv> Chain<K> {
             Written::Done => Ok(()),
             Written::Refused(why) => {
                 if !self.pulse.full.swap(true, Relaxed) {
-                    tracing::warn!(why, "etcd takes no writes");
+                    tracing::warn!(why, "etcd accepts no writes");
                 }
                 self.written = self.machine.boot();
-                // If etcd takes no writes, nobody can take over either: a read is enough.
+                // If etcd accepts no writes, nobody can take over either: a read is enough.
                 self.confirm().await
             }
         }

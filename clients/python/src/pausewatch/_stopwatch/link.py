@@ -70,7 +70,7 @@ class LinkReporter:
     def disconnected(self, error: CallError, silent_for: Nanos) -> None:
         if self._lost is not None:
             return
-        _logger.warning("the coordinator is not heard, timeouts go on with the last known states: %s", error)
+        _logger.warning("the coordinator is unreachable, timeouts continue with the last known states: %s", error)
         since = self._runtime.now() - silent_for
         self._lost = Link(LinkState.DISCONNECTED, to_seconds(since), error)
         self._change(self._lost)

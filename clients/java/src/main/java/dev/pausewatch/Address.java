@@ -197,7 +197,7 @@ public sealed interface Address {
     private static int parsePort(String text, String port) {
         int number = port.matches("[1-9][0-9]{0,4}") ? Integer.parseInt(port) : 0;
         if (number < 1 || number > 65_535) {
-            throw malformed(text, "the port is no number from 1 to 65535");
+            throw malformed(text, "the port is not a number from 1 to 65535");
         }
         return number;
     }

@@ -1,6 +1,7 @@
 package dev.pausewatch;
 
 import java.io.IOException;
+import java.nio.file.AccessDeniedException;
 import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
@@ -48,6 +49,11 @@ final class ConfigFile {
             }
             throw new ConfigException("config file " + path.get() + ": there is none", missing);
         } catch (IOException unreadable) {
+            // A HOME of /dev/null is no directory, for which Java has no exception of its own.
+            boolean isForbidden = unreadable instanceof AccessDeniedException;
+            if (named.isEmpty() && !isForbidden && !Files.isDirectory(path.get().getParent())) {
+                return Map.of();
+            }
             throw new ConfigException("config file " + path.get() + ": " + unreadable, unreadable);
         } catch (ConfigException wrong) {
             throw new ConfigException("config file " + path.get() + ": " + wrong.getMessage(), wrong);

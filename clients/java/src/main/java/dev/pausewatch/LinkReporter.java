@@ -48,7 +48,7 @@ final class LinkReporter {
         }
         LOGGER.log(
                 Level.WARNING,
-                "the coordinator is not heard, deadlines go on with the last known states: {0}",
+                "the coordinator is unreachable, deadlines continue with the last known states: {0}",
                 error.getMessage());
         Optional<Instant> since = Optional.of(Instant.now().minusNanos(silentFor));
         become(new Link(Link.State.DISCONNECTED, since, Optional.of(error)));
