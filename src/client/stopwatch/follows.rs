@@ -48,14 +48,12 @@ impl Member {
         Self { at_window: self.paused_time(now), ..self.clone() }
     }
 
-    /// The paused time since it joined. The difference to what was assumed then may be older than the join, so at most the
-    /// time since the join is credited.
+    /// The paused time since it joined.
     fn paused_time(&self, now: Instant) -> Duration {
         let paused_time = self.clock.paused_time(now);
-        let Some(&(at, baseline)) = self.join_baseline.get() else { return paused_time.saturating_sub(self.assumed) };
-        let since_join = at.saturating_duration_since(self.joined.into_std());
-        let growth = baseline.saturating_sub(self.assumed).min(since_join);
-        growth.saturating_add(paused_time.saturating_sub(baseline))
+        let Some(baseline) = self.join_baseline.get() else { return paused_time.saturating_sub(self.assumed) };
+        let growth = baseline.since_join(self.joined.into_std(), self.assumed);
+        growth.saturating_add(paused_time.saturating_sub(baseline.paused_time))
     }
 
     fn growth(&self, now: Instant) -> Duration {
@@ -90,11 +88,11 @@ impl Follows {
         }
         let paused_time = self.own.clock.paused_time(now);
         // In this order: if there is no baseline yet, `paused_time` is from before the state that sets it.
-        let Some(&(at, at_baseline)) = self.own.join_baseline.get().filter(|_| !self.has_baseline) else {
+        let Some(baseline) = self.own.join_baseline.get().filter(|_| !self.has_baseline) else {
             return (now, paused_time);
         };
         self.has_baseline = true;
-        meter.set_baseline(at, at_baseline);
+        meter.set_baseline(baseline);
         let now = Instant::now();
         (now, self.own.clock.paused_time(now))
     }

@@ -8,7 +8,7 @@
 //! 2. Where a pause of the stopwatch and one of its thread overlap, the time counts once. If the thread was not paused then
 //!    after all, the time is still not charged: see [`Covered`].
 //! 3. All arithmetic saturates.
-use super::covered::Covered;
+use super::{covered::Covered, paused_time::Baseline};
 use std::time::{Duration, Instant};
 
 #[derive(Debug)]
@@ -66,14 +66,13 @@ impl Meter {
         self.join = (now, new);
     }
 
-    /// Corrects the paused time that was assumed when the stopwatch joined its thread. The difference may be older than the
-    /// join, so at most the time since the join is credited. Time that was settled since is never charged again: it may
-    /// contain pauses of the stopwatch's own.
-    pub(super) fn set_baseline(&mut self, now: Instant, paused_time: Duration) {
+    /// Corrects the paused time that was assumed when the stopwatch joined its thread. Time that was settled since is never
+    /// charged again: it may contain pauses of the stopwatch's own.
+    pub(super) fn set_baseline(&mut self, baseline: &Baseline) {
         let (since, assumed) = self.join;
-        let growth = paused_time.saturating_sub(assumed).min(now.saturating_duration_since(since));
-        self.settle(now, assumed.saturating_add(growth).max(self.paused_at_mark));
-        self.set_paused_at_mark(paused_time);
+        let growth = baseline.since_join(since, assumed);
+        self.settle(baseline.at, assumed.saturating_add(growth).max(self.paused_at_mark));
+        self.set_paused_at_mark(baseline.paused_time);
     }
 
     /// From here on the paused time is another one. What was covered is certain: no correction reaches back behind it.
@@ -174,6 +173,10 @@ mod tests {
         (Meter::new(Some(s(10)), start), start)
     }
 
+    fn baseline(at: Instant, paused_time: Duration) -> Baseline {
+        Baseline { at, paused_time, open_pause: s(0) }
+    }
+
     #[test]
     fn only_the_last_resume_ends_its_own_pause() {
         let (mut meter, start) = started();
@@ -208,9 +211,21 @@ mod tests {
         for (paused_time, charged) in [(s(0), s(3)), (s(50), s(3)), (s(51), s(2)), (s(900), s(1))] {
             let (mut meter, start) = started();
             meter.follow(start + s(1), s(0), s(50));
-            meter.set_baseline(start + s(3), paused_time);
+            meter.set_baseline(&baseline(start + s(3), paused_time));
             assert_eq!(meter.charged(start + s(3), paused_time), charged, "{paused_time:?}");
             assert_eq!(meter.charged(start + s(5), paused_time + s(1)), charged + s(1), "{paused_time:?}");
+        }
+    }
+
+    #[test]
+    fn g1_the_open_pause_of_a_late_baseline_counts_since_the_join() {
+        // Joined at 1 s, the baseline at 3 s: the thread has been paused for less time than was assumed before the join.
+        for (open_pause, charged) in [(s(0), s(3)), (s(1), s(2)), (s(2), s(1)), (s(900), s(1))] {
+            let (mut meter, start) = started();
+            meter.follow(start + s(1), s(0), s(50));
+            meter.set_baseline(&Baseline { open_pause, ..baseline(start + s(3), s(45)) });
+            assert_eq!(meter.charged(start + s(3), s(45)), charged, "{open_pause:?}");
+            assert_eq!(meter.charged(start + s(5), s(46)), charged + s(1), "{open_pause:?}");
         }
     }
 
@@ -222,7 +237,7 @@ mod tests {
             meter.follow(start, s(0), s(50));
             meter.pause(start + s(5), s(50));
             meter.resume(start + s(6), s(50));
-            meter.set_baseline(start + s(7), paused_time);
+            meter.set_baseline(&baseline(start + s(7), paused_time));
             assert_eq!(meter.charged(start + s(7), paused_time), charged, "{paused_time:?}");
             assert_eq!(meter.charged(start + s(8), paused_time), charged + s(1), "{paused_time:?}");
         }
@@ -235,7 +250,7 @@ mod tests {
         meter.follow(start, s(0), s(50));
         meter.pause(start + s(1), s(51));
         meter.resume(start + s(6), s(56));
-        meter.set_baseline(start + s(8), s(50));
+        meter.set_baseline(&baseline(start + s(8), s(50)));
         assert_eq!(meter.charged(start + s(8), s(50)), s(2));
     }
 
@@ -245,7 +260,7 @@ mod tests {
         meter.follow(start, s(0), s(50));
         meter.pause(start + s(1), s(51));
         meter.resume(start + s(6), s(56));
-        meter.set_baseline(start + s(8), s(50));
+        meter.set_baseline(&baseline(start + s(8), s(50)));
         // One second of the next assumed pause is within an own one; then it turns out that there was no such pause.
         meter.pause(start + s(10), s(52));
         meter.resume(start + s(11), s(53));

@@ -42,6 +42,8 @@ pub(super) struct ObservedState {
     pub(super) revision: u64,
     pub(super) paused: bool,
     pub(super) total: Duration,
+    /// The length of the open pause.
+    pub(super) paused_for: Duration,
 }
 
 impl ObservedState {
@@ -86,8 +88,29 @@ pub(super) struct LocalTime {
     pub(super) slept: Duration,
 }
 
-/// Set with the first state after a stopwatch joined: the time of that state, and the paused time then.
-pub(super) type JoinBaseline = Arc<OnceLock<(Instant, Duration)>>;
+/// Set with the first state after a stopwatch joined.
+pub(super) type JoinBaseline = Arc<OnceLock<Baseline>>;
+
+/// What the first state after a join says about the paused time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Baseline {
+    /// When the state arrived.
+    pub(super) at: Instant,
+    /// The paused time then.
+    pub(super) paused_time: Duration,
+    /// The length of the open pause then; zero while the thread runs.
+    pub(super) open_pause: Duration,
+}
+
+impl Baseline {
+    /// The paused time since a stopwatch joined at `joined` and assumed `assumed`. A difference to what was assumed may be
+    /// older than the join, so at most the time since the join counts; and the open pause counts, as far as it is since
+    /// the join.
+    pub(super) fn since_join(&self, joined: Instant, assumed: Duration) -> Duration {
+        let length = self.at.saturating_duration_since(joined);
+        self.paused_time.saturating_sub(assumed).max(self.open_pause).min(length)
+    }
+}
 
 #[derive(Debug)]
 pub(super) struct PausedTimeTracker {
@@ -217,7 +240,7 @@ impl PausedTimeTracker {
             Source::Watch | Source::Program => None,
             Source::Confirmation => disconnected_at.map(|_| now.at),
         };
-        self.set_join_baseline(now.at, paused_time);
+        self.set_join_baseline(Baseline { at: now.at, paused_time, open_pause: state.paused_for });
         self.last = Some(LastState { state, received: now, paused_time, unsettled_sleep });
         disconnected_at.is_some() || (was_paused && !state.paused)
     }
@@ -231,10 +254,10 @@ impl PausedTimeTracker {
     }
 
     /// Sets the baseline of the stopwatches that joined since the last state.
-    fn set_join_baseline(&mut self, now: Instant, paused_time: Duration) {
-        if let Some(baseline) = self.join_baseline.take() {
+    fn set_join_baseline(&mut self, baseline: Baseline) {
+        if let Some(waiting) = self.join_baseline.take() {
             // Cannot fail: it was taken out of the only place that sets it.
-            let _ = baseline.set((now, paused_time));
+            let _ = waiting.set(baseline);
         }
     }
 }

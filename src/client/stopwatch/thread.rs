@@ -147,10 +147,13 @@ impl ThreadClock {
     }
 
     pub(super) fn apply(&self, state: &PauseState, source: Source) {
-        // Our servers always send a total >= 0; anything else credits nothing.
-        let total = state.paused_total.and_then(|total| Duration::try_from(total).ok()).unwrap_or_default();
+        // Our servers always send durations >= 0; anything else credits nothing.
+        let duration =
+            |field: Option<prost_types::Duration>| field.and_then(|duration| Duration::try_from(duration).ok());
+        let total = duration(state.paused_total).unwrap_or_default();
         let PauseState { store_epoch: epoch, revision, paused, .. } = *state;
-        let state = ObservedState { epoch, revision, paused, total };
+        let paused_for = duration(state.paused_for).filter(|_| paused).unwrap_or_default();
+        let state = ObservedState { epoch, revision, paused, total, paused_for };
         let slept = (self.config.machine_sleep)();
         let wake = {
             let mut tracker = self.tracker();

@@ -29,7 +29,11 @@ fn g3_the_paused_time_has_the_figures_of_all_libraries() {
                 let (epoch, revision) = (number("epoch"), number("revision"));
                 let (paused, total) = (state["paused"].as_bool().unwrap(), duration(state, "total_ms").unwrap());
                 let now = LocalTime { at, slept: duration(step, "slept_ms").unwrap_or_default() };
-                tracker.apply(now, ObservedState { epoch, revision, paused, total }, Source::Watch);
+                tracker.apply(
+                    now,
+                    ObservedState { epoch, revision, paused, total, paused_for: Duration::ZERO },
+                    Source::Watch,
+                );
             }
             if step.get("disconnect").is_some() {
                 tracker.disconnect(at, duration(step, "since_ms").map_or(at, |since| start + since));

@@ -27,8 +27,15 @@ impl Thread {
     }
 
     fn apply(&mut self, at: u64, revision: u64, paused: bool, total: u64, source: Source) -> bool {
+        self.apply_pause(at, revision, paused.then_some(0), total, source)
+    }
+
+    /// Applies a state with an open pause of so many seconds; `None`: the thread runs.
+    fn apply_pause(&mut self, at: u64, revision: u64, open: Option<u64>, total: u64, source: Source) -> bool {
         let now = LocalTime { at: self.at(at), slept: Duration::ZERO };
-        self.tracker.apply(now, ObservedState { epoch: self.epoch, revision, paused, total: s(total) }, source)
+        let (paused, paused_for) = (open.is_some(), s(open.unwrap_or_default()));
+        let state = ObservedState { epoch: self.epoch, revision, paused, total: s(total), paused_for };
+        self.tracker.apply(now, state, source)
     }
 
     fn disconnect(&mut self, at: u64) -> bool {
@@ -105,8 +112,9 @@ fn the_next_state_sets_the_join_baseline() {
     thread.disconnect(10);
     let (paused_time, baseline) = thread.tracker.join(thread.at(15));
     assert_eq!((paused_time, baseline.get()), (s(0), None));
-    thread.apply(20, 3, false, 10, WATCH);
-    assert_eq!(baseline.get(), Some(&(thread.at(20), s(10))));
+    thread.apply_pause(20, 3, Some(2), 10, WATCH);
+    let expected = Baseline { at: thread.at(20), paused_time: s(10), open_pause: s(2) };
+    assert_eq!(baseline.get(), Some(&expected));
     let (_, later) = thread.tracker.join(thread.at(21));
     assert_eq!(later.get(), None, "a later join waits for a state of its own");
 }
