@@ -7,8 +7,7 @@
 //! run, pool           many cases at once, players that are reused, reports
 //! play, variables     one case: its steps in order, its saved values
 //! stage, race         the operations of the stage itself
-//! server, secrets, proxy   the server under the cases; frames: the proxy's view of HTTP/2; refusals: a server that is
-//! stopping
+//! server, secrets, proxy   the server and what protects it; frames: HTTP/2 in the proxy; refusals: a stopping server
 //! player, clients     the peers that exchange lines of JSON; rust_player: the one of this crate
 //! table               the results, feature by client
 //! ```
