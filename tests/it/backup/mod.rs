@@ -4,7 +4,7 @@ mod epoch;
 mod fixture;
 
 use crate::program::{Ended, ended, program};
-use crate::support::{Api, Process, timed};
+use crate::support::{Api, Process, skipped, timed};
 use fastrand::Rng;
 use rustix::process::Signal;
 use std::collections::BTreeMap;
@@ -321,8 +321,7 @@ async fn g6_revisions_go_on_above_what_was_seen_after_the_backup() {
 #[test]
 fn what_root_restores_belongs_to_the_owner_of_the_directory() {
     if !rustix::process::geteuid().is_root() {
-        eprintln!("skipped: files can be given to another user by root only");
-        return;
+        return skipped("other-user", "only root can give files to another user");
     }
     let place = Place::new();
     let (data, backup) = (place.path("data"), place.text("backup"));
