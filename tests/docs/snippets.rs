@@ -16,8 +16,9 @@ fn snippets(language: &str) -> Vec<(String, Block)> {
 }
 
 fn check(language: &str, wrong: impl Fn(&str) -> Option<String>) {
-    let mut found = Vec::new();
-    for (page, block) in snippets(language) {
+    let (mut found, snippets) = (Vec::new(), snippets(language));
+    assert!(!snippets.is_empty(), "no page has a block of {language}");
+    for (page, block) in snippets {
         found.extend(wrong(&block.text.join("\n")).map(|why| format!("{page}:{}: {why}", block.line)));
     }
     assert!(found.is_empty(), "{}", found.join("\n"));
