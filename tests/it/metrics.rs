@@ -144,7 +144,7 @@ async fn malformed_requests_are_no_internal_errors() {
     assert!(samples.values.keys().all(|sample| !sample.contains("INTERNAL")), "{:?}", samples.values);
 }
 
-/// Neither is a client an error that dies, or cancels its request, in the middle of a call: then there was no call.
+/// If a client dies, or cancels its request, before the request is complete, there was no call, and so no error.
 #[tokio::test]
 async fn requests_that_are_cut_off_are_no_internal_errors_and_change_nothing() {
     let (server, url) = start(config()).await;

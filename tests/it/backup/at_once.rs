@@ -57,7 +57,7 @@ fn a_journal_that_goes_round_while_it_is_copied_takes_nothing_from_the_copy() {
     let snapshots = store.snapshots();
     disk.meddle(move || {
         (OPEN + 1..=OPEN + MORE).for_each(|n| commit(&mut store, n));
-        // The snapshot would keep the store open, so it is leaked: a store that is closed has no snapshots.
+        // The store must outlive the snapshot: a store that is closed has no snapshots.
         std::mem::forget(store);
     });
     let newest = newest(&snapshots.take().unwrap());

@@ -162,7 +162,7 @@ async fn g8_grpc_over_http1_is_refused() {
     running.api().await.increment("t", None).await;
 }
 
-/// They count as failed calls. A person who has opened such a page has lost no token.
+/// Refused requests count as calls, but not as invalid tokens: a person who has opened such a page has lost no token.
 #[tokio::test]
 async fn g7_what_is_refused_for_its_host_or_origin_counts_against_the_rate_of_calls() {
     let limits = Limits { calls: LimitPair { in_all: None, per_caller: Some(1) }, ..Limits::default() };
