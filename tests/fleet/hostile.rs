@@ -85,6 +85,7 @@ async fn clients_that_use_up_the_streams_of_the_leader_do_not_end_watches_elsewh
         open.push(watch);
         assert!(open.len() <= 80, "the number of streams must be limited");
     }
+    assert!(!open.is_empty(), "the first watch was refused, so no stream of the leader is used up");
     let mut api = crate::support::api(&other.address).await;
     let mut watch = api.watch(&["t"]).await;
     assert_eq!(states(&mut watch).await.len(), 1);
