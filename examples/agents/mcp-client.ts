@@ -1,5 +1,5 @@
 /**
- * Calls the tool of `mcp-server.ts` under a limit that is frozen while its thread is paused.
+ * Calls the tool of `mcp-server.ts` under a limit that stands still while its thread is paused.
  *
  *     node mcp-client.js THREAD MILLISECONDS COMMAND [ARG]...
  *

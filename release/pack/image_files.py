@@ -53,7 +53,7 @@ def system(target: Target) -> Files:
 
 
 def download(target: Target, work: Path) -> list[Path]:
-    """The packages, by apt; for another architecture with lists of its own, so that those of this machine stay as they are."""
+    """The packages, from apt; for another architecture with separate lists, so that those of this machine do not change."""
     directory = work / "packages"
     directory.mkdir()
     options = ["-qq", "-o", "APT::Sandbox::User=root"]

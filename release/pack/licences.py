@@ -75,7 +75,7 @@ def texts(crate: Crate) -> list[str]:
 
 
 def clean(path: Path) -> str:
-    """The text without differences that nobody sees, so that the same licence is listed once."""
+    """The text without invisible differences, so that the same licence is listed once."""
     lines = path.read_bytes().decode("utf-8", "replace").replace("\f", "").splitlines()
     return "\n".join(line.rstrip() for line in lines).strip("\n") + "\n"
 
