@@ -1,4 +1,4 @@
-"""Checks the same three facts for each framework: a question does not use up the limit, a hang does, and a crash freezes nothing."""
+"""The same three facts for each framework: a question does not use up the limit, a hang does, and a crash freezes nothing."""
 
 from __future__ import annotations
 
