@@ -1,4 +1,4 @@
-//! `add`: how long it takes until threads that are added to a stream of `Watch` are watched.
+//! `add`: the time until threads that are added to a stream of `Watch` are watched.
 use crate::grpc::Link;
 use crate::measure::Latencies;
 use crate::result::Result;
@@ -9,9 +9,9 @@ use crate::threads;
 use std::time::Instant;
 
 const THREADS: usize = 5_000;
-/// Threads that one request adds.
+/// The number of threads that one request adds.
 const AT_ONCE: usize = 500;
-/// Threads that are added one by one, on a stream that has the others.
+/// The number of threads that are added one by one, on a stream that has the others.
 const ONE_BY_ONE: usize = 1_000;
 
 pub(crate) fn run(settings: &Settings) -> Result<Table> {

@@ -1,4 +1,4 @@
-//! Watchers of one thread: a change is made, and all are told of it.
+//! Watchers of one thread: a change is made, and all of them receive it.
 use crate::link::Link;
 use crate::result::Result;
 use crate::threads;
@@ -7,20 +7,20 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
-/// How long a change may take to reach all.
+/// The maximum time until a change reaches all of them.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Who knows of the latest change.
+/// Which watchers have received the latest change.
 pub(crate) struct Board {
     know: Vec<AtomicBool>,
     left: AtomicUsize,
     all_know: Notify,
-    /// States that were told twice.
+    /// The number of states that were delivered twice.
     strays: AtomicUsize,
 }
 
 impl Board {
-    /// For that many watchers of a thread that is not paused.
+    /// A board for `watchers` watchers of a thread that is not paused.
     pub(crate) fn new(watchers: usize) -> Self {
         Board {
             know: (0..watchers).map(|_| AtomicBool::new(false)).collect(),
@@ -38,7 +38,7 @@ impl Board {
         }
     }
 
-    /// Changes the state, and waits until all know.
+    /// Changes the state, and waits until all watchers have received it.
     pub(crate) async fn change(&self, caller: &mut Link, up: bool) -> Result<()> {
         self.left.store(self.know.len(), Relaxed);
         caller.call(&threads::id(0), up).await?;
@@ -46,7 +46,7 @@ impl Board {
         Ok(all.map_err(|_| format!("{} deliveries are missing", self.left.load(Relaxed)))?)
     }
 
-    /// An error if a state was told twice.
+    /// An error if a state was delivered twice.
     pub(crate) fn check(&self) -> Result<()> {
         match self.strays.load(Relaxed) {
             0 => Ok(()),

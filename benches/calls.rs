@@ -1,4 +1,4 @@
-//! `calls`: callers in closed loops, each incrementing and decrementing a thread of its own in turn.
+//! `calls`: callers in closed loops; each alternately increments and decrements its own thread.
 use crate::measure::Latencies;
 use crate::points::Points;
 use crate::result::Result;
@@ -10,9 +10,9 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 
 const CALLERS: [usize; 5] = [1, 4, 16, 64, 256];
-/// Those whose distribution of latencies is drawn.
+/// The number of callers whose latency distribution is plotted.
 const SHOWN: usize = 16;
-/// What callers share, as the tools of a few exec servers would.
+/// The connections that the callers share, like the tools of a few exec servers.
 const CONNECTIONS: usize = 4;
 const WARM_UP: Duration = Duration::from_millis(500);
 
@@ -66,7 +66,7 @@ pub(crate) fn measure(target: Target, callers: usize, settings: &Settings, table
     Ok(latencies)
 }
 
-/// The latencies of all calls within `time`, and the server's CPU seconds.
+/// Returns the latencies of all calls within `time`, and the server's CPU seconds.
 async fn call(server: &Server, target: Target, callers: usize, time: Duration) -> Result<(Latencies, f64)> {
     let links = server.connect(CONNECTIONS.min(callers)).await?;
     let start = Instant::now() + WARM_UP;

@@ -1,7 +1,7 @@
-//! Part of `clients`: how late the timeouts of each client library expire when many run out at once, and how soon a question
-//! that nobody answered is asked again when the coordinator is back.
+//! Part of `clients`: how late the timeouts of each client library expire when many expire at once, and how soon an
+//! unanswered query is repeated when the coordinator is back.
 //!
-//! The libraries are driven through the players of `clients/scenarios`, ours through its own API.
+//! The libraries are used through the players of `clients/scenarios`, ours through its own API.
 use crate::process::Process;
 use crate::result::Result;
 use crate::settings::Settings;
@@ -16,15 +16,15 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Time enough to start 1,000 timeouts and to learn the states of their threads.
+/// Long enough to start 1,000 timeouts and to get the states of their threads.
 const LIMIT: Duration = Duration::from_secs(3);
-/// Until then the pauses before a reconnection have grown.
+/// Long enough that the reconnection delays have grown.
 const AWAY: Duration = Duration::from_secs(6);
 
 const FEW: &str = "25 run out at once in a new process: the last one late, ms";
 const MANY: &str = "1,000 run out at once: the last one late, ms";
 const ASKED_AGAIN: &str = "the coordinator is back: the late question is answered after, ms";
-/// What each figure may be, in milliseconds.
+/// The maximum of each figure, in milliseconds.
 const GOALS: [(&str, f64); 3] = [(FEW, 50.0), (MANY, 150.0), (ASKED_AGAIN, 300.0)];
 
 /// One line of `clients/scenarios/clients.json`.
@@ -35,7 +35,7 @@ struct Listed {
     player: Option<PathBuf>,
 }
 
-/// Adds the figures of one run to the column of `table`.
+/// Adds the results of one run to the column of `table`.
 pub(crate) fn run(settings: &Settings, table: &mut Table, column: &str) -> Result<()> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let listed: Vec<Listed> = serde_json::from_slice(&std::fs::read(root.join("clients/scenarios/clients.json"))?)?;
@@ -54,7 +54,7 @@ pub(crate) fn run(settings: &Settings, table: &mut Table, column: &str) -> Resul
     Ok(())
 }
 
-/// States the goals for those that were measured.
+/// Adds the goals for the clients that were measured.
 pub(crate) fn goals(table: &mut Table, names: &[String], column: &str) {
     for name in names {
         for (metric, most) in GOALS {
@@ -63,9 +63,9 @@ pub(crate) fn goals(table: &mut Table, names: &[String], column: &str) {
     }
 }
 
-/// A library under measurement.
+/// A library that is measured.
 trait Library {
-    /// Starts so many timeouts that run out at the same moment; how much later the last one has expired.
+    /// Starts `count` timeouts that expire at the same moment; returns how much later the last one has expired.
     fn expire_together(&mut self, count: usize, limit: Duration) -> Result<Duration>;
     /// Starts a timeout, and returns when the state of its thread is known.
     fn start(&mut self, limit: Duration) -> Result<()>;

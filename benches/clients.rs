@@ -1,8 +1,9 @@
-//! `clients`: what each client library adds to a call of its language's bare stub, and how late its timeouts expire.
+//! `clients`: the time that each client library adds to a call of its language's bare stub, and how late its timeouts
+//! expire.
 //!
-//! The Rust client is measured here; those of other languages by their own `clients/*/bench`, which is told a server by
-//! `PAUSEWATCH_ADDRESS` and prints one line of JSON for each client (see [`Line`]). All call GetPauseState of one thread
-//! over loopback, stub and client in turns, so that both meet the same machine.
+//! The Rust client is measured here; each other language has its own `clients/*/bench`, which gets the server by
+//! `PAUSEWATCH_ADDRESS` and prints one line of JSON for each client (see [`Line`]). All call GetPauseState of one
+//! thread over loopback, with stub and client alternating, so that the machine's load affects both.
 use crate::client_timeouts;
 use crate::measure::Latencies;
 use crate::result::Result;
@@ -17,11 +18,11 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 use tonic::transport::{Channel, Endpoint};
 
-/// Calls of one kind before the other has its turn, and how often; the first turns are the warm-up.
+/// How many calls of one kind are made before the other kind, and how often; the first turns are the warm-up.
 const IN_A_ROW: usize = 100;
 const TURNS: usize = 60;
 const WARM_UP: usize = 10;
-/// What a client may add.
+/// The maximum time that a client may add.
 const GOAL_US: f64 = 1_000.0;
 
 const STUB: &str = "bare stub";
@@ -29,7 +30,7 @@ const CLIENT: &str = "client";
 const P50: &str = "p50, us";
 const ADDED: &str = "added, us";
 
-/// What one client measured: medians in microseconds.
+/// The results of one client: medians in microseconds.
 #[derive(Deserialize)]
 struct Line {
     client: String,

@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 const PREFIX: &str = "/bench/";
-/// How long a replica may take until it answers.
+/// The maximum time until a replica answers.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A running cluster. Its data is on the disk of the other stores, and gone when this is dropped.
+/// A running cluster. Its data is on the same disk as the other stores, and is removed when this is dropped.
 pub(crate) struct Cluster {
     _members: Vec<Process>,
     _data: TempDir,
@@ -26,7 +26,7 @@ impl Cluster {
         let addresses: Vec<_> = free.chunks(2).map(|pair| (pair[0], pair[1])).collect();
         let named = addresses.iter().enumerate().map(|(i, (_, peer))| format!("m{i}=http://{peer}"));
         let cluster = named.collect::<Vec<_>>().join(",");
-        // All at once: each waits for the others.
+        // All at once, because each waits for the others.
         let spawned = addresses.iter().enumerate().map(|(i, (client, peer))| {
             let (client_url, peer_url) = (format!("http://{client}"), format!("http://{peer}"));
             let mut command = Command::new("etcd");
@@ -47,12 +47,12 @@ impl Cluster {
         FleetConfig { endpoints, prefix: PREFIX.to_owned(), compact: true }
     }
 
-    /// Its members.
+    /// The URLs of its members.
     pub(crate) fn urls(&self) -> &[String] {
         &self.urls
     }
 
-    /// A replica that listens; it need not know who leads yet.
+    /// A replica that listens; it may not know a leader yet.
     pub(crate) fn replica(&self, settings: &Settings) -> Result<Process> {
         self.replica_by(settings, &self.urls, None)
     }
@@ -65,15 +65,15 @@ impl Cluster {
         Process::listening(command)
     }
 
-    /// So many replicas, the leader first.
+    /// Starts `count` replicas; the leader is the first one.
     pub(crate) fn replicas(&self, settings: &Settings, count: usize) -> Result<Vec<Process>> {
         self.led_by(self.replica(settings)?, settings, count)
     }
 
-    /// So many replicas. The first one, which was just started, leads.
+    /// Starts further replicas, up to `count`. The first one, which was just started, leads.
     pub(crate) fn led_by(&self, first: Process, settings: &Settings, count: usize) -> Result<Vec<Process>> {
         let mut replicas = vec![first];
-        // It leads when it answers.
+        // When it answers, it leads.
         answers(&replicas[0])?;
         for _ in 1..count {
             replicas.push(self.replica(settings)?);
@@ -90,7 +90,7 @@ pub(crate) fn answers(replica: &Process) -> Result<()> {
         let mut link = grpc::Link::connect(&replica.address, false, None).await?;
         let begin = Instant::now();
         loop {
-            // A replica that reads much refuses a call after 10 s.
+            // A replica that is loading a lot refuses a call after 10 s.
             match link.get(&threads::id(0)).await {
                 Err(error) if begin.elapsed() > PATIENCE => return Err(error),
                 Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,

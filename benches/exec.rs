@@ -1,4 +1,4 @@
-//! `exec`: what judging every program costs a command of the exec server: time, and the memory of its supervisor.
+//! `exec`: the cost of judging every program of a command of the exec server: time, and the memory of its supervisor.
 use crate::measure::Latencies;
 use crate::result::Result;
 use crate::settings::Settings;
@@ -76,7 +76,7 @@ fn milliseconds(time: Duration) -> f64 {
     time.as_secs_f64() * 1_000.0
 }
 
-/// An exec server that its standard input and output speak MCP with.
+/// An exec server that is used by MCP on its standard input and output.
 struct Server {
     child: Child,
     stdin: ChildStdin,
@@ -126,7 +126,7 @@ impl Server {
         self.request("tools/call", json!({"name": tool, "arguments": arguments}))
     }
 
-    /// How long a call takes that runs this line.
+    /// The duration of a call that runs this line.
     fn shell(&mut self, line: &str) -> Result<Duration> {
         let begin = Instant::now();
         let outcome = self.call("shell", json!({"command": line}))?;
@@ -137,7 +137,7 @@ impl Server {
         }
     }
 
-    /// The supervisors of its commands that have started their shells.
+    /// The supervisors of its commands whose shells have started.
     fn supervisors(&self) -> Result<Vec<u32>> {
         let mut found = Vec::new();
         for child in children(self.child.id())? {

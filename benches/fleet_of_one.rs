@@ -1,4 +1,4 @@
-//! `fleet-of-one`: 5,000 exec servers, each with a connection and a stream of its own, which watch one thread.
+//! `fleet-of-one`: 5,000 exec servers, each with its own connection and stream, which watch one thread.
 use crate::board::Board;
 use crate::measure::Latencies;
 use crate::result::Result;
@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 use tokio::time::sleep;
 
 const CONNECTIONS: usize = 5_000;
-/// Until the memory of a server that has just opened them has come to rest.
+/// Long enough for the memory of a server to stabilize after it has opened them.
 const SETTLE: Duration = Duration::from_secs(1);
-/// Between two changes: the watchers are idle before each, as they are nearly always.
+/// The time between two changes: the watchers are idle before each, as they nearly always are.
 const BETWEEN: Duration = Duration::from_millis(20);
 
 pub(crate) fn run(settings: &Settings) -> Result<Table> {
@@ -62,7 +62,8 @@ fn measure(target: Target, settings: &Settings, table: &mut Table) -> Result<()>
     Ok(())
 }
 
-/// Bytes a connection, connections opened a second, milliseconds until the last is told, CPU seconds a delivery.
+/// Returns bytes per connection, connections opened per second, milliseconds until the last watcher receives a change,
+/// and CPU seconds per delivery.
 async fn watch(server: &Server, time: Duration) -> Result<[f64; 4]> {
     let board = Arc::new(Board::new(CONNECTIONS));
     let (idle, begin) = (server.resident()?, Instant::now());

@@ -1,4 +1,4 @@
-//! A gRPC connection, through the generated client: what is measured is the server, not our client library.
+//! A gRPC connection with the generated client, so that the server is measured and not our client library.
 use crate::result::Result;
 use crate::sink::Sink;
 use crate::threads;
@@ -13,7 +13,7 @@ use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint};
 use v1::elicitation_service_client::ElicitationServiceClient;
 use v1::watch_pause_state_response::Event;
 
-/// Threads that one request of `Watch` adds.
+/// The number of threads that one request of `Watch` adds.
 const ADDED_AT_ONCE: usize = 500;
 
 /// The name in the certificate of a server with TLS.
@@ -26,12 +26,12 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    /// `ca`: over TLS, with a certificate of this authority, in PEM.
+    /// `ca`: over TLS, with an authority's certificate in PEM.
     pub(crate) async fn connect(address: &str, by_change: bool, ca: Option<&str>) -> Result<Self> {
         Self::connect_from(None, address, by_change, ca).await
     }
 
-    /// From this address of the client, if it matters.
+    /// `client`: the local address, if it matters.
     pub(crate) async fn connect_from(
         client: Option<IpAddr>,
         address: &str,
@@ -66,7 +66,7 @@ impl Link {
         Ok(self.state(thread).await?.revision)
     }
 
-    /// How long a thread was paused.
+    /// The total paused time of a thread.
     pub(crate) async fn paused_total(&mut self, thread: &str) -> Result<Duration> {
         Ok(self.state(thread).await?.paused_total.unwrap_or_default().try_into()?)
     }
@@ -91,7 +91,7 @@ impl Link {
             }
         }
         tokio::spawn(async move {
-            // A stream that breaks is noticed by who waits for its deliveries.
+            // If a stream breaks, the task that waits for its deliveries notices.
             while let Ok(Some(message)) = stream.message().await {
                 if let Some(Event::PauseState(state)) = message.event {
                     deliver(&state, &sink);
@@ -116,7 +116,7 @@ impl Link {
         Ok(())
     }
 
-    /// A stream whose threads change.
+    /// Opens a stream whose threads can change.
     pub(crate) async fn changing(&self) -> Result<Changing> {
         Changing::open(&self.stub).await
     }
@@ -141,7 +141,7 @@ impl Changing {
         Ok(Changing { requests, responses })
     }
 
-    /// Adds threads, and waits until they are answered.
+    /// Adds threads, and waits for the answer.
     pub(crate) async fn add(&mut self, add: Vec<String>) -> Result<()> {
         self.requests.send(v1::WatchRequest { add, ..Default::default() }).await?;
         loop {

@@ -1,4 +1,4 @@
-//! `history`: what it costs the hub to keep a pause that has ended, and to look through all that are kept.
+//! `history`: the hub's cost of storing a pause that has ended, and of searching all stored ones.
 use crate::result::Result;
 use crate::table::Table;
 use pausewatch::test_support::core::scope::Scope;
@@ -41,7 +41,7 @@ fn elicitation(id: i64) -> Arc<Elicitation> {
     })
 }
 
-/// The elicitations are there anyway: the record has made them.
+/// The elicitations are not part of the cost, because the record has them anyway.
 fn keep(threads: &[ThreadId], table: &mut Table) {
     let mut history = History::default();
     let mut nanos = 0;

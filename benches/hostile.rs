@@ -1,9 +1,9 @@
-//! `hostile`: what a caller that calls as fast as it can costs one that calls now and then, and the memory of watches that
-//! nobody reads.
+//! `hostile`: how much a caller that calls as fast as it can slows one that calls now and then, and the memory of
+//! unread watches.
 //!
-//! The server lets each caller make 1,000 calls a second. The hostile one has 16 connections with 64 calls on each at any
-//! time, from 127.0.0.1; the honest one calls 500 times a second over one connection, from 127.0.0.2. On a network they would
-//! have their own processors: here the hostile one takes only what the others leave (`nice` 19).
+//! The server allows each caller 1,000 calls per second. The hostile one has 16 connections from 127.0.0.1, with 64
+//! calls in flight on each; the well-behaved one calls 500 times per second over one connection, from 127.0.0.2. On a
+//! network, both would have their own processors: here the hostile one gets only what the others leave (`nice` 19).
 use crate::measure::{Latencies, cpu_seconds, resident};
 use crate::process::{Process, serve};
 use crate::result::Result;
@@ -25,7 +25,7 @@ const HONEST_EVERY: Duration = Duration::from_millis(2);
 const CONNECTIONS: usize = 16;
 const CALLS_AT_ONCE: usize = 64;
 const UNREAD_CONNECTIONS: usize = 10;
-/// Watches of each of these connections.
+/// The number of watches on each of these connections.
 const UNREAD_WATCHES: usize = 500;
 const WARM_UP: Duration = Duration::from_secs(1);
 const ALONE: &str = "alone";
@@ -85,7 +85,7 @@ fn measure(column: &str, settings: &Settings, table: &mut Table) -> Result<()> {
     Ok(())
 }
 
-/// Memory of a watch of all threads whose client takes no data, in bytes.
+/// The memory of a watch of all threads whose client reads nothing, in bytes.
 fn unread_watches(settings: &Settings, threads: usize) -> Result<f64> {
     let server = Process::listening(serve(&settings.program, &["--store", "memory"]))?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -114,7 +114,7 @@ async fn connect(address: &str, from: [u8; 4]) -> Result<Stub> {
     Ok(Stub::new(endpoint.connect().await?))
 }
 
-/// Calls for as long as the runtime lives.
+/// Calls for as long as the runtime exists.
 async fn flood(address: &str, served: &Arc<AtomicU64>, refused: &Arc<AtomicU64>) -> Result<()> {
     for connection in 0..CONNECTIONS {
         let stub = connect(address, [127, 0, 0, 1]).await?;
@@ -133,7 +133,7 @@ async fn flood(address: &str, served: &Arc<AtomicU64>, refused: &Arc<AtomicU64>)
     Ok(())
 }
 
-/// Every call has its turn, however long the one before takes.
+/// Every call is made at its time, however long the one before takes.
 async fn call_now_and_then(address: &str, time: Duration) -> Result<Latencies> {
     let mut stub = connect(address, [127, 0, 0, 2]).await?;
     let mut latencies = Latencies::default();

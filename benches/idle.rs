@@ -1,4 +1,4 @@
-//! `idle`: what 50,000 watched threads cost a server in memory while nothing happens.
+//! `idle`: the memory that 50,000 watched threads need in a server while nothing happens.
 use crate::points::Points;
 use crate::propagation::watch_part;
 use crate::result::Result;
@@ -11,10 +11,10 @@ use std::time::Duration;
 use tokio::time::sleep;
 
 const THREADS: usize = 50_000;
-/// After each of these the memory is read.
+/// The number of watches between two measurements of the memory.
 const STEP: usize = 10_000;
 const CONNECTIONS: usize = 50;
-/// Memory is read when it has stayed the same for this long.
+/// Memory is measured when it has not changed for this long.
 const SETTLE: Duration = Duration::from_millis(500);
 
 pub(crate) fn run(settings: &Settings) -> Result<Table> {
@@ -70,7 +70,7 @@ const MIB: f64 = (1 << 20) as f64;
 const CASE: &str = "50,000 threads";
 const MEMORY: &str = "server memory, bytes / thread";
 
-/// For numbers of watched threads, from 0 to all, the resident bytes.
+/// Returns the resident bytes for several numbers of watched threads, from 0 to all.
 async fn watch(server: &Server, target: Target) -> Result<Vec<(usize, f64)>> {
     let mut steps = vec![(0, rested(server).await?)];
     let links = server.connect(CONNECTIONS).await?;

@@ -1,7 +1,7 @@
-//! `leases`: how late the server ends leases that nobody renews.
+//! `leases`: how late the server ends leases that are not renewed.
 //!
-//! 1,000 elicitations with a lease of 1 s each, of a server with its store on disk. The lateness is the length of the pause,
-//! by the clock of the server, less the lease.
+//! 1,000 elicitations with a lease of 1 s each, on a server with its store on disk. The delay is the length of the
+//! pause, by the clock of the server, minus the lease.
 use crate::measure::Latencies;
 use crate::result::Result;
 use crate::settings::Settings;

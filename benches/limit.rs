@@ -1,7 +1,7 @@
-//! The least that a gRPC server of this service can do: every answer is a constant, and a watch has one thread.
+//! The minimum work of a gRPC server with this service: every answer is constant, and a watch has one thread.
 //!
-//! `limit` is tonic's generated server. `limit-raw` sends watches as ready-framed bytes, so that tonic encodes nothing.
-//! Both run on one current-thread runtime, the cheapest that tokio has. They are for watches that are opened before
+//! `limit` is tonic's generated server. `limit-raw` sends watches as frames that are already encoded, so that tonic
+//! encodes nothing. Both run on one current-thread runtime, the cheapest of tokio. All watches must be opened before
 //! the first change.
 use crate::result::Result;
 use bytes::{BufMut, Bytes, BytesMut};
@@ -28,12 +28,12 @@ use tonic::{Request, Response, Status};
 use v1::elicitation_service_server::{ElicitationService, ElicitationServiceServer, SERVICE_NAME};
 use v1::watch_pause_state_response::Event;
 
-/// The argument that makes this program the server of a target; whether its frames are ready.
+/// Whether the argument makes this program the server of a target, and whether its frames are already encoded.
 pub(crate) fn kind(argument: &str) -> Option<bool> {
     [("serve-limit", false), ("serve-limit-raw", true)].iter().find(|kind| kind.0 == argument).map(|kind| kind.1)
 }
 
-/// For each watched thread, what its watches were told last.
+/// The last value that the watches of each thread received.
 struct Topics<T>(Mutex<HashMap<String, watch::Sender<T>>>);
 
 impl<T: Clone + Send + Sync + 'static> Topics<T> {
@@ -47,7 +47,7 @@ impl<T: Clone + Send + Sync + 'static> Topics<T> {
         }
     }
 
-    /// Gives `first` and then every change.
+    /// Sends `first` and then every change.
     fn subscribe(&self, request: v1::WatchPauseStateRequest, first: T) -> std::result::Result<WatchStream<T>, Status> {
         let [thread] = <[String; 1]>::try_from(request.thread_ids)
             .map_err(|_| Status::unimplemented("a watch of several threads"))?;
@@ -56,7 +56,7 @@ impl<T: Clone + Send + Sync + 'static> Topics<T> {
     }
 }
 
-/// Who is told of what: by messages, or by frames.
+/// The receivers of changes, as messages or as frames.
 struct Told {
     messages: Topics<v1::WatchPauseStateResponse>,
     frames: Topics<Bytes>,
@@ -150,7 +150,7 @@ impl ElicitationService for Limit {
     }
 }
 
-/// A stream whose messages are bytes already, shared with the other streams of its thread.
+/// A stream whose messages are already encoded, and shared with the other streams of its thread.
 struct Frames(WatchStream<Bytes>);
 
 impl http_body::Body for Frames {
@@ -173,7 +173,7 @@ fn framed(message: &v1::WatchPauseStateResponse) -> Bytes {
     frame.freeze()
 }
 
-/// `limit-raw`: watches beside the generated server.
+/// `limit-raw`: watches, beside the generated server.
 #[derive(Clone)]
 struct Raw {
     limit: Limit,
@@ -214,7 +214,8 @@ impl Service<http::Request<Body>> for Raw {
     }
 }
 
-/// Serves until it is killed, with TLS if there are a certificate and a key. Says where it listens as `pausewatch serve` does.
+/// Serves until it is killed, with TLS if there are a certificate and a key. Prints its address as `pausewatch serve`
+/// does.
 pub(crate) fn serve(raw: bool, address: &str, tls: &[String]) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {

@@ -1,4 +1,4 @@
-//! A connection to a server of any kind: calls, and watches that tell a sink.
+//! A connection to a server of any kind: calls, and watches that report to a sink.
 use crate::result::Result;
 use crate::sink::Sink;
 use crate::{grpc, redis};
@@ -13,8 +13,8 @@ pub(crate) enum Link {
 }
 
 impl Link {
-    /// `client`: from this address. `by_change`: watches by `Watch` instead of `WatchPauseState`.
-    /// `ca`: over TLS, with a certificate of this authority.
+    /// `client`: the local address. `by_change`: watches use `Watch` instead of `WatchPauseState`. `ca`: over TLS, with
+    /// a certificate of this authority.
     pub(crate) async fn grpc(client: Option<IpAddr>, address: &str, by_change: bool, ca: Option<&str>) -> Result<Self> {
         Ok(Link::Grpc(grpc::Link::connect_from(client, address, by_change, ca).await?))
     }
@@ -31,7 +31,7 @@ impl Link {
         }
     }
 
-    /// Opens one watch of `threads`; every change from now on reaches `sink`.
+    /// Opens one watch of `threads`; every later change reaches `sink`.
     pub(crate) async fn watch(&self, threads: Range<usize>, sink: Sink) -> Result<()> {
         match self {
             Link::Grpc(link) => link.watch(threads, sink).await,

@@ -1,12 +1,12 @@
-//! The figures of `docs/performance.md`, each beside what it is compared with, measured in one run.
+//! Measures the figures of `docs/performance.md`, each compared with an alternative in the same run.
 //!
-//! `benches/run` is the way to start it; `benches/run --help` says what there is. One program for all benchmarks: they
-//! share the counting and the tables, and the coordinator is linked once.
+//! `benches/run` starts it; `benches/run --help` lists the benchmarks. All are in one program, because they share the
+//! counting and the tables, and the coordinator is linked only once.
 //!
-//! 1. What is compared is measured in turns (target by target, again for each run), so that a machine that becomes slower
-//!    halfway slows all alike. A ratio is the median of the ratios of the runs.
-//! 2. Every measurement has a server of its own: a process, on loopback, its data on the disk of the target directory.
-//! 3. A figure is printed only if nothing was refused, lost or counted wrong on the way.
+//! 1. Alternatives are measured in turns (target by target, again for each run), so that a machine that becomes slower
+//!    affects all of them alike. A ratio is the median of the ratios of the runs.
+//! 2. Every measurement has its own server: a process, on loopback, with its data on the disk of the target directory.
+//! 3. A figure is printed only if no call was refused, lost or counted incorrectly.
 mod add;
 mod board;
 mod calls;
@@ -69,7 +69,7 @@ const NAMES: [&str; 17] = [
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    // `cargo bench` says --bench; `cargo test --all-targets` does not, and nothing is measured in tests.
+    // `cargo bench` passes --bench; `cargo test --all-targets` does not, and tests measure nothing.
     if let [kind, address, tls @ ..] = &args[..]
         && let Some(raw) = limit::kind(kind)
     {

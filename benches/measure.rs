@@ -1,11 +1,11 @@
-//! Counting: latencies, and CPU and memory of a process as Linux tells them in /proc.
+//! Measurements: latencies, and CPU time and memory of a process from /proc.
 use crate::result::Result;
 use std::time::Duration;
 
-/// Ticks of `/proc/PID/stat` a second: the same on every Linux (USER_HZ in proc(5)).
+/// Ticks of `/proc/PID/stat` per second: the same on every Linux (USER_HZ in proc(5)).
 const TICKS: f64 = 100.0;
 
-/// Latencies, kept one by one: exact, and a few million fit.
+/// Latencies, stored individually: exact, and a few million fit into memory.
 #[derive(Default)]
 pub(crate) struct Latencies(Vec<u64>);
 
@@ -22,8 +22,8 @@ impl Latencies {
         self.0.len() as f64
     }
 
-    /// The distribution up to what the number of latencies tells: 1 / (1 - share), and the microseconds that this share does not
-    /// exceed. Ten steps for each nine.
+    /// The distribution, as far as the number of latencies allows: 1 / (1 - share), and the microseconds that this
+    /// share does not exceed. Ten steps for each nine.
     pub(crate) fn distribution(&mut self) -> Vec<(f64, f64)> {
         let steps =
             (0..).map(|step| 10_f64.powf(f64::from(step) / 10.0)).take_while(|step| *step * 10.0 < self.count());
@@ -41,7 +41,7 @@ impl Latencies {
     }
 }
 
-/// User and system time of all threads of a process, in seconds; steps of 10 ms.
+/// The user and system time of all threads of a process, in seconds; its resolution is 10 ms.
 pub(crate) fn cpu_seconds(pid: u32) -> Result<f64> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
     // The name of the program, in parentheses, may contain anything.

@@ -1,7 +1,7 @@
-//! `pages`: what 1,000 open pages cost callers, beside as many watches of everything by gRPC.
+//! `pages`: how much 1,000 open pages slow callers, compared with as many gRPC watches of all threads.
 //!
-//! Nothing of what the watches bring is decoded; they are read with what the callers leave (`nice` 19), because people who look
-//! at pages have processors of their own.
+//! The data of the watches is not decoded, and it is read with the processor time that the callers leave (`nice` 19),
+//! because people who look at pages have their own processors.
 use crate::measure::Latencies;
 use crate::result::Result;
 use crate::settings::Settings;
@@ -22,9 +22,9 @@ use tonic::transport::Endpoint;
 
 const WATCHES: usize = 1_000;
 const CALLERS: usize = 50;
-/// Between the calls of a caller: together they make 5,000 in a second.
+/// The interval between the calls of a caller: together they make 5,000 per second.
 const INTERVAL: Duration = Duration::from_millis(10);
-/// Of each caller. Half of them are paused at any time.
+/// The threads of each caller. Half of them are paused at any time.
 const THREADS: usize = 20;
 const CALL_CONNECTIONS: usize = 4;
 const WARM_UP: Duration = Duration::from_secs(2);
@@ -75,7 +75,7 @@ fn measure(column: &str, settings: &Settings, table: &mut Table) -> Result<()> {
     Ok(())
 }
 
-/// Opens the watches, and reads them for as long as the runtime lives.
+/// Opens the watches, and reads them for as long as the runtime exists.
 async fn watch(address: &str, pages: bool, read: &Arc<AtomicU64>) -> Result<()> {
     let mut opening = JoinSet::new();
     for _ in 0..WATCHES {
@@ -93,7 +93,7 @@ async fn watch(address: &str, pages: bool, read: &Arc<AtomicU64>) -> Result<()> 
     Ok(())
 }
 
-/// The stream of one page, over a connection of its own.
+/// The stream of one page, over its own connection.
 async fn page(address: &str, read: Arc<AtomicU64>) -> Result<()> {
     let mut connection = TcpStream::connect(address).await?;
     let message = br#"{"includeElicitations":true,"observer":true}"#;
@@ -118,7 +118,7 @@ async fn page(address: &str, read: Arc<AtomicU64>) -> Result<()> {
     Ok(())
 }
 
-/// A watch by gRPC, over a connection of its own.
+/// A gRPC watch, over its own connection.
 async fn grpc(address: &str, read: Arc<AtomicU64>) -> Result<()> {
     use http_body_util::BodyExt;
     use tower::{Service, ServiceExt};
@@ -146,13 +146,13 @@ async fn grpc(address: &str, read: Arc<AtomicU64>) -> Result<()> {
 
 struct Measured {
     latencies: Latencies,
-    /// Of the server, in seconds.
+    /// The server's CPU time, in seconds.
     cpu: f64,
-    /// Bytes of the watches.
+    /// The bytes that the watches have read.
     read: u64,
 }
 
-/// Every caller changes threads of its own in turn: one call after the other, and none before it is due.
+/// Every caller changes its own threads in turn: one call after another, and none before its time.
 async fn change(server: &Server, time: Duration, read: &AtomicU64) -> Result<Measured> {
     let links = server.connect(CALL_CONNECTIONS).await?;
     let start = Instant::now() + WARM_UP;

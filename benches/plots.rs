@@ -1,4 +1,4 @@
-//! Draws what [`Points`] keeps, light and dark: `docs/figures/NAME-light.svg` and `-dark.svg`.
+//! Plots the stored [`Points`], light and dark: `docs/figures/NAME-light.svg` and `-dark.svg`.
 use crate::points::{Points, Series, directory};
 use crate::result::Result;
 use plotters::coord::ranged1d::ValueFormatter;
@@ -22,7 +22,7 @@ struct Axis {
 enum Scale {
     Linear,
     Log,
-    /// Of 1 / (1 - share), and labelled with the share: 90 %, 99 %, 99.9 % have the same distance.
+    /// The axis of 1 / (1 - share), labelled with the share: 90 %, 99 %, 99.9 % have the same distance.
     Nines,
 }
 
@@ -62,7 +62,7 @@ struct Theme {
     lines: [RGBColor; 6],
 }
 
-/// The colours of the pages that show them.
+/// The colours of the pages that contain the plots.
 const THEMES: [Theme; 2] = [
     Theme {
         name: "light",
@@ -94,7 +94,7 @@ const THEMES: [Theme; 2] = [
     },
 ];
 
-/// What is drawn of the targets, and its name.
+/// The targets that are plotted, with their names.
 const SERIES: [(&str, &str); 6] = [
     ("limit", "bare tonic server"),
     ("embedded", "pausewatch, durable"),
@@ -106,7 +106,7 @@ const SERIES: [(&str, &str); 6] = [
 
 const SIZE: (u32, u32) = (760, 420);
 
-/// Draws all plots.
+/// Writes all plots.
 pub(crate) fn draw() -> Result<()> {
     for (path, svg) in drawn()? {
         std::fs::write(path, svg)?;
@@ -114,7 +114,7 @@ pub(crate) fn draw() -> Result<()> {
     Ok(())
 }
 
-/// An error if a plot is not what its values give.
+/// An error if a plot differs from its values.
 pub(crate) fn check() -> Result<()> {
     for (path, svg) in drawn()? {
         if std::fs::read_to_string(&path).ok() != Some(svg) {
@@ -164,7 +164,7 @@ impl Plot {
         Ok(())
     }
 
-    /// What is drawn: its place in [`SERIES`], and its values.
+    /// The series that are plotted: the index in [`SERIES`], and the values.
     fn shown(points: &Points) -> impl Iterator<Item = (usize, &Series)> {
         let find = |name: &str| points.series.iter().find(|series| series.name == name);
         SERIES.iter().enumerate().filter_map(move |(place, (name, _))| Some((place, find(name)?)))
@@ -196,7 +196,7 @@ impl Plot {
             }
         }
         let mut legend = chart.configure_series_labels();
-        // Where no line is: all rise to the right.
+        // Here the legend covers no line, because all lines rise to the right.
         legend.position(SeriesLabelPosition::UpperLeft).margin(12).legend_area_size(32).label_font(text(14));
         legend.background_style(theme.background).border_style(theme.grid).draw()?;
         Ok(())
@@ -224,7 +224,7 @@ impl Axis {
     }
 }
 
-/// With a comma before each three digits.
+/// A number with a comma before each three digits.
 fn thousands(value: f64) -> String {
     let digits = format!("{value:.0}");
     let mut text = String::new();

@@ -1,4 +1,4 @@
-//! What plots show: values of series, kept in `docs/figures/NAME.csv` (`series,x,y`, below a line on where they come from).
+//! The values of plots: series in `docs/figures/NAME.csv` (`series,x,y`, below a line about their origin).
 use crate::measure::median;
 use crate::result::Result;
 use crate::settings::Settings;
@@ -9,18 +9,18 @@ use std::process::Command;
 /// The values of one plot.
 pub(crate) struct Points {
     name: &'static str,
-    /// Where they come from: the day, the build, the machine.
+    /// Their origin: the day, the build, the machine.
     pub(crate) origin: String,
     pub(crate) series: Vec<Series>,
 }
 
 pub(crate) struct Series {
     pub(crate) name: String,
-    /// For each x, a y of each run.
+    /// For each x, the y of each run.
     values: Vec<(f64, Vec<f64>)>,
 }
 
-/// Where the values are, and their plots.
+/// The directory of the values and of their plots.
 pub(crate) fn directory() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/figures")
 }
@@ -60,7 +60,7 @@ impl Points {
         Ok(std::fs::write(directory().join(self.name).with_extension("csv"), text)?)
     }
 
-    /// Those that were kept last; `None`: none were.
+    /// The values that were stored last; `None`: there are none.
     pub(crate) fn kept(name: &'static str) -> Result<Option<Self>> {
         let path = directory().join(name).with_extension("csv");
         let wrong = |what: &str| format!("{}: {what}; KEEP=1 benches/run writes it", path.display());

@@ -1,4 +1,4 @@
-//! Servers as child processes, which end when they are dropped.
+//! Servers as child processes, which are killed when they are dropped.
 use crate::result::Result;
 use std::io::{self, BufRead, BufReader};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -6,9 +6,9 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Files that a server opens besides connections, at most.
+/// The maximum number of files that a server opens besides connections.
 const SERVER_FILES: usize = 100;
-/// How long a server may take until it listens.
+/// The maximum time until a server listens.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A server that listens.
@@ -23,7 +23,7 @@ impl Process {
     pub(crate) fn listening(mut command: Command) -> Result<Self> {
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
         let out = child.stdout.take().expect("it is piped");
-        // Owns the child from here on, so that it ends whatever happens.
+        // From here on it owns the child, which is then killed in any case.
         let mut process = Process { child, address: String::new() };
         let mut line = String::new();
         BufReader::new(out).read_line(&mut line)?;
@@ -33,7 +33,7 @@ impl Process {
         Ok(process)
     }
 
-    /// Starts a server that is ready when it takes connections on `address`.
+    /// Starts a server that is ready when it accepts connections on `address`.
     pub(crate) fn connectable(command: Command, address: SocketAddr) -> Result<Self> {
         Ok(Self::connectable_all(vec![(command, address)])?.remove(0))
     }
@@ -70,7 +70,7 @@ impl Process {
         Ok(rustix::process::kill_process(pid, signal)?)
     }
 
-    /// Ends it as SIGTERM does, and waits until it has ended.
+    /// Stops it with SIGTERM, and waits for its end.
     pub(crate) fn terminate(mut self) -> Result<()> {
         self.signal(rustix::process::Signal::TERM)?;
         match self.child.wait()? {
@@ -79,7 +79,7 @@ impl Process {
         }
     }
 
-    /// Ends it as a crash does, and waits until it has ended.
+    /// Kills it as a crash would, and waits for its end.
     pub(crate) fn kill(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -94,18 +94,18 @@ impl Drop for Process {
 
 /// Different addresses on loopback that were free a moment ago.
 pub(crate) fn free_addresses(count: usize) -> Result<Vec<SocketAddr>> {
-    // All are held at once: one that is free again could be given a second time.
+    // All are bound at the same time, because one that is free again could be returned twice.
     let listeners = (0..count).map(|_| TcpListener::bind("127.0.0.1:0")).collect::<io::Result<Vec<_>>>()?;
     Ok(listeners.iter().map(TcpListener::local_addr).collect::<io::Result<_>>()?)
 }
 
-/// How many files this process may open.
+/// The maximum number of open files of this process.
 pub(crate) fn open_files() -> usize {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
     limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX)
 }
 
-/// Lets this process and its children have as many connections as the system allows.
+/// Allows this process and its children as many connections as the system allows.
 pub(crate) fn raise_open_files() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
@@ -121,10 +121,11 @@ pub(crate) fn serve(program: &Path, args: &[&str]) -> Command {
 
 pub(crate) fn serve_at(program: &Path, address: &str) -> Command {
     let mut command = Command::new(program);
-    // Many clients have one address. Of a limit above that of open files, a caller would have half of what these allow.
+    // Many clients share one address. If the limit exceeded that of open files, a caller would get half of what these
+    // allow.
     let connections = open_files().saturating_sub(SERVER_FILES).min(65_536).to_string();
     command.args(["serve", "--listen", address, "--max-connections", &connections]);
-    // Logged as by default, and not to this terminal.
+    // Logging is on, as by default, but not to this terminal.
     command.args(["--max-connections-per-caller", &connections]).stderr(Stdio::null());
     command
 }

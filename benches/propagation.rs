@@ -1,7 +1,8 @@
-//! `propagation`: from a call to the subscriber, with 10,000 watched threads of which random ones pause and resume.
+//! `propagation`: the time from a call to the subscriber, with 10,000 watched threads of which random ones pause and
+//! resume.
 //!
-//! Changes are due at a fixed rate, whatever the pace of the answers (open loop), and a latency counts from when the
-//! change was due: a server that falls behind cannot hide it.
+//! Changes are due at a fixed rate, however fast the answers are (open loop), and a latency counts from when the change
+//! was due, so that a server cannot hide a backlog.
 use crate::link::Link;
 use crate::measure::Latencies;
 use crate::points::Points;
@@ -23,9 +24,9 @@ const CALL_CONNECTIONS: usize = 4;
 /// Changes per second.
 const RATES: [u64; 2] = [1_000, 5_000];
 const WARM_UP: Duration = Duration::from_secs(1);
-/// How long the last deliveries are waited for.
+/// The maximum wait for the last deliveries.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Watches that are opened at once.
+/// The number of watches that are opened at once.
 const OPENING: usize = 64;
 
 pub(crate) fn run(settings: &Settings) -> Result<Table> {
@@ -78,12 +79,12 @@ fn measure(target: Target, rate: u64, settings: &Settings, table: &mut Table) ->
     Ok(latencies)
 }
 
-/// Opens watches of threads `0..count`: one for each thread, or one for each link that has many.
+/// Opens watches of threads `0..count`: one for each thread, or one for each link with many threads.
 pub(crate) async fn watch_all(links: &[Link], count: usize, share: bool, sink: &Sink) -> Result<()> {
     watch_part(links, count, 0..count, share, sink).await
 }
 
-/// Opens the watches of `threads`, whose ends are multiples of what a shared stream has.
+/// Opens the watches of `threads`; both bounds are multiples of the number of threads in a shared stream.
 pub(crate) async fn watch_part(
     links: &[Link],
     count: usize,
@@ -107,10 +108,10 @@ pub(crate) async fn watch_part(
     Ok(())
 }
 
-/// What is under way on one thread. A change is due only on a thread that is at rest.
+/// The change in progress on one thread. A thread gets a new change only when none is in progress.
 #[derive(Default)]
 struct Thread {
-    /// When the change was due, in nanoseconds since the start; 0: it was delivered.
+    /// When the change was due, in nanoseconds since the start; 0: it has been delivered.
     due: AtomicU64,
     calling: AtomicBool,
     paused: AtomicBool,
@@ -121,7 +122,7 @@ struct Board {
     threads: Vec<Thread>,
     recording: AtomicBool,
     latencies: Mutex<Latencies>,
-    /// Deliveries of no change, refused calls, changes for which no thread was at rest.
+    /// The number of deliveries without a change, refused calls, and changes for which no thread was free.
     wrong: AtomicU64,
 }
 
@@ -164,7 +165,7 @@ async fn changes(server: &Server, target: Target, rate: u64, time: Duration) -> 
         let (board, runtime) = (board.clone(), tokio::runtime::Handle::current());
         move || pace(&board, &calls, &runtime, rate, time)
     };
-    // A thread of its own, because the timers of the runtime have steps of 1 ms.
+    // A separate thread, because the timers of the runtime have a resolution of 1 ms.
     let pacer = tokio::task::spawn_blocking(pacer);
     tokio::time::sleep(WARM_UP).await;
     let before = server.cpu_seconds()?;

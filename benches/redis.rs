@@ -1,7 +1,7 @@
-//! Redis, spoken by hand (RESP2): a script keeps the counter with its floor of 0 and publishes when a thread pauses or
-//! resumes; a watch is a connection that subscribes to the channels of its threads.
+//! Redis, with its protocol written by hand (RESP2): a script keeps the counter, which never falls below 0, and
+//! publishes when a thread pauses or resumes; a watch is a connection that subscribes to the channels of its threads.
 //!
-//! Calls of many callers share a connection: what has gathered is written at once, and answers come in order.
+//! Calls of many callers share a connection: waiting commands are written at once, and answers arrive in order.
 use crate::result::Result;
 use crate::sink::Sink;
 use crate::threads;
@@ -24,7 +24,7 @@ elseif count > 0 then
 end
 return count";
 
-/// Commands that are written at once, at most.
+/// The maximum number of commands that are written at once.
 const GATHERED: usize = 1_024;
 
 type Answer = oneshot::Sender<Result<Reply>>;
@@ -36,7 +36,7 @@ pub(crate) struct Link {
     script: Arc<str>,
 }
 
-/// As much of RESP2 as is answered here.
+/// The part of RESP2 that occurs in these answers.
 enum Reply {
     Number(u64),
     Text(Vec<u8>),
@@ -115,7 +115,7 @@ async fn open(address: &str) -> Result<(BufReader<OwnedReadHalf>, tokio::net::tc
     Ok((BufReader::new(reader), writer))
 }
 
-/// Gives each answer to who waits for it. Ends with the connection; who still waits then gets an error.
+/// Delivers each answer to its caller. Ends with the connection; callers that still wait then get an error.
 async fn answer(mut reader: BufReader<OwnedReadHalf>, unanswered: Arc<Mutex<VecDeque<Answer>>>) {
     loop {
         let reply = read(&mut reader).await;
@@ -152,7 +152,7 @@ async fn read(reader: &mut BufReader<OwnedReadHalf>) -> Result<Reply> {
     }
 }
 
-/// A reply that is no list: here, no list has lists in it.
+/// Reads a reply that is not a list: here, lists contain no lists.
 async fn read_flat(reader: &mut BufReader<OwnedReadHalf>) -> Result<Reply> {
     let (kind, rest) = read_line(reader).await?;
     finish_flat(kind, &rest, reader).await
@@ -172,7 +172,7 @@ async fn finish_flat(kind: u8, rest: &str, reader: &mut BufReader<OwnedReadHalf>
     }
 }
 
-/// The first byte of a line, which says what it is, and the rest.
+/// The first byte of a line, which is its type, and the rest.
 async fn read_line(reader: &mut BufReader<OwnedReadHalf>) -> Result<(u8, String)> {
     let mut line = Vec::new();
     reader.read_until(b'\n', &mut line).await?;

@@ -1,4 +1,4 @@
-//! What the environment says about a run, and where data goes.
+//! The settings of a run, from the environment, and the directory for data.
 use crate::result::Result;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -18,9 +18,9 @@ pub(crate) struct Settings {
     pub(crate) streams: usize,
     /// The program. `PAUSEWATCH`: another build of it.
     pub(crate) program: PathBuf,
-    /// Another build, measured beside: so that a change has its figures from one run. `BEFORE`.
+    /// Another build, which is measured beside it, so that a change gets its figures from one run. `BEFORE`.
     pub(crate) before: Option<PathBuf>,
-    /// Where stores are. `BENCH_DIR`. Not the system's temporary directory, which may be in memory.
+    /// The directory for stores. `BENCH_DIR`. Not the system's temporary directory, which may be in memory.
     directory: PathBuf,
 }
 
@@ -39,7 +39,7 @@ impl Settings {
         })
     }
 
-    /// An empty directory on disk; gone when it is dropped.
+    /// An empty directory on disk, which is removed when it is dropped.
     pub(crate) fn data_dir(&self) -> Result<TempDir> {
         Ok(tempfile::Builder::new().prefix("bench-").tempdir_in(&self.directory)?)
     }

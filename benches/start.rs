@@ -1,4 +1,4 @@
-//! `start`: what it costs to put `hold` or `run` before a command, and how soon a server with many threads listens.
+//! `start`: the cost of putting `hold` or `run` before a command, and how soon a server with many threads listens.
 use crate::measure::Latencies;
 use crate::process::{Process, serve};
 use crate::result::Result;
@@ -15,9 +15,9 @@ use std::time::{Duration, Instant};
 
 const ROUNDS: usize = 100;
 const STARTS: usize = 11;
-/// Stores of so many threads, each with its cases: after SIGTERM, and after kill -9.
+/// Stores with this many threads, each with its cases: after SIGTERM, and after kill -9.
 const STORES: [(usize, [&str; 2]); 2] = [(100_000, [TERM, KILL]), (1_000_000, [TERM_OF_MANY, KILL_OF_MANY])];
-/// Pairs of calls before each end of the server, so that the journal has something to take up after a crash.
+/// Pairs of calls before each end of the server, so that the journal has entries to recover after a crash.
 const CALLS: usize = 5_000;
 
 pub(crate) fn run(settings: &Settings) -> Result<Table> {
@@ -59,7 +59,7 @@ fn commands(settings: &Settings, table: &mut Table) -> Result<()> {
     };
     let ours = |words: &[&str]| {
         let mut command = Command::new(&settings.program);
-        // Nothing of who measures: no address, no config file.
+        // The environment of the person who measures has no effect: no address, no config file.
         command.args(words).env("XDG_CONFIG_HOME", data.path());
         for name in ["ADDRESS", "THREAD_ID", "CONFIG", "TOKEN", "TLS_CA", "TLS_CERT", "TLS_KEY"] {
             command.env_remove(format!("PAUSEWATCH_{name}"));
@@ -87,7 +87,7 @@ fn commands(settings: &Settings, table: &mut Table) -> Result<()> {
     Ok(())
 }
 
-/// From before the command starts until its end is known.
+/// The time from before the command starts until its end is known.
 fn time(command: &mut Command) -> Result<Duration> {
     let begin = Instant::now();
     let status = command.stdin(Stdio::null()).stdout(Stdio::null()).status()?;
@@ -142,7 +142,7 @@ fn listen(settings: &Settings, data: &Path, times: &mut Latencies) -> Result<Pro
     Ok(process)
 }
 
-/// A store as it is after each of its threads was paused for a second.
+/// A store whose threads have each been paused for a second.
 fn fill(directory: &Path, threads: usize) -> Result<()> {
     let clock = System::new();
     let mut store = Embedded::open(directory, clock.boot_id())?;

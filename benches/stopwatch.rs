@@ -1,7 +1,7 @@
-//! `stopwatch`: what it costs to pause and resume a thread on which 100,000 tasks wait for a stopwatch each.
+//! `stopwatch`: the cost of pausing and resuming a thread on which 100,000 tasks each wait for a stopwatch.
 //!
-//! A resume wakes everyone who found the thread paused, so it is measured twice: when the waiters have slept through
-//! the pause, and when all of them stand still in it.
+//! A resume wakes each waiter that found the thread paused, so it is measured twice: when the waiters have slept
+//! through the pause, and when all of them have noticed it.
 use crate::measure::{Latencies, resident};
 use crate::result::Result;
 use crate::table::Table;
@@ -13,7 +13,7 @@ use tokio::task::JoinHandle;
 
 const STOPWATCHES: usize = 100_000;
 const ROUNDS: u64 = 1_001;
-/// Until every task has come to wait.
+/// Long enough for all tasks to wait.
 const SETTLE: Duration = Duration::from_secs(2);
 
 pub(crate) fn run() -> Result<Table> {
@@ -35,7 +35,7 @@ async fn measure(table: &mut Table) -> Result<()> {
     let before = own()?;
     let registered = register(&controller, Duration::from_secs(3_600))?;
     let with_stopwatches = own()?;
-    // The first state ends the uncertainty in which waiters listen to the thread.
+    // The first state ends the uncertainty, during which waiters listen to the thread.
     controller.apply(&state(0, 1));
     let tasks = wait_for(&registered);
     tokio::time::sleep(SETTLE).await;

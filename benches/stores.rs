@@ -1,4 +1,4 @@
-//! `stores`: what it costs to make changes durable, in our store and in what it could have been instead.
+//! `stores`: the cost of making changes durable, in our store and in the alternatives.
 //!
 //! A change is what an increment stores: a thread's header and an elicitation, some 200 bytes, of a random thread.
 use crate::measure::{Latencies, own_cpu_seconds};
@@ -19,15 +19,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 const THREADS: u64 = 10_000;
-/// Bytes of a change, where it is not ours to say.
+/// The bytes of a change in stores with another format.
 const CHANGE: usize = 200;
-/// Changes of a batch.
+/// The number of changes in a batch.
 const BATCHES: [usize; 2] = [1, 128];
-/// Bytes of the file that is filled beforehand and written over: as a file of our journal.
+/// The size of the file that is filled beforehand and overwritten, as a file of our journal.
 const FILLED: usize = 1 << 20;
 const TABLE: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("changes");
 
-/// Makes a batch durable: the number of its first change, and its threads.
+/// Makes a batch durable. The arguments are the number of its first change, and its threads.
 type Commit = Box<dyn FnMut(u64, &[u64]) -> Result<()>>;
 type OpenStore = fn(&Path) -> Result<Commit>;
 
@@ -96,7 +96,7 @@ fn embedded(directory: &Path) -> Result<Commit> {
     }))
 }
 
-/// What an increment makes of a thread.
+/// The rows of a thread after an increment.
 fn increment(row: u64, now: Timestamp) -> (Header, Open) {
     let pause = Pause { accrued: Duration::from_secs(1), since: Some(now) };
     let elicitation = Elicitation {
@@ -124,7 +124,7 @@ fn redb_alone(directory: &Path) -> Result<Commit> {
     }))
 }
 
-/// The bytes of a batch, where nothing says what they are.
+/// The content of a batch in stores without a format.
 fn bytes(threads: &[u64]) -> Vec<u8> {
     threads.iter().flat_map(|thread| thread.to_be_bytes().into_iter().chain([7; CHANGE])).collect()
 }

@@ -1,9 +1,9 @@
-//! `storm`: a server with 20,000 clients, each with a connection and a stream of its own, is killed and started again.
+//! `storm`: a server with 20,000 clients, each with its own connection and stream, is killed and started again.
 //!
-//! As soon as it listens, all clients connect at once, without the backoff that our libraries have: the worst case. An honest caller is
-//! one of those that connect, and then makes a call every 2 ms (open loop: a latency counts from when the call was due).
-//! The clients take only what the server and the honest caller leave them of the processors (`nice`): on a network they would
-//! have their own.
+//! As soon as it listens, all clients connect at once, without the backoff of our libraries: the worst case. A
+//! well-behaved caller is one of them, and then makes a call every 2 ms (open loop: a latency counts from when the call
+//! was due). The clients get only the processor time that the server and the well-behaved caller leave (`nice`): on a
+//! network, they would have their own processors.
 use crate::link::Link;
 use crate::measure::Latencies;
 use crate::process::open_files;
@@ -22,9 +22,9 @@ use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval, sleep};
 
 const HONEST_EVERY: Duration = Duration::from_millis(2);
-/// Before a client whose connection or stream failed tries again.
+/// The delay before a client whose connection or stream failed retries.
 const RETRY: Duration = Duration::from_millis(50);
-/// Files that this process and a server open besides connections.
+/// The files that this process and a server open besides connections.
 const OTHER_FILES: usize = 200;
 
 pub(crate) fn run(settings: &Settings) -> Result<Table> {
@@ -88,7 +88,7 @@ fn measure(target: Target, clients: usize, settings: &Settings, table: &mut Tabl
     Ok(())
 }
 
-/// Files that this process has open.
+/// The number of files that this process has open.
 fn own_open_files() -> Result<usize> {
     Ok(std::fs::read_dir("/proc/self/fd")?.count())
 }
@@ -96,9 +96,9 @@ fn own_open_files() -> Result<usize> {
 struct Reconnected {
     /// When each client had its stream.
     served: Latencies,
-    /// The calls of the honest caller until all had.
+    /// The calls of the well-behaved caller until all clients had theirs.
     honest: Latencies,
-    /// When it had its first answer.
+    /// When it got its first answer.
     first: Duration,
     failed: u64,
 }

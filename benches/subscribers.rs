@@ -1,14 +1,14 @@
-//! Clients with a connection and a stream of their own, which watch one thread.
+//! Clients with their own connection and stream, which watch one thread.
 use crate::link::Link;
 use crate::result::Result;
 use crate::sink::Sink;
 use crate::target::{Address, Server};
 use tokio::task::JoinSet;
 
-/// Connections that are opened at once.
+/// The number of connections that are opened at once.
 const OPENING: usize = 64;
 
-/// Opens so many, with the sink of each.
+/// Opens `count` clients, with the sink of each.
 pub(crate) async fn open(server: &Server, count: usize, sink: impl Fn(usize) -> Sink) -> Result<Vec<Link>> {
     let (mut opening, mut links) = (JoinSet::new(), Vec::new());
     for client in 0..count {
@@ -24,7 +24,7 @@ pub(crate) async fn open(server: &Server, count: usize, sink: impl Fn(usize) -> 
     Ok(links)
 }
 
-/// Opens one: when it is ready, its watch has had its snapshot.
+/// Opens one client; when this returns, its watch has received its snapshot.
 pub(crate) async fn one(address: &Address, sink: Sink) -> Result<Link> {
     let link = address.connect().await?;
     link.watch(0..1, sink).await?;

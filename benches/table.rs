@@ -1,4 +1,4 @@
-//! One Markdown table: a row for each figure, a column for each target, ratios to the first; and the goals below.
+//! A Markdown table: a row for each figure, a column for each target, ratios to the first one; and the goals below it.
 use crate::measure::median;
 use std::fmt;
 
@@ -15,13 +15,13 @@ pub(crate) struct Table {
 struct Row {
     case: String,
     metric: String,
-    /// For each column, a value of each run.
+    /// For each column, the value of each run.
     cells: Vec<Vec<f64>>,
 }
 
 struct Goal {
     text: String,
-    /// What was reached and whether it is enough; `None`: not measured.
+    /// The value that was reached, and whether it meets the goal; `None`: not measured.
     reached: Option<(f64, bool)>,
 }
 
@@ -52,21 +52,21 @@ impl Table {
         self.notes.push(note.into());
     }
 
-    /// A figure that shall be at most `most`, in `unit`.
+    /// A figure must be at most `most`, in `unit`.
     pub(crate) fn goal_at_most(&mut self, what: &str, cell: Cell<'_>, most: f64, unit: &str) {
         let value = self.cell(cell).map(median);
         let text = format!("{what}: at most {} {unit}", number(most));
         self.goals.push(Goal { text, reached: value.map(|value| (value, value <= most)) });
     }
 
-    /// A figure that shall be at most `most` times that of `other`.
+    /// A figure must be at most `most` times that of `other`.
     pub(crate) fn goal_at_most_times(&mut self, what: &str, cell: Cell<'_>, most: f64, other: &str) {
         let ratio = self.ratio(cell, other);
         let text = format!("{what}: at most {most} x {other}");
         self.goals.push(Goal { text, reached: ratio.map(|ratio| (ratio, ratio <= most)) });
     }
 
-    /// A figure that shall be at least `least` times that of `other`.
+    /// A figure must be at least `least` times that of `other`.
     pub(crate) fn goal_at_least_times(&mut self, what: &str, cell: Cell<'_>, least: f64, other: &str) {
         let ratio = self.ratio(cell, other);
         let text = format!("{what}: at least {least} x {other}");
@@ -84,12 +84,12 @@ impl Table {
     }
 }
 
-/// The median of the ratios of the runs: what slowed a run slowed both.
+/// The median of the ratios of the runs: both values of a run were measured under the same load.
 fn ratio(values: &[f64], others: &[f64]) -> f64 {
     median(&values.iter().zip(others).map(|(value, other)| value / other).collect::<Vec<_>>())
 }
 
-/// Four digits at most, or all before the point.
+/// At most four digits, or all before the decimal point.
 fn number(value: f64) -> String {
     let decimals = match value.abs() {
         _ if value == value.trunc() => 0,

@@ -1,4 +1,4 @@
-//! What is measured: our server in its forms, and what it is compared with.
+//! The targets: our server in its variants, and the alternatives.
 use crate::etcd::Cluster;
 use crate::grpc::CERTIFIED_NAME;
 use crate::link::Link;
@@ -14,9 +14,9 @@ use tempfile::TempDir;
 /// A server that can be measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
-    /// tonic with constant answers: what no gRPC server on it can be below.
+    /// tonic with constant answers: no gRPC server that uses it can need less.
     Limit,
-    /// The same, with watches of ready-framed bytes.
+    /// The same, with watches of encoded frames.
     LimitRaw,
     /// `pausewatch serve --store memory`.
     Memory,
@@ -24,13 +24,13 @@ pub(crate) enum Target {
     Embedded,
     /// The same, with many threads on a stream.
     Shared,
-    /// The same, by `Watch`.
+    /// The same, with `Watch`.
     Changing,
-    /// The same, by `Watch` with many threads on a stream.
+    /// The same, with `Watch` and many threads on a stream.
     ChangingShared,
     /// Three replicas over one etcd; calls go to the leader.
     FleetOfOneEtcd,
-    /// Three replicas over three.
+    /// Three replicas over three etcd.
     FleetOfThreeEtcd,
     /// The build that `BEFORE` names, with its store on disk.
     Before,
@@ -38,7 +38,7 @@ pub(crate) enum Target {
     LimitTls,
     /// `Embedded` with TLS.
     EmbeddedTls,
-    /// Redis that syncs each write, as we do.
+    /// Redis that syncs each write, as our store does.
     Redis,
 }
 
@@ -82,17 +82,17 @@ impl Target {
         matches!(self, Target::Shared | Target::ChangingShared | Target::Redis)
     }
 
-    /// Whether watches are made by `Watch` instead of `WatchPauseState`.
+    /// Whether watches use `Watch` instead of `WatchPauseState`.
     fn watches_by_change(self) -> bool {
         matches!(self, Target::Changing | Target::ChangingShared)
     }
 
-    /// Whether the counts that it answers mean anything.
+    /// Whether the counts in its answers are real.
     pub(crate) fn counts(self) -> bool {
         !matches!(self, Target::Limit | Target::LimitRaw | Target::LimitTls)
     }
 
-    /// Those of `targets` that this machine has.
+    /// The `targets` that this machine has.
     pub(crate) fn present(settings: &Settings, targets: &[Target]) -> Vec<Target> {
         let is_present = |target: &&Target| match target {
             Target::Redis => has_redis(),
@@ -126,7 +126,7 @@ impl Target {
         Ok(Server { target: self, process: leader, certificate, _fleet: Some((replicas, cluster)), data })
     }
 
-    /// Starts a server at this address on what `data` has.
+    /// Starts a server at this address with the data in `data`.
     fn start_at(self, address: SocketAddr, data: &Path, settings: &Settings) -> Result<Process> {
         let (certificate, key) = (data.join(CERTIFICATE), data.join(KEY));
         match self {
@@ -183,10 +183,10 @@ fn has_redis() -> bool {
     Command::new("redis-server").arg("--version").output().is_ok_and(|output| output.status.success())
 }
 
-/// Clients of many that have one address.
+/// The number of clients that share one address.
 const CLIENTS_OF_ADDRESS: usize = 1_000;
 
-/// A running server, and its data for as long as it runs.
+/// A running server, with its data.
 pub(crate) struct Server {
     target: Target,
     process: Process,
@@ -202,13 +202,13 @@ pub(crate) struct Address {
     target: Target,
     address: String,
     certificate: Option<String>,
-    /// Where they connect from, if it matters. Not used for Redis.
+    /// The local address of the client, if it matters. Not used for Redis.
     client: Option<IpAddr>,
 }
 
 impl Address {
-    /// For one client of many. Each thousand have an address of loopback, as those of one machine would: with 20,000 clients of one
-    /// address, most of the time would be the kernel's search for a free port.
+    /// The address for one client of many. Each thousand share an address of loopback, as those of one machine would:
+    /// with 20,000 clients on one address, most of the time would be the kernel's search for a free port.
     pub(crate) fn of_client(self, number: usize) -> Self {
         let [.., machine] = (number / CLIENTS_OF_ADDRESS).to_be_bytes();
         Address { client: Some(Ipv4Addr::new(127, 1, machine, 1).into()), ..self }
@@ -226,7 +226,7 @@ impl Address {
 }
 
 impl Server {
-    /// Ends it as a crash does.
+    /// Kills it as a crash would.
     pub(crate) fn crash(&mut self) {
         self.process.kill();
     }
@@ -238,7 +238,7 @@ impl Server {
         Ok(())
     }
 
-    /// Connections of their own.
+    /// Opens new connections.
     pub(crate) async fn connect(&self, connections: usize) -> Result<Vec<Link>> {
         let mut links = Vec::new();
         for _ in 0..connections {
@@ -247,7 +247,7 @@ impl Server {
         Ok(links)
     }
 
-    /// One more.
+    /// Opens one more connection.
     pub(crate) fn connecting(&self) -> impl Future<Output = Result<Link>> + Send + use<> {
         let address = self.client_address();
         async move { address.connect().await }
@@ -273,7 +273,7 @@ impl Server {
     }
 }
 
-/// What is said where Redis is missing.
+/// The note about a missing Redis.
 pub(crate) fn note_missing_redis(targets: &[Target], table: &mut crate::table::Table) {
     if !targets.contains(&Target::Redis) {
         table.note("No redis-server in the PATH: not measured beside Redis.");

@@ -1,4 +1,4 @@
-//! Thread ids of the form that agents give them (a UUID), and back.
+//! Thread ids in the form that agents use (a UUID), and back.
 
 /// The id of thread number `number`.
 pub(crate) fn id(number: usize) -> String {

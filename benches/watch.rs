@@ -1,4 +1,4 @@
-//! `watch`: one thread with 10,000 watchers, who are all told of each change; the next one is made when all know.
+//! `watch`: one thread with 10,000 watchers, which all receive each change; the next one is made when all have it.
 use crate::board::Board;
 use crate::result::Result;
 use crate::settings::Settings;
@@ -11,7 +11,7 @@ use tokio::time::sleep;
 
 const WATCHERS: usize = 10_000;
 const CONNECTIONS: usize = 50;
-/// The memory of a server that has just opened that many streams comes to rest.
+/// Long enough for the memory of a server to stabilize after it has opened the streams.
 const SETTLE: Duration = Duration::from_secs(1);
 
 pub(crate) fn run(settings: &Settings) -> Result<Table> {
@@ -47,7 +47,7 @@ fn measure(target: Target, settings: &Settings, table: &mut Table) -> Result<()>
     Ok(())
 }
 
-/// Deliveries a second, CPU seconds a delivery, bytes a stream.
+/// Returns deliveries per second, CPU seconds per delivery, and bytes per stream.
 async fn deliver(server: &Server, time: Duration) -> Result<[f64; 3]> {
     let board = Arc::new(Board::new(WATCHERS));
     let idle = server.resident()?;

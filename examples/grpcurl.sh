@@ -1,9 +1,9 @@
 #!/bin/sh
-# Every call with nothing but grpcurl, which finds the service by server reflection. Runs a coordinator of its own.
+# Every call with only grpcurl, which finds the service by server reflection. Runs its own coordinator.
 #
 # usage: examples/grpcurl.sh [unix]    (grpcurl and pausewatch on PATH; unix: over a Unix socket)
 #
-# Exits 0 only if every answer was the right one.
+# Exits with 0 only if every answer was correct.
 set -eu
 
 work=$(mktemp -d)
@@ -26,12 +26,12 @@ mkfifo "$work/listening"
 pausewatch serve --listen "$listen" --store memory >"$work/listening" &
 server=$!
 read -r _ listening <"$work/listening"
-# grpcurl takes a socket's path and is told by a flag that it is one.
+# grpcurl gets the path of a socket, and an option that it is one.
 address=${listening#unix:}
 
 service=pausewatch.v1.ElicitationService
 
-# Shows a call, as one would type it, and its answer, and keeps the answer.
+# Prints a call as one would type it, and its answer; keeps the answer.
 show() {
     printf '\n$'
     for word; do
@@ -45,11 +45,11 @@ show() {
     "$@" >"$work/answer" 2>&1 || status=$?
     cat "$work/answer"
 }
-# The answer must have this in it.
+# The answer must contain this.
 expect() {
     grep -q -- "$1" "$work/answer" || { echo "expected: $1" >&2; exit 1; }
 }
-# The answer must not.
+# The answer must not contain this.
 refute() {
     ! grep -q -- "$1" "$work/answer" || { echo "not expected: $1" >&2; exit 1; }
 }

@@ -1,7 +1,7 @@
-# Shell functions (bash) for a script that runs several commands side by side: it sources this file, calls `start NAME COMMAND [ARG]...` for
-# each, then `finish NAME` in the order in which their output is to be shown.
+# Shell functions (bash) for a script that runs several commands side by side: it sources this file, calls `start NAME
+# COMMAND [ARG]...` for each, then `finish NAME` in the order in which their output should be printed.
 #
-# Each command has a process group of its own, so that all are stopped when the script ends earlier, by ctrl-C too.
+# Each command has its own process group, so that all are stopped if the script ends early, also by Ctrl-C.
 outputs=$(mktemp -d)
 declare -A started=()
 stop_started() {
@@ -17,14 +17,15 @@ trap 'exit 143' TERM
 start() {
     local name=$1
     shift
-    # Job control gives it the process group, and the default action of SIGINT, which other background jobs ignore.
+    # Job control gives each command a process group, and the default action of SIGINT, which other background jobs
+    # ignore.
     set -m
     "$@" >"$outputs/$name" 2>&1 </dev/null &
     set +m
     started[$name]=$!
 }
 
-# Waits for a command, prints what it has printed, and returns its exit code.
+# Waits for a command, prints its output, and returns its exit code.
 finish() {
     local name=$1 code=0
     wait "${started[$name]}" || code=$?

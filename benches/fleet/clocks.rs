@@ -1,7 +1,8 @@
-//! What a takeover adds to paused times: the growth of a total from one leader to the next, against the clock of the client that reads it.
+//! The error that a takeover adds to paused times: the growth of a total from one leader to the next, compared with the
+//! clock of the client that reads it.
 //!
-//! On one machine a takeover is exact, since all replicas read the same clock. So these replicas run in this process, each on clocks that
-//! have nothing in common with those of the others, as on machines of their own.
+//! On one machine, a takeover is exact, because all replicas read the same clock. So these replicas run in this
+//! process, each with clocks unrelated to those of the others, as on separate machines.
 use crate::etcd::Cluster;
 use crate::grpc;
 use crate::measure::median;
@@ -22,9 +23,9 @@ use tokio::time::sleep;
 const CASE: &str = "takeover by another machine";
 const METRIC: &str = "largest error of a paused time, ms";
 const TAKEOVERS: u64 = 10;
-/// In this time a follower compares its clock with the leader's often enough.
+/// In this time, a follower compares its clock with the leader's often enough.
 const HEARD: Duration = Duration::from_secs(3);
-/// Reads before and after a takeover: how long one takes cancels out.
+/// Reads before and after a takeover, so that the duration of a read cancels out.
 const READS: usize = 51;
 
 pub(super) fn measure(settings: &Settings, table: &mut Table, column: &str) -> Result<()> {
@@ -40,7 +41,7 @@ pub(super) fn goals(table: &mut Table, column: &str) {
     table.goal_at_most("error of a paused time after a takeover", (CASE, METRIC, column), 2.0, "ms");
 }
 
-/// The error of each takeover, in seconds.
+/// Returns the error of each takeover, in seconds.
 async fn take_over(cluster: &Cluster) -> Result<Vec<f64>> {
     let mut leading = Replica::start(cluster, 1).await?;
     let mut link = leading.answers().await?;
@@ -59,7 +60,7 @@ async fn take_over(cluster: &Cluster) -> Result<Vec<f64>> {
     Ok(errors)
 }
 
-/// By how much the total of the thread that is paused is ahead of this process's clock, in seconds.
+/// By how much the total of the paused thread is ahead of this process's clock, in seconds.
 async fn ahead(link: &mut grpc::Link) -> Result<f64> {
     static START: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
     let start = *START.get_or_init(Instant::now);
@@ -110,7 +111,7 @@ impl Replica {
     }
 }
 
-/// A machine that has been up for longer than this one, and whose wall clock is wrong.
+/// A machine with a longer uptime than this one, and a wrong wall clock.
 struct Machine {
     system: System,
     number: u64,

@@ -1,4 +1,4 @@
-//! All replicas were down, and the first one starts: until it answers.
+//! All replicas were down, and the first one starts: the time until it answers.
 use crate::etcd::{Cluster, answers};
 use crate::result::Result;
 use crate::settings::Settings;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 const METRIC: &str = "answers after, s";
-/// Threads, starts, and the seconds that one may take.
+/// The number of threads, the number of starts, and the maximum time of one in seconds.
 const SIZES: [(&str, usize, usize, f64); 2] =
     [("cold start, 100,000 threads", 100_000, 5, 1.5), ("cold start, 1,000,000 threads", 1_000_000, 2, 15.0)];
 const BATCH: usize = 2_000;
@@ -43,7 +43,7 @@ pub(super) fn goals(table: &mut Table, column: &str) {
     }
 }
 
-/// A fleet as it is after each of its threads was paused for a second.
+/// A fleet whose threads have each been paused for a second.
 fn fill(cluster: &Cluster, count: usize) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     let clock = Arc::new(System::new());
@@ -63,7 +63,7 @@ fn fill(cluster: &Cluster, count: usize) -> Result<()> {
         let batch: Vec<_> = some.iter().map(|thread| Write::PutThread(thread, &header)).collect();
         store.commit(&batch)?;
     }
-    // It gives the leadership up.
+    // This gives up the leadership.
     drop(store);
     runtime.block_on(term.ended)?;
     Ok(())

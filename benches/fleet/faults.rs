@@ -1,4 +1,5 @@
-//! The leader is killed, stands still, or is cut off from etcd, the other replicas and clients, under callers and watchers.
+//! The leader is killed, stopped, or cut off from etcd, the other replicas and clients, while callers and watchers are
+//! active.
 use super::isolated::Isolated;
 use crate::etcd::{Cluster, answers};
 use crate::result::Result;
@@ -13,12 +14,12 @@ use std::time::{Duration, Instant};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
-/// Callers at a replica that follows, with nothing but a stub: no call may fail.
+/// The callers at a follower, with only a stub: no call may fail.
 const FOLLOWERS: usize = 4;
-/// Clients that know all replicas. Each uses one, chosen at random.
+/// The clients that know all replicas. Each uses one of them, chosen at random.
 const CLIENTS: usize = 9;
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Between the start of the callers and the fault.
+/// The time between the start of the callers and the fault.
 const BEFORE: Duration = Duration::from_secs(1);
 
 const AT_FOLLOWER: &str = "longest call at another replica, ms";
@@ -65,7 +66,8 @@ pub(super) fn goals(table: &mut Table, column: &str) {
     table.goal_at_most("isolation of the leader, its own watchers", (ISOLATION, WATCHERS, column), 3_000.0, "ms");
 }
 
-/// Seconds: the longest call at a follower, and of a client of all; and until all watchers know of a change after the fault.
+/// In seconds: the longest call at a follower, and of a client that knows all replicas; and the time after the fault
+/// until all watchers have a change.
 async fn suffer(addresses: &[String], fault: impl FnOnce() -> Result<()>) -> Result<[f64; 3]> {
     let stop = Arc::<AtomicBool>::default();
     let mut at_follower = Vec::new();
@@ -114,7 +116,7 @@ async fn longest(callers: Vec<JoinHandle<Result<Duration>>>) -> Result<Duration>
     Ok(longest)
 }
 
-/// Calls until `stop`; the longest call. None fails or counts twice.
+/// Calls until `stop`; returns the longest call. No call may fail or count twice.
 async fn call(mut link: grpc::Link, thread: usize, stop: Arc<AtomicBool>) -> Result<Duration> {
     let (thread, mut longest, mut up) = (threads::id(thread), Duration::ZERO, true);
     while !stop.load(SeqCst) {
@@ -140,7 +142,7 @@ async fn call_by(client: Client, thread: usize, stop: Arc<AtomicBool>) -> Result
             return Err(format!("count {} instead of {count}", answer.count).into());
         }
         longest = longest.max(begin.elapsed());
-        // A thread has so many at most.
+        // Close to the maximum number of elicitations of a thread.
         if count == 900 {
             return Err("too many open elicitations: the calls are faster than this was made for".into());
         }
@@ -149,7 +151,7 @@ async fn call_by(client: Client, thread: usize, stop: Arc<AtomicBool>) -> Result
     Ok(longest)
 }
 
-/// Notes the last revision that a watcher has seen.
+/// Records the last revision that a watcher has received.
 async fn watch(client: Client, number: usize, seen: Arc<Vec<AtomicU64>>) -> Result<()> {
     let mut watch = client.watch();
     watch.add(&threads::id(1))?;

@@ -6,22 +6,22 @@ use crate::settings::Settings;
 use proxy::{Mode, Proxy};
 use tokio::runtime::Runtime;
 
-// It can do more than is needed here.
+// The module can do more than is needed here.
 #[allow(dead_code)]
 #[path = "../../tests/fleet/proxy.rs"]
 mod proxy;
 
 pub(super) struct Isolated {
-    /// Where clients reach it.
+    /// The address for clients.
     pub(super) address: String,
-    /// To each member of etcd, from the other replicas, and from clients.
+    /// The proxies to each member of etcd, from the other replicas, and from clients.
     ways: Vec<Proxy>,
-    /// Carries what goes through the proxies.
+    /// Runs the proxies.
     _runtime: Runtime,
 }
 
 impl Isolated {
-    /// Starts a replica of `cluster` that is not cut off yet.
+    /// Starts a connected replica of `cluster`.
     pub(super) fn start(cluster: &Cluster, settings: &Settings) -> Result<(Self, Process)> {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
         let way = |targets| runtime.block_on(Proxy::start(targets));
@@ -38,7 +38,7 @@ impl Isolated {
         Ok((Isolated { address, ways, _runtime: runtime }, process))
     }
 
-    /// From now on nothing that is sent arrives.
+    /// From now on, no data arrives.
     pub(super) fn cut(&self) {
         self.ways.iter().for_each(|way| way.set(Mode::Stalled));
     }

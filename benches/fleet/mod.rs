@@ -1,5 +1,5 @@
-//! `fleet`: three replicas over etcd, beside the embedded store in the same run; what a fault costs, what a
-//! takeover adds to paused times, a cold start, and many streams.
+//! `fleet`: three replicas over etcd, compared with the embedded store in the same run; the cost of a fault, the error
+//! that a takeover adds to paused times, a cold start, and many streams.
 mod clocks;
 mod cold_start;
 mod faults;

@@ -1,4 +1,5 @@
-//! Many streams, spread over the replicas, each of a thread of its own: memory, and how soon each is told of the change of its thread.
+//! Many streams, spread over the replicas, each of its own thread: memory, and how soon each receives the change of its
+//! thread.
 use crate::etcd::Cluster;
 use crate::grpc;
 use crate::measure::{self, Latencies};
@@ -13,7 +14,7 @@ use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-/// Streams that share a connection.
+/// The number of streams that share a connection.
 const SHARED: usize = 200;
 const REPLICAS: usize = 3;
 const CALLERS: usize = 256;
@@ -56,7 +57,7 @@ fn case(streams: usize) -> String {
     format!("{streams} streams on three replicas")
 }
 
-/// When each thread was changed, and when its stream was told.
+/// When each thread was changed, and when its stream received the change.
 struct Told(Vec<Change>);
 
 #[derive(Default)]
@@ -106,7 +107,8 @@ async fn open(addresses: &[String], told: &Arc<Told>) -> Result<Vec<grpc::Link>>
     Ok(links)
 }
 
-/// Changes each thread once, by callers at all replicas; returns the seconds that it took, when all streams were told.
+/// Changes each thread once, by callers at all replicas; returns the seconds until all streams have received the
+/// changes.
 async fn change(addresses: &[String], told: &Arc<Told>) -> Result<f64> {
     let (begin, next, mut callers) = (Instant::now(), Arc::<AtomicUsize>::default(), JoinSet::new());
     for caller in 0..CALLERS {

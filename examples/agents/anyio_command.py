@@ -22,7 +22,7 @@ async def run(options: argparse.Namespace) -> int:
     environ = os.environ | {"PAUSEWATCH_THREAD_ID": options.thread_id}
     try:
         with fail_after(options.limit, thread_id=options.thread_id):
-            # A cancelled run_process kills its process.
+            # If run_process is cancelled, it kills its process.
             ended = await anyio.run_process(options.command, check=False, env=environ, stdout=None, stderr=None)
             return ended.returncode
     except TimeoutError:

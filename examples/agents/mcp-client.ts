@@ -3,10 +3,10 @@
  *
  *     node mcp-client.js THREAD MILLISECONDS COMMAND [ARG]...
  *
- * The SDK ends every request after 60 s of wall time. So its own timeout is set to the longest that a timer of Node.js can
- * have, 24.8 days, and the signal of pausewatch is what ends the call; the server is told that it is cancelled.
+ * The SDK ends every request after 60 s of wall time. So its own timeout is set to the maximum of a Node.js timer, 24.8
+ * days, and the signal of pausewatch ends the call; the server is notified of the cancellation.
  *
- * Exit codes: the command's; 124 when the call was timed out.
+ * Exit codes: those of the command; 124 if the call timed out.
  */
 import { fileURLToPath } from "node:url";
 import { Client as McpClient } from "@modelcontextprotocol/sdk/client/index.js";
@@ -14,7 +14,7 @@ import { StdioClientTransport } from "@modelcontextprotocol/sdk/client/stdio.js"
 import { CallToolResultSchema } from "@modelcontextprotocol/sdk/types.js";
 import { Client } from "pausewatch";
 
-/** More than this overflows, and a timer ends at once. */
+/** A longer timer overflows, and fires at once. */
 const MAX_TIMEOUT_MS = 2_147_483_647;
 
 const [threadId, limit, ...command] = process.argv.slice(2);

@@ -16,8 +16,8 @@ server.registerTool(
   async ({ command }, { signal }) => {
     const [program = "", ...args] = command;
     const child = spawn(program, args, { stdio: ["ignore", "ignore", "inherit"], detached: true });
-    // The client has given up, or is gone. A tool of the command that asks somebody must not go on holding the thread, so
-    // its whole group is killed.
+    // The client has given up, or has gone. If a tool of the command is asking somebody, it must not keep the thread
+    // paused, so the whole process group is killed.
     AbortSignal.any([signal, running.signal]).addEventListener("abort", () => {
       if (child.pid !== undefined && child.exitCode === null) process.kill(-child.pid, "SIGKILL");
     });

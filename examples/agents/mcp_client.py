@@ -24,7 +24,7 @@ TIMED_OUT = 124
 
 
 async def call(thread_id: str, limit: float, command: list[str]) -> int:
-    # The SDK hands down only a few variables.
+    # The SDK passes on only a few variables.
     environ = os.environ | {"PAUSEWATCH_THREAD_ID": thread_id}
     server = Path(__file__).with_name("mcp_server.py")
     started = stdio_client(StdioServerParameters(command=sys.executable, args=[str(server)], env=environ))

@@ -18,13 +18,14 @@ server = MCPServer("commands")
 @server.tool()
 async def run(command: list[str]) -> int:
     """Runs a command, and returns its exit code."""
-    # Standard input and output belong to the protocol.
+    # Standard input and output are used by the protocol.
     nothing = asyncio.subprocess.DEVNULL
     process = await asyncio.create_subprocess_exec(*command, stdin=nothing, stdout=nothing, process_group=0)
     try:
         return await process.wait()
     finally:
-        # The client has given up, or is gone. A tool of the command that asks somebody must not go on holding the thread.
+        # The client has given up, or has gone. If a tool of the command is asking somebody, it must not keep the thread
+        # paused.
         if process.returncode is None:
             os.killpg(process.pid, signal.SIGKILL)
             await asyncio.shield(process.wait())

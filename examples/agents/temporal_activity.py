@@ -46,7 +46,7 @@ async def run_command(command: Command) -> int:
     except TimeoutError:
         raise ApplicationError(f"timed out after {command.limit:g} s", type="CommandTimedOut", non_retryable=True) from None
     finally:
-        # Also when the activity is cancelled.
+        # Also if the activity is cancelled.
         if process.returncode is None:
             process.kill()
             await process.wait()

@@ -1,7 +1,7 @@
-//! libFuzzer in front of the targets of `tests/it/bad_input/`. `PAUSEWATCH_FUZZ_TARGET` names the target,
-//! `PAUSEWATCH_FUZZ_CORPUS` the directory that its seeds are put into.
+//! Runs libFuzzer on the targets of `tests/it/bad_input/`. `PAUSEWATCH_FUZZ_TARGET` names the target,
+//! `PAUSEWATCH_FUZZ_CORPUS` the directory for its seeds.
 #![no_main]
-#![allow(dead_code)] // Of what the tests share, this needs a part.
+#![allow(dead_code)] // This needs only a part of what the tests share.
 
 #[path = "../../tests/it/bad_input/targets/mod.rs"]
 mod targets;
@@ -17,10 +17,10 @@ static TARGET: LazyLock<&Target> = LazyLock::new(|| {
     TARGETS.iter().find(|target| target.name == name).unwrap_or_else(|| panic!("there is no target {name:?}"))
 });
 
-/// Puts the seeds where libFuzzer looks for inputs.
+/// Writes the seeds to the directory from which libFuzzer reads inputs.
 fn prepare() {
-    // The default of libFuzzer's binding ends the process at a panic, but the store has a right to catch those of its
-    // database. What is not caught ends the process all the same.
+    // By default, libFuzzer's binding ends the process at any panic, but the store may catch panics of its database. A
+    // panic that is not caught still ends the process.
     let _ = std::panic::take_hook();
     let Some(directory) = std::env::var_os("PAUSEWATCH_FUZZ_CORPUS").map(std::path::PathBuf::from) else { return };
     for (i, seed) in (TARGET.seeds)().into_iter().enumerate() {

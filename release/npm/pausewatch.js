@@ -8,7 +8,8 @@ while directory=${directory%/*} && [ -n "$directory" ]; do
 done
 exec node "$0" "$@"
 */
-// For Node, which Yarn starts with this file: runs the program beside itself, with its signals and its exit status. And it says why there is none.
+// For Node: Yarn starts this file with it. Runs the program beside it, with its signals and its exit status. If the
+// program is missing, prints why.
 import { spawn } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -19,7 +20,7 @@ const platform = `${process.platform}-${process.arch}`;
 
 function fail(message) {
   console.error(`pausewatch: ${message}`);
-  process.exit(125); // As `pausewatch run` and GNU timeout report their own failures.
+  process.exit(125); // The code of `pausewatch run` and GNU timeout for their own failures.
 }
 
 if (!platforms.includes(platform)) {
@@ -39,8 +40,8 @@ try {
 }
 
 const child = spawn(program, process.argv.slice(2), { stdio: "inherit" });
-// The program decides what a signal means. KILL and STOP cannot be forwarded. A terminal sends its signals to both, unless the program has
-// a process group of its own, as `pausewatch run` has.
+// The program decides how to react to a signal. KILL and STOP cannot be forwarded. A terminal sends its signals to
+// both, unless the program has its own process group, as `pausewatch run` has.
 const forwarded = ["SIGHUP", "SIGINT", "SIGQUIT", "SIGTERM", "SIGUSR1", "SIGUSR2", "SIGALRM", "SIGCONT", "SIGWINCH"];
 const terminal = process.stdin.isTTY ? ["SIGINT", "SIGQUIT", "SIGWINCH", "SIGCONT"] : [];
 const groupOf = (pid) => readFileSync(`/proc/${pid}/stat`, "utf8").replace(/^.*\) /s, "").split(" ")[2];
@@ -56,7 +57,7 @@ for (const signal of forwarded) process.on(signal, () => hasTerminalSent(signal)
 child.on("error", (error) => fail(`start ${program}: ${error.message}`));
 child.on("exit", (code, signal) => {
   if (signal === null) process.exit(code);
-  // The shell sees how the program ended.
+  // Ends by the same signal, so that the shell sees how the program ended.
   for (const each of forwarded) process.removeAllListeners(each);
   process.kill(process.pid, signal);
   setTimeout(() => process.exit(128 + constants.signals[signal]), 1000);

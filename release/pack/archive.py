@@ -10,7 +10,7 @@ Files = dict[str, tuple[bytes | None, int]]
 
 
 def from_directory(directory: Path, prefix: str = "") -> Files:
-    """The files of a directory; what its owner may execute is executable for all."""
+    """The files of a directory; files that the owner can execute are executable for everybody."""
     files: Files = {}
     for path in sorted(directory.rglob("*")):
         if path.is_file():

@@ -10,7 +10,7 @@ from .tree import Tree
 def build(tree: Tree) -> list[Path]:
     project = tree.project
     dirty = output("git", "status", "--porcelain") if (ROOT / ".git").exists() else ""
-    # cargo records the commit, and so refuses what is not committed.
+    # cargo records the commit, and therefore refuses uncommitted changes.
     allow = ["--allow-dirty"] if dirty else []
     run("cargo", "package", "--locked", "--no-verify", "--quiet", "--package", "pausewatch", *allow)
     name = f"pausewatch-{project.version}.crate"

@@ -11,7 +11,7 @@ from pathlib import Path
 from .archive import Files
 from .project import Target, output, run, this_machine
 
-# The user of distroless images, and of deploy/kubernetes.
+# The user in distroless images, and in deploy/kubernetes.
 USER = 65532
 STATE = "var/lib/pausewatch"
 OWNERS = {STATE: USER}
@@ -30,7 +30,7 @@ def system(target: Target) -> Files:
             root = Path(work) / name
             run("dpkg-deb", "--extract", package, root)
             files[f"var/lib/dpkg/status.d/{name}"] = (output("dpkg-deb", "--field", package).encode(), 0o644)
-            # Packages of one source share one file, in the package that they depend on.
+            # Binary packages of one source share one file, in the package that they depend on.
             terms = root / f"usr/share/doc/{name}/copyright"
             if terms.exists():
                 files[f"usr/share/doc/{name}/copyright"] = (terms.read_bytes(), 0o644)
@@ -53,7 +53,7 @@ def system(target: Target) -> Files:
 
 
 def download(target: Target, work: Path) -> list[Path]:
-    """The packages, by apt; for another architecture with lists of its own, so that those of this machine stay as they are."""
+    """The packages, from apt; for another architecture with separate lists, so that those of this machine do not change."""
     directory = work / "packages"
     directory.mkdir()
     options = ["-qq", "-o", "APT::Sandbox::User=root"]

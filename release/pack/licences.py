@@ -9,7 +9,7 @@ from .project import ROOT, Project, ReleaseError, output
 
 NAMES = re.compile(r"(licen[cs]e|copying|notice|unlicense|copyright)", re.IGNORECASE)
 
-# Crates that name MIT and ship no text.
+# Crates that name MIT, but contain no text of it.
 MIT = """\
 Permission is hereby granted, free of charge, to any person obtaining a copy of this software and associated documentation
 files (the "Software"), to deal in the Software without restriction, including without limitation the rights to use, copy,
@@ -75,7 +75,7 @@ def texts(crate: Crate) -> list[str]:
 
 
 def clean(path: Path) -> str:
-    """The text without differences that nobody sees, so that the same licence is listed once."""
+    """The text without invisible differences, so that the same licence is listed once."""
     lines = path.read_bytes().decode("utf-8", "replace").replace("\f", "").splitlines()
     return "\n".join(line.rstrip() for line in lines).strip("\n") + "\n"
 

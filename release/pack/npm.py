@@ -37,7 +37,7 @@ def main_package(project: Project) -> Files:
         fields.pop(only_here)
     fields["bin"] = {"pausewatch": "bin/pausewatch.js"}
     platforms = [target.npm for target in TARGETS.values()]
-    # The same version exactly: the client and the program of one release.
+    # Exactly the same version: client and program belong to one release.
     fields["optionalDependencies"] = {f"@pausewatch/{platform}": project.version for platform in platforms}
     fields["files"] = [*fields["files"], "bin"]
     launcher = (ROOT / "release/npm/pausewatch.js").read_text().replace("= PLATFORMS", f"= {json.dumps(platforms)}")

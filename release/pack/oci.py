@@ -88,7 +88,7 @@ def settings(dockerfile: str) -> dict:
         "Cmd": json.loads(instructions["CMD"][0]),
         "Volumes": {volume: {}},
         "StopSignal": signal,
-        # Not of OCI; Docker reads it.
+        # This is not part of OCI, but Docker reads it.
         "Healthcheck": healthcheck(instructions["HEALTHCHECK"][0]),
     }
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from .project import ROOT, TARGETS, Project, ReleaseError, Target, output, run, this_machine
 
-# The C library of manylinux2014 (CentOS 7, 2014): every Linux with glibc that is still supported has a later one.
+# The C library of manylinux2014 (CentOS 7, 2014): every supported Linux with glibc has a later one.
 GLIBC = (2, 17)
-# The profile of Cargo.toml.
+# A profile of Cargo.toml.
 PROFILE = "packed"
 
 
@@ -21,7 +21,8 @@ def built(project: Project) -> Path:
         "CARGO_INCREMENTAL": "0",
         "SOURCE_DATE_EPOCH": str(project.epoch),
     }
-    # Panic messages name source files: those names must not depend on where this machine has them. The last match wins.
+    # Panic messages contain paths of source files, which must not depend on the directories of this machine. The last
+    # match wins.
     home = Path(os.environ.get("CARGO_HOME", Path.home() / ".cargo"))
     places = {str(home): "/cargo", str(ROOT): "/pausewatch", str(project.cargo_target): "/target"}
     environment["RUSTFLAGS"] = " ".join(f"--remap-path-prefix={place}={name}" for place, name in places.items())

@@ -34,7 +34,7 @@ def document(project: Project, crates: list[Crate]) -> bytes:
         "components": [component(crate) for crate in crates],
         "dependencies": [{"ref": program, "dependsOn": [purl(crate.name, crate.version) for crate in crates]}],
     }
-    # A serial number that the content decides.
+    # The serial number is derived from the content.
     content = json.dumps(bill, sort_keys=True)
     bill["serialNumber"] = f"urn:uuid:{uuid.uuid5(uuid.NAMESPACE_URL, content)}"
     return (json.dumps(bill, indent=1) + "\n").encode()

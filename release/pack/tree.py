@@ -20,7 +20,7 @@ class Tree:
 
     project: Project
     program: Path
-    # The same program, or one of this machine that prints the same pages.
+    # The same program, or one for this machine that prints the same pages.
     runs_here: Path
 
     @cached_property

@@ -14,8 +14,12 @@ fn g2_no_renewal_extends_a_pause_beyond_its_maximum() {
     let second = world.opened(Some(seconds(4)));
     assert_eq!(world.renew(&first, None), Ok(Some(seconds(4))));
     world.pass(seconds(4));
-    assert_eq!(world.renew(&first, None), Ok(Some(seconds(3))), "cut, but its length stays");
-    assert_eq!(world.renew(&second, Some(seconds(60))), Ok(Some(seconds(3))), "the pause began with the first one");
+    assert_eq!(world.renew(&first, None), Ok(Some(seconds(3))), "it must be cut, but keep its length");
+    assert_eq!(
+        world.renew(&second, Some(seconds(60))),
+        Ok(Some(seconds(3))),
+        "the maximum must count from the first elicitation"
+    );
     let third = world.opened(None);
     world.pass(seconds(3));
     for id in [&first, &second, &third] {

@@ -1,12 +1,13 @@
-//! Random commands, against a model of the thread.
+//! Random commands, compared with a model of the thread.
 use super::*;
 
-/// A few thousand random commands, against a model that is a list of ids. To replay: the seed is fixed.
+/// A few thousand random commands, compared with a model that is a list of ids. The seed is fixed, so a run can be
+/// repeated.
 #[test]
 fn random_commands_keep_to_the_model() {
     let mut random = Random(0x5eed_0001);
     let mut world = World::new();
-    // Open ones, oldest first: id, whether it asked for no ttl, the end of its lease.
+    // The open ones, oldest first: id, whether it has no ttl, the end of its lease.
     let mut model: Vec<(String, bool, i64)> = Vec::new();
     let (mut paused, mut revision) = (Duration::ZERO, 0);
     for step in 0..5_000 {
@@ -52,7 +53,7 @@ fn random_commands_keep_to_the_model() {
     }
 }
 
-/// SplitMix64: the same numbers for the same seed, everywhere.
+/// SplitMix64: the same numbers for the same seed on every machine.
 struct Random(u64);
 
 impl Random {

@@ -1,5 +1,5 @@
-//! Every row of the contract's tables, against one record and a clock that the test moves. Each call that goes through
-//! here also checks I1, I2 and I3 on the way.
+//! Every row of the tables in the API's contract, with one record and a clock that the test controls. Each call here
+//! also checks I1, I2 and I3.
 use super::*;
 use crate::core::idempotency::MEMORY_SPAN;
 use crate::core::types::ThreadId;
@@ -11,7 +11,7 @@ mod model;
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
-/// One thread and what surrounds it.
+/// One thread with its surroundings.
 struct World {
     record: Record,
     now: Timestamp,
@@ -49,14 +49,14 @@ impl World {
         let decision = decide(&self.record, command, fresh)?;
         if let Some(change) = decision.change {
             let row = change.request.as_ref().map(|request| request.row);
-            assert!(row.is_none_or(|row| row + 1 == self.row), "its row is the second of the two that were given");
+            assert!(row.is_none_or(|row| row + 1 == self.row), "its row must be the second of the two reserved ones");
             let before = self.record.clone();
             self.record.apply(&change);
             let after = self.record.clone();
             self.record.revert(&change);
-            assert!(self.record == before, "I3: {command:?}, reverted, has left a trace");
+            assert!(self.record == before, "I3: {command:?}, reverted, must leave no trace");
             self.record.apply(&change);
-            assert!(self.record == after, "{command:?} has another effect the second time");
+            assert!(self.record == after, "{command:?} must have the same effect the second time");
             let raised = u64::from(!matches!(command, Command::Renew { .. }));
             assert_eq!(after.header.revision, before.header.revision + raised, "I2: one revision a change");
             assert_eq!(after.header.pause.since.is_some(), !after.open.is_empty(), "I1: paused while any is open");
@@ -68,7 +68,7 @@ impl World {
     fn open(&mut self, request_id: &str, ttl: Option<Duration>) -> Result<(String, u32, u64), Refusal> {
         self.call(&increment(request_id, "why", ttl)).map(|answer| match answer {
             Answer::Incremented { count, revision, elicitation, .. } => (elicitation.id.to_string(), count, revision),
-            other => panic!("an increment was answered {other:?}"),
+            other => panic!("the answer to an increment was {other:?}"),
         })
     }
 
@@ -79,7 +79,7 @@ impl World {
     fn close(&mut self, request_id: &str, named: Option<&str>) -> Result<(u32, u64), Refusal> {
         self.call(&decrement(request_id, named)).map(|answer| match answer {
             Answer::Decremented { count, revision } => (count, revision),
-            other => panic!("a decrement was answered {other:?}"),
+            other => panic!("the answer to a decrement was {other:?}"),
         })
     }
 
@@ -88,7 +88,7 @@ impl World {
         let now = self.now;
         self.call(&Command::Renew { elicitation: ElicitationRef(named.into()), ttl }).map(|answer| match answer {
             Answer::Renewed { ends, .. } => ends.map(|ends| ends.since(now)),
-            other => panic!("a renewal was answered {other:?}"),
+            other => panic!("the answer to a renewal was {other:?}"),
         })
     }
 
@@ -96,7 +96,7 @@ impl World {
         let elicitation = ElicitationId::parse(named).expect("an id of ours");
         self.call(&Command::Expire { elicitation }).map(|answer| match answer {
             Answer::Decremented { count, revision } => (count, revision),
-            other => panic!("the end of a lease was answered {other:?}"),
+            other => panic!("the answer to the end of a lease was {other:?}"),
         })
     }
 
@@ -157,7 +157,7 @@ fn a_thread_has_1000_open_elicitations_and_not_one_more() {
     assert_eq!(world.open("", None).expect("there is room again").1, 1_000);
 }
 
-// Which one a decrement closes.
+// The elicitation that a decrement closes.
 
 #[test]
 fn an_unnamed_decrement_closes_the_oldest_that_asked_for_no_ttl_then_the_oldest() {
@@ -169,7 +169,7 @@ fn an_unnamed_decrement_closes_the_oldest_that_asked_for_no_ttl_then_the_oldest(
     for closed in [&first, &second, &leased[0], &late] {
         assert!(world.ids().contains(closed), "{closed} was closed before its turn");
         world.close("", None).expect("closes");
-        assert!(!world.ids().contains(closed), "{closed} was to be closed");
+        assert!(!world.ids().contains(closed), "{closed} must be closed");
     }
     assert!(matches!(world.close("", None), Err(Refusal::NoOutstanding { .. })));
 }
@@ -179,7 +179,7 @@ fn a_server_default_lease_does_not_make_an_elicitation_named() {
     let mut world = World::new();
     let leased = world.opened(Some(seconds(5)));
     let anonymous = world.opened(None);
-    assert!(world.record.open[1].lease.is_some(), "--anonymous-ttl gives it a lease");
+    assert!(world.record.open[1].lease.is_some(), "--anonymous-ttl must give it a lease");
     world.close("", None).expect("closes");
     assert_eq!(world.ids(), [leased]);
     assert!(!world.ids().contains(&anonymous));
@@ -214,10 +214,10 @@ fn a_closed_elicitation_is_distinguished_from_an_unknown_one_for_10_minutes() {
     assert!(released_of(world.close("", Some(&released))));
     world.pass(Duration::from_nanos(1));
     assert!(unknown_of(world.close("", Some(&released))));
-    assert!(expired_of(world.close("", Some(&expired))), "it was closed a second later");
+    assert!(expired_of(world.close("", Some(&expired))), "the lease must have ended it");
     world.pass(seconds(1));
     assert!(unknown_of(world.close("", Some(&expired))));
-    assert_eq!(world.record.count(), 1, "no refusal has closed another one");
+    assert_eq!(world.record.count(), 1, "a refusal must not close another one");
 }
 
 #[test]
@@ -236,7 +236,7 @@ fn at_most_1024_closed_elicitations_are_remembered() {
 
 // Request ids.
 
-/// G4: a call that is sent again has one effect and the same answer.
+/// G4: a repeated call has one effect and gets the same answer.
 #[test]
 fn a_repeated_call_has_one_effect_and_the_same_answer() {
     let mut world = World::new();
@@ -249,11 +249,11 @@ fn a_repeated_call_has_one_effect_and_the_same_answer() {
     world.pass(seconds(3));
     assert_eq!(world.call(&decrement("a", None)), Ok(closed));
     assert_eq!(world.record.count(), 1);
-    assert_eq!(world.call(&increment("a", "why", Some(seconds(9)))), Ok(first), "even after it was closed");
+    assert_eq!(world.call(&increment("a", "why", Some(seconds(9)))), Ok(first), "also after it was closed");
     assert_eq!((world.record.count(), world.record.header.revision), (1, 3));
 }
 
-/// G4: reordered too. A late duplicate of an increment does not open again what its decrement has closed.
+/// G4: also out of order. A late duplicate of an increment does not reopen what its decrement has closed.
 #[test]
 fn a_late_duplicate_does_not_pause_again() {
     let mut world = World::new();
@@ -287,7 +287,7 @@ fn a_request_id_with_other_content_is_refused() {
     world.close("b", None).expect("closes");
     assert!(reused(world.call(&decrement("b", Some(&id)))));
     assert_eq!(world.record.count(), 1);
-    assert!(world.call(&increment("a", "why", None)).is_ok(), "the same content is answered still");
+    assert!(world.call(&increment("a", "why", None)).is_ok(), "the same content must still be answered");
 }
 
 #[test]
@@ -335,10 +335,10 @@ fn a_lease_ends_at_its_time_and_not_before() {
     world.pass(Duration::from_nanos(1));
     assert_eq!(world.expire(&id), Ok((0, 2)));
     assert!(matches!(world.close("", Some(&id)), Err(Refusal::Expired { ago_ms: 0, .. })));
-    assert!(world.expire(&id).is_err(), "it ends once");
+    assert!(world.expire(&id).is_err(), "it must end only once");
 }
 
-/// G2: what asks for no lease gets the server's.
+/// G2: an elicitation without a ttl gets the server's default lease.
 #[test]
 fn an_increment_without_ttl_gets_the_anonymous_one_or_none() {
     let mut world = World::new();
@@ -357,10 +357,10 @@ fn a_renewal_moves_the_end_to_now_plus_ttl_later_or_sooner() {
     let mut world = World::new();
     let id = world.opened(Some(seconds(10)));
     world.pass(seconds(4));
-    assert_eq!(world.renew(&id, None), Ok(Some(seconds(10))), "the old length again");
+    assert_eq!(world.renew(&id, None), Ok(Some(seconds(10))), "it must have the old length again");
     assert_eq!(world.renew(&id, Some(seconds(60))), Ok(Some(seconds(60))));
-    assert_eq!(world.renew(&id, Some(seconds(2))), Ok(Some(seconds(2))), "sooner too");
-    assert_eq!(world.renew(&id, None), Ok(Some(seconds(2))), "the old length is now that");
+    assert_eq!(world.renew(&id, Some(seconds(2))), Ok(Some(seconds(2))), "a renewal may also shorten the lease");
+    assert_eq!(world.renew(&id, None), Ok(Some(seconds(2))), "the shorter length must be kept");
     assert_eq!((world.record.header.revision, world.record.count()), (1, 1));
     world.pass(seconds(2));
     world.expire(&id).expect("at its new end");
@@ -372,10 +372,10 @@ fn a_renewal_can_give_a_lease_to_what_had_none_and_does_not_make_it_named() {
     world.anonymous_ttl = None;
     let leased = world.opened(Some(seconds(9)));
     let forever = world.opened(None);
-    assert_eq!(world.renew(&forever, None), Ok(None), "none stays none");
+    assert_eq!(world.renew(&forever, None), Ok(None), "an elicitation without a lease must stay without one");
     assert_eq!(world.renew(&forever, Some(seconds(3))), Ok(Some(seconds(3))));
     world.close("", None).expect("closes");
-    assert_eq!(world.ids(), [leased], "its increment asked for no ttl");
+    assert_eq!(world.ids(), [leased], "the one without a ttl must be closed");
 }
 
 #[test]
@@ -406,7 +406,7 @@ fn paused_total_counts_nested_pauses_once_and_grows_while_open() {
     world.pass(seconds(3));
     world.close("", Some(&outer)).expect("closes");
     world.pass(seconds(4));
-    assert_eq!(world.record.header.pause.since, Some(began), "the pause began with the first of them");
+    assert_eq!(world.record.header.pause.since, Some(began), "the pause must begin with the first of them");
     assert_eq!((total(&world), world.record.header.pause.open_for(world.now)), (9, Some(seconds(9))));
     world.close("", Some(&inner)).expect("closes");
     world.pass(seconds(50));

@@ -1,4 +1,4 @@
-//! Connections whose `:authority` names a path.
+//! Connections whose `:authority` is a path.
 use super::*;
 use proptest::prelude::*;
 
@@ -18,7 +18,7 @@ fn frame(kind: u8, flags: u8, payload: &[u8]) -> Vec<u8> {
     [&length[1..], &[kind, flags, 0, 0, 0, 1], payload].concat()
 }
 
-/// A connection with these frames, as the parser gets it when it comes in portions of that size.
+/// A connection with these frames, as the parser gets it if it arrives in pieces of this size.
 fn filtered(frames: &[Vec<u8>], portion: usize) -> Vec<u8> {
     let mut bytes = [b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec(), frames.concat()].concat();
     let mut filter = Filter::default();
@@ -26,7 +26,7 @@ fn filtered(frames: &[Vec<u8>], portion: usize) -> Vec<u8> {
     bytes.split_off(PREFACE)
 }
 
-/// Fields around the one with the authority; the path has slashes too.
+/// Fields around the authority; the path has slashes too.
 fn headers(authority: &[u8]) -> Vec<u8> {
     [&field(b":path", CALL), authority, &[0x83, 0x86], &field(b"te", b"trailers/%"), &field(b":authority-of", b"a/b")]
         .concat()
@@ -38,7 +38,7 @@ fn a_path_becomes_a_valid_authority_of_the_same_length_and_nothing_else_changes(
         [(&b"tmp%2Fp.sock"[..], &b"tmp-2Fp.sock"[..]), (b"/tmp/p.sock", b"-tmp-p.sock"), (b"localhost", b"localhost")]
     {
         let indexed = |value: &[u8], first: u8| [&[first], &*literal(value)].concat();
-        // By name; by the index of the static table: kept in the table, not kept, never kept.
+        // By name; by the index of the static table: indexed, not indexed, never indexed.
         let forms = [0, 0x41, 0x01, 0x11].map(|first| {
             let form = |value| if first == 0 { field(NAME, value) } else { indexed(value, first) };
             (form(sent), form(valid))

@@ -9,13 +9,13 @@ fn a_context_is_written_as_it_was_read() {
     assert_eq!(context.trace_state().get("vendor"), Some("value"));
     assert_eq!(written(&context).as_deref(), Some(PARENT));
     assert!(!read(&PARENT.replace("-01", "-00"), None).unwrap().is_sampled());
-    assert!(read(PARENT, Some("=")).is_some(), "a state that makes no sense takes nothing away");
+    assert!(read(PARENT, Some("=")).is_some(), "an invalid state must not discard the parent");
 }
 
 #[test]
 fn an_invalid_trace_context_is_ignored() {
     let later = PARENT.replacen("00", "01", 1) + "-more";
-    assert!(read(&later, None).is_some(), "a later version begins alike");
+    assert!(read(&later, None).is_some(), "a later version must begin in the same way");
     for bad in [
         "",
         "00",

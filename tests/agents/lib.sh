@@ -1,14 +1,14 @@
 # Shell functions that every tests/agents/NAME/test uses. `name` is the test's name.
 
-# The test cannot run here: a failure in CI, else a printed reason.
+# The test cannot run here: in CI this is a failure, otherwise the reason is printed.
 cannot_run() {
     [ "${CI:-}" = true ] || { echo "skipped: $1"; exit 0; }
     echo "tests/agents/$name: $1" >&2
     exit 1
 }
 
-# Downloads something: `download WHAT COMMAND [ARG]...`. A command that fails or hangs is tried once more. Its output is shown only if
-# it fails again.
+# Downloads something: `download WHAT COMMAND [ARG]...`. A command that fails or hangs is retried once. Its output is
+# printed only if it fails again.
 download() {
     local what=$1 log
     shift
@@ -28,13 +28,13 @@ download() {
     exit 1
 }
 
-# Installs packages of Debian in CI: `install_missing PROBE PACKAGE...`, if the shell command PROBE fails.
+# Installs packages of Debian in CI, if the shell command PROBE fails: `install_missing PROBE PACKAGE...`.
 install_missing() {
     local probe=$1 as_root=() lock
     shift
     [ "${CI:-}" = true ] && command -v apt-get >/dev/null && ! bash -c "$probe" >/dev/null 2>&1 || return 0
     [ "$(id -u)" = 0 ] || as_root=(sudo -n)
-    # The tests run side by side, and apt-get refuses to.
+    # The tests run side by side, and apt-get refuses to run twice.
     exec {lock}>"${TMPDIR:-/tmp}/pausewatch-apt.lock"
     flock "$lock"
     download "the package lists of Debian" "${as_root[@]}" apt-get update -qq
@@ -49,8 +49,8 @@ need_node() {
         cannot_run "Node.js 20 or later with npm is missing: install it"
 }
 
-# Installs what package.json and package-lock.json of this directory pin, in a directory that keeps it: `npm_install DIRECTORY
-# [OPTION]...`. The file `complete` in it is the lock file that was installed.
+# Installs the packages of package.json and package-lock.json of this directory into a cache directory: `npm_install
+# DIRECTORY [OPTION]...`. The file `complete` in it is the lock file of the last installation.
 npm_install() {
     local directory=$1
     shift
@@ -61,7 +61,7 @@ npm_install() {
     download "the npm packages of package-lock.json" npm ci --no-audit --no-fund --no-progress --prefix "$directory" "$@"
 }
 
-# What npm_install has installed is complete.
+# Marks the installation as complete.
 npm_installed() {
     cp package-lock.json "$1/complete"
 }

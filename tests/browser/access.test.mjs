@@ -1,4 +1,4 @@
-// For everybody: by keyboard, by screen reader, on a phone, dark and light.
+// Accessibility: by keyboard, by screen reader, on a phone, dark and light.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { launch, until, Watched } from "./browser.mjs";
@@ -15,10 +15,10 @@ after(async () => {
   await coordinator?.stop();
 });
 
-/** The element with the focus: its id, or what is written on it. */
+/** The element with the focus: its id, or its text. */
 const focused = (page) => page.evaluate(() => document.activeElement.id || document.activeElement.innerText);
 
-/** Presses Tab until the focus is on something like this. */
+/** Presses Tab until the focused element matches. */
 async function tabTo(page, wanted) {
   const seen = [];
   for (let presses = 0; presses < 40; presses++) {
@@ -99,7 +99,7 @@ test("everything has a role and a name in the accessibility tree", async () => {
   await shown.chooseRelease("conversation-17");
   await has(["dialog: Release without an answer?", "button: Keep waiting", "button: Release"]);
   await shown.answer("keep");
-  // What changes is told politely, and the times that count are not.
+  // Changes are announced politely, but the running times are not.
   const told = (text) => until(`told: ${text}`, async () => (await shown.page.$eval("#news[aria-live=polite]", (news) => news.textContent)).includes(text));
   await coordinator.increment("conversation-18", "ask", "And this one?");
   await told("conversation-18 waits");
@@ -120,7 +120,7 @@ test("a phone shows all of it without scrolling sideways", async () => {
   await shown.page.waitForSelector("#bars > li");
   const width = () => shown.page.evaluate(() => document.documentElement.scrollWidth);
   assert.equal(await width(), 320);
-  // The scrolling width does not tell what is cut off.
+  // The scroll width does not show which parts are cut off.
   const cut = await shown.page.$$eval("#threads *, #bars *, header *", (parts) => parts.filter((part) => part.getBoundingClientRect().right > 320.5 && part.getClientRects().length && !part.closest("#axis")).map((part) => part.outerHTML.slice(0, 80)));
   assert.deepEqual(cut, []);
   await shown.chooseRelease("conversation-17");

@@ -1,4 +1,4 @@
-// Pages of other origins, in a browser on the same machine: they change nothing, and read nothing.
+// Pages of other origins, in a browser on the same machine: they can neither change nor read anything.
 import assert from "node:assert/strict";
 import { createServer } from "node:http";
 import { after, before, test } from "node:test";
@@ -23,7 +23,7 @@ after(async () => {
   await coordinator?.stop();
 });
 
-/** Runs in the page: tries everything that a page can send, and returns what it learnt of each answer. */
+/** Runs in the page: sends everything that a page can send, and returns what the page sees of each answer. */
 async function attack(target, service) {
   const call = `${target}${service}IncrementElicitation`;
   const list = `${target}${service}ListPauseStates`;
@@ -82,7 +82,7 @@ async function attack(target, service) {
         load: (element) => (element.contentDocument?.URL === "about:blank" ? "" : frame(element)),
       });
       document.body.append(form);
-      // The blank document of a frame has been loaded before it is sent to.
+      // The form is submitted only after the frame's blank document has loaded.
       form.submit();
       return sent;
     });
@@ -92,7 +92,7 @@ async function attack(target, service) {
   return learnt;
 }
 
-/** The requests of a page that have ended, by address. */
+/** The addresses of the page's requests that have ended. */
 function ended(page) {
   const urls = [];
   for (const event of ["requestfinished", "requestfailed"]) page.on(event, (request) => urls.push(`${request.method()} ${request.url()}`));
@@ -105,7 +105,7 @@ for (const name of ["127.0.0.1", "localhost", "evil.test"]) {
     const requests = ended(page);
     await page.goto(`http://${name}:${evil.address().port}/`);
     const learnt = await page.evaluate(attack, `http://${coordinator.address}`, SERVICE);
-    // A beacon tells nobody when it has arrived.
+    // No event in the page reports that a beacon has arrived.
     await until("the end of the beacons", () => requests.some((request) => request.endsWith("?beacon")));
     assert.deepEqual(await coordinator.paused(), ["secret"], JSON.stringify(learnt));
     const text = JSON.stringify(learnt);
@@ -140,7 +140,7 @@ test("a name that is led to the coordinator (DNS rebinding) is misdirected", asy
   await page.setRequestInterception(true);
   let isFirst = true;
   page.on("request", (request) => {
-    // The page of the attacker, before its name leads elsewhere.
+    // The attacker's page, before its name resolves to another address.
     if (isFirst) request.respond({ status: 200, contentType: "text/html", body: "<!doctype html>" });
     else request.continue();
     isFirst = false;

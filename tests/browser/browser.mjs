@@ -1,22 +1,22 @@
-// Chromium, pages of it, and waiting for what they show.
+// Chromium, its pages, and functions that wait for what they show.
 import puppeteer from "puppeteer-core";
 
-/** For one condition. Generous, for the machine may be busy: nothing here asserts how fast it is. */
+/** The deadline of one condition. It is long, because the machine may be busy: no test here checks speed. */
 const DEADLINE = 60_000;
 
-/** What Chromium blocks by itself hides what the coordinator refuses: `isOpen` turns that off. */
+/** `isOpen` turns off what Chromium blocks by itself, so that the coordinator must refuse it. */
 export function launch({ isOpen = false } = {}) {
   const features = isOpen ? ["--disable-features=LocalNetworkAccessChecks,BlockInsecurePrivateNetworkRequests"] : [];
   return puppeteer.launch({
     executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
     headless: true,
     protocolTimeout: 3 * DEADLINE,
-    // Root may not use Chromium's own sandbox, and a container has little shared memory.
+    // Chromium's own sandbox does not work as root, and a container has little shared memory.
     args: ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--host-resolver-rules=MAP evil.test 127.0.0.1", ...features],
   });
 }
 
-/** Polls until `condition` returns something true, and returns that. */
+/** Polls until `condition` returns a true value; returns it. */
 export async function until(what, condition) {
   const end = Date.now() + DEADLINE;
   for (;;) {
@@ -27,7 +27,7 @@ export async function until(what, condition) {
   }
 }
 
-/** A page of the coordinator, and what Chromium complains of in it. */
+/** A page of the coordinator, and Chromium's error messages about it. */
 export class Watched {
   static async open(browser, url, { width = 1100, height = 900 } = {}) {
     const made = new Watched();
@@ -47,7 +47,7 @@ export class Watched {
     return made;
   }
 
-  /** As if another tab came in front of it, or went away. */
+  /** As if the person switched to another tab, or back. */
   hide(isHidden) {
     return this.page.evaluate((isHidden) => {
       Object.defineProperty(document, "hidden", { configurable: true, get: () => isHidden });
@@ -63,12 +63,12 @@ export class Watched {
     return this.link("live");
   }
 
-  /** The text of each thread that is shown. */
+  /** The text of each displayed thread. */
   rows() {
     return this.page.$$eval("#threads > li", (rows) => rows.map((row) => row.innerText));
   }
 
-  /** The text of the one thread with this in its text, as soon as it fulfils the condition. */
+  /** The text of the one thread that contains `text`, as soon as it fulfils the condition. */
   row(text, fulfils = () => true) {
     return until(`a thread with ${text}: ${fulfils}`, async () => (await this.rows()).find((row) => row.includes(text) && fulfils(row)));
   }
@@ -81,7 +81,7 @@ export class Watched {
     return this.page.$eval(selector, (element) => element.innerText);
   }
 
-  /** Clicks the release button of the thread with this in its text, by script, for its row may move. */
+  /** Clicks the release button of the thread that contains `text`; by script, because its row may move. */
   async chooseRelease(text) {
     await this.page.waitForFunction((text) => [...document.querySelectorAll("#threads > li")].some((row) => row.innerText.includes(text) && row.querySelector("button:not([hidden])")), {}, text);
     await this.page.evaluate((text) => [...document.querySelectorAll("#threads > li")].find((row) => row.innerText.includes(text)).querySelector("button").click(), text);

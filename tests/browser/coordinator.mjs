@@ -9,7 +9,7 @@ import { promisify } from "node:util";
 const PROGRAM = process.env.PAUSEWATCH_PROGRAM ?? "pausewatch";
 export const SERVICE = "/pausewatch.v1.ElicitationService/";
 
-/** The settings of whoever runs the tests are not those of the tests. */
+/** The tests do not use the settings of the person who runs them. */
 const environment = Object.fromEntries(Object.entries(process.env).filter(([name]) => !/^(PAUSEWATCH|OTEL)_/.test(name)));
 
 export class Coordinator {
@@ -61,7 +61,7 @@ export class Coordinator {
     rmSync(this.directory, { recursive: true, force: true });
   }
 
-  /** Runs `pausewatch ...words`, and returns what it prints. */
+  /** Runs `pausewatch ...words`, and returns its output. */
   async run(...words) {
     const env = { ...this.env, PAUSEWATCH_ADDRESS: this.address };
     const { stdout } = await promisify(execFile)(PROGRAM, words, { env, cwd: this.directory, maxBuffer: 1 << 26 });
@@ -73,13 +73,13 @@ export class Coordinator {
     return this.run("increment", "--thread-id", thread, "--holder", holder, "--reason", reason, ...more);
   }
 
-  /** Starts `pausewatch ...words`, to be killed. */
+  /** Starts `pausewatch ...words`; the caller kills it. */
   begin(...words) {
     const env = { ...this.env, PAUSEWATCH_ADDRESS: this.address };
     return spawn(PROGRAM, words, { env, cwd: this.directory, stdio: "ignore" });
   }
 
-  /** A call by the Connect protocol: its status and its answer. */
+  /** Makes a call with the Connect protocol; returns its status and its answer. */
   async call(method, message, headers = {}) {
     const body = JSON.stringify(message);
     const response = await fetch(new URL(SERVICE + method, this.url), { method: "POST", headers: { "content-type": "application/json", ...headers }, body });
@@ -92,7 +92,7 @@ export class Coordinator {
     return (answer.pauseStates ?? []).map(({ threadId }) => threadId);
   }
 
-  /** A sample of the metrics. */
+  /** The value of a sample of the metrics. */
   async metric(name) {
     const text = await (await fetch(this.metricsUrl)).text();
     return Number(text.split("\n").find((line) => line.startsWith(`${name} `))?.split(" ")[1]);

@@ -1,4 +1,4 @@
-// What the page shows, and what it does.
+// The display and the functions of the page.
 import assert from "node:assert/strict";
 import { after, before, beforeEach, test } from "node:test";
 import { launch, until, Watched } from "./browser.mjs";
@@ -6,7 +6,7 @@ import { Coordinator } from "./coordinator.mjs";
 
 let browser;
 let coordinator;
-/** One page for all tests, and one coordinator that each test finds without paused threads. */
+/** One page and one coordinator for all tests; no thread is paused at the start of a test. */
 let shown;
 
 before(async () => {
@@ -74,7 +74,7 @@ test("the longest wait is the first, though the wall clock of the coordinator wa
 
 test("says that no stream but those of observers watches a thread", async () => {
   await coordinator.increment("lonely", "ask", "Go on?");
-  // Two observers: this page, and one more.
+  // Two watchers: this page, and one more.
   const observer = coordinator.begin("watch");
   let watcher;
   try {
@@ -112,7 +112,7 @@ test("text of strangers stays text", async () => {
   await until("it among the ended pauses", async () => (await shown.text("#ended-list")).includes(markup));
   await shown.page.locator("#ended summary").click();
   assert.equal((await shown.page.$$("main img, main script, main b, dialog img, p img")).length, 0);
-  // All of it is isolated, so that its direction is its own.
+  // Each text is isolated, so that its direction does not affect the others.
   const outside = await shown.page.evaluate(() => {
     const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT, (node) => (/[<>\u202E\u2066]/.test(node.data) ? NodeFilter.FILTER_ACCEPT : NodeFilter.FILTER_SKIP));
     const found = [];

@@ -36,7 +36,7 @@ async function enter(shown, token) {
   await shown.page.keyboard.press("Enter");
 }
 
-/** In a context of its own: nothing is kept from another test. */
+/** In a new browser context, which has no state of other tests. */
 async function open() {
   const context = await browser.createBrowserContext();
   return Watched.open(context, coordinator.url);
@@ -48,7 +48,7 @@ test("a token is asked for, kept for this tab, and never in the address or in a 
   assert.equal(await shown.text("#denied"), "", "nothing was wrong yet");
   assert.equal(await shown.page.evaluate(() => document.activeElement.id), "token");
   assert.equal(await shown.page.$eval("#content", (content) => content.hidden), true);
-  // The second one has a character that no header takes.
+  // The second one has a character that is not allowed in a header.
   for (const wrong of ["wrong-wrong-wrong-wrong", `${secret("watcher")}…`]) {
     await enter(shown, wrong);
     await until("what is wrong", async () => /token/.test(await shown.text("#denied")));
@@ -62,7 +62,7 @@ test("a token is asked for, kept for this tab, and never in the address or in a 
   await shown.page.reload();
   await shown.live();
   assert.deepEqual(await kept(), [coordinator.url, 0, 0]);
-  // Another tab has to be told.
+  // The other tab must get the token too.
   const other = await Watched.open(shown.page.browserContext(), coordinator.url);
   await other.page.waitForSelector("#login:not([hidden])");
   await other.page.close();
@@ -92,7 +92,7 @@ for (const [role, threads, mayRelease] of [["watcher", 2, false], ["holder", 1, 
       await until("the refusal of the question for the role", async () => (await coordinator.metric(refused)) > 0);
       await until("what the role may", async () => /may not release/.test(await shown.text("#role")));
       assert.equal((await shown.page.$$(".asks button:not([hidden])")).length, 0);
-      // Who looks at the page again and again does not seem to guess tokens.
+      // A person who reloads the page again and again is not treated as guessing tokens.
       const [before, lists] = await Promise.all([refused, listed].map((name) => coordinator.metric(name)));
       for (const isHidden of [true, false]) await shown.hide(isHidden);
       await shown.live();

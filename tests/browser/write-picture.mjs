@@ -1,4 +1,4 @@
-// Writes docs/page.png: the page as the program has it, with the answers of an example instead of a coordinator's, for real pauses
+// Writes docs/page.png: the page of the program, with example answers instead of a coordinator's, because real pauses
 // of minutes would take minutes.
 import { readFileSync } from "node:fs";
 import { createServer } from "node:http";
@@ -13,7 +13,7 @@ const start = Date.now();
 const at = (minutes) => new Date(start + minutes * MINUTE).toISOString();
 const length = (minutes) => `${minutes * 60}s`;
 
-/** A thread that has waited for `minutes`, and had waited for `before` in all. */
+/** A thread that has been waiting for `minutes`, after `before` in all. */
 function waiting(threadId, minutes, before, watchers, ...questions) {
   const elicitations = questions.map(([holder, reason, lease, asked = minutes], number) => {
     return { elicitationId: `${threadId}-${number}`, threadId, holder, reason, createTime: at(-asked), expireTime: at(lease) };

@@ -1,8 +1,8 @@
-//! The server under test of Connect's conformance suite (github.com/connectrpc/conformance): the suite's own service behind the
-//! layers that pausewatch has before its own. `tests/connect/conformance` starts the suite, which starts this.
+//! The server for Connect's conformance suite (github.com/connectrpc/conformance): the suite's own service behind the
+//! same layers as the service of pausewatch. `tests/connect/conformance` starts the suite, which starts this program.
 //!
-//! The suite writes what it wants of the server to standard input, and reads from standard output where the server is. The service
-//! is written with the descriptors of the suite's protos, in the directory that is the first argument.
+//! The suite writes its requirements for the server to standard input, and reads the server's address from standard
+//! output. The service uses the descriptors of the suite's protos, whose directory is the first argument.
 mod messages;
 mod service;
 
@@ -15,11 +15,11 @@ use std::error::Error;
 use std::io::{self, Read, Write};
 use tokio::net::TcpListener;
 
-/// Where the suite sets no limit.
+/// The maximum if the suite sets no limit.
 const MAX_REQUEST: usize = 16 << 20;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    // `cargo test` has no arguments for it.
+    // `cargo test` runs this without arguments.
     let Some(protos) = std::env::args_os().nth(1).filter(|argument| !argument.to_string_lossy().starts_with('-'))
     else {
         println!("this is the server for the conformance suite of Connect: run tests/connect/conformance");
@@ -47,7 +47,7 @@ async fn serve(descriptors: Vec<u8>) -> Result<(), Box<dyn Error>> {
     Ok(serve_service(listener, Conformance::new(pool), descriptors, max_request).await?)
 }
 
-/// A message behind its length.
+/// Reads a message with its length prefix.
 fn read() -> io::Result<Vec<u8>> {
     let mut length = [0; 4];
     io::stdin().read_exact(&mut length)?;

@@ -19,7 +19,7 @@ pub(crate) fn inner(message: &DynamicMessage, name: &str) -> Option<DynamicMessa
     message.has_field_by_name(name).then(|| field(message, name).as_message().expect("a message").clone())
 }
 
-/// All messages of a field.
+/// All messages in a field.
 pub(crate) fn all(message: &DynamicMessage, name: &str) -> Vec<DynamicMessage> {
     let values = field(message, name);
     values.as_list().expect("a list").iter().map(|value| value.as_message().expect("a message").clone()).collect()
@@ -34,7 +34,7 @@ pub(crate) fn delay(definition: &DynamicMessage) -> Duration {
     Duration::from_millis(field(definition, "response_delay_ms").as_u32().expect("a number").into())
 }
 
-/// Adds the headers in a field.
+/// Adds the headers from a field.
 pub(crate) fn append_headers(headers: &mut HeaderMap, message: &DynamicMessage, name: &str) {
     for header in all(message, name) {
         let values = field(&header, "value");
@@ -55,7 +55,7 @@ pub(crate) fn header<'a>(pool: &DescriptorPool, name: &str, values: impl Iterato
     Value::Message(header)
 }
 
-/// As it is in details of errors.
+/// The form of a message in error details.
 pub(crate) fn any(message: &DynamicMessage) -> prost_types::Any {
     let type_url = format!("type.googleapis.com/{}", message.descriptor().full_name());
     prost_types::Any { type_url, value: message.encode_to_vec() }

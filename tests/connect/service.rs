@@ -1,4 +1,5 @@
-//! `connectrpc.conformance.v1.ConformanceService` over gRPC: it answers as the request says, and with what it saw of it.
+//! `connectrpc.conformance.v1.ConformanceService` over gRPC: it answers as the request demands, and describes the
+//! request that it received.
 use super::messages::{any, append_headers, delay, field, header, inner, new, status};
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use http_body::Frame;
@@ -57,7 +58,7 @@ impl Conformance {
         Ok(response)
     }
 
-    /// What was seen of a request.
+    /// A description of the request.
     fn info(&self, headers: &HeaderMap, query: Option<&str>, request: &DynamicMessage) -> DynamicMessage {
         let mut info = new(&self.0, "ConformancePayload.RequestInfo");
         let seen = headers.keys().map(|name| {
@@ -85,7 +86,7 @@ impl Conformance {
     }
 }
 
-/// What is answered.
+/// An answer.
 struct Answer {
     pool: DescriptorPool,
     output: MessageDescriptor,
@@ -128,7 +129,7 @@ impl Answer {
         end(&frames, inner(definition, "error").map(|error| status(&error, info)), trailers);
     }
 
-    /// A message behind its prefix.
+    /// A message with its prefix.
     fn message(&self, data: Bytes, has_info: bool) -> Result<Frame<Bytes>, Status> {
         let mut payload = new(&self.pool, "ConformancePayload");
         payload.set_field_by_name("data", Value::Bytes(data));

@@ -1,7 +1,7 @@
-//! `docs/api.md`, made from the comments of the proto; `docs/generate` writes it, and here it is compared.
+//! Compares `docs/api.md` with the comments of the proto; `docs/generate` writes the page.
 //!
-//! The descriptors are those that the server tells by reflection, so the page says what a client can ask the server
-//! itself. Each RPC has its request and its response beside it; what several share comes at the end.
+//! The descriptors are those that the server returns by reflection, so the page has what a client can query from the
+//! server itself. Each RPC is followed by its request and its response; shared messages come at the end.
 use prost::Message;
 use prost_types::field_descriptor_proto::{Label, Type};
 use prost_types::{DescriptorProto, FieldDescriptorProto, FileDescriptorProto, FileDescriptorSet};
@@ -11,7 +11,7 @@ use std::fmt::Write as _;
 const PROTO: &str = "pausewatch/v1/elicitation_service.proto";
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/api.md");
 
-// Field numbers of descriptor.proto: comments are found by paths of them.
+// Field numbers of descriptor.proto: a comment is found by a path of these numbers.
 const OF_FILE_MESSAGE: i32 = 4;
 const OF_FILE_ENUM: i32 = 5;
 const OF_FILE_SERVICE: i32 = 6;
@@ -27,18 +27,15 @@ fn the_api_reference_says_what_the_proto_says() {
         std::fs::write(PAGE, &page).unwrap();
     }
     let written = std::fs::read_to_string(PAGE).unwrap_or_default();
-    assert!(page == written, "docs/api.md is not what the proto says: run docs/generate");
+    assert!(page == written, "docs/api.md differs from the proto: run docs/generate");
 }
 
-/// What a build takes from src/proto is what the proto says now.
+/// src/proto, which a build uses, equals the proto.
 #[test]
 fn the_generated_descriptors_are_those_of_the_proto() {
     let protos = concat!(env!("CARGO_MANIFEST_DIR"), "/proto");
     let compiled = protox::compile([PROTO], [protos]).unwrap().encode_to_vec();
-    assert!(
-        compiled == pausewatch::proto::DESCRIPTORS,
-        "src/proto is not what the proto says: run clients/rust/generate"
-    );
+    assert!(compiled == pausewatch::proto::DESCRIPTORS, "src/proto differs from the proto: run clients/rust/generate");
 }
 
 #[test]
@@ -59,8 +56,11 @@ fn every_rpc_message_field_and_reason_is_in_the_reference() {
             assert!(page.contains(&format!("\n| `{}` | {} |", value.name(), value.number())), "{}", value.name());
         }
     }
-    assert!(page.contains("\n| `NO_OUTSTANDING_ELICITATION` | FAILED_PRECONDITION |"), "the table of reasons");
-    assert!(page.contains("[`TOO_MANY_ELICITATIONS`](#errors)"), "an RPC names its errors");
+    assert!(
+        page.contains("\n| `NO_OUTSTANDING_ELICITATION` | FAILED_PRECONDITION |"),
+        "the table of reasons is missing"
+    );
+    assert!(page.contains("[`TOO_MANY_ELICITATIONS`](#errors)"), "the errors of an RPC must be links");
 }
 
 fn file() -> FileDescriptorProto {
@@ -70,7 +70,7 @@ fn file() -> FileDescriptorProto {
 
 struct Reference<'a> {
     file: &'a FileDescriptorProto,
-    /// What stands above each thing, by its path.
+    /// The comment above each element, by its path.
     comments: BTreeMap<&'a [i32], String>,
     /// The rows of the table of errors: reason, code, meaning.
     errors: Vec<[String; 3]>,
@@ -79,8 +79,8 @@ struct Reference<'a> {
 
 impl<'a> Reference<'a> {
     fn of(file: &'a FileDescriptorProto) -> Self {
-        assert!(file.extension.is_empty(), "teach this generator extensions");
-        assert_eq!(file.service.len(), 1, "teach this generator several services");
+        assert!(file.extension.is_empty(), "this generator does not support extensions");
+        assert_eq!(file.service.len(), 1, "this generator does not support several services");
         let locations = &file.source_code_info.as_ref().expect("the build keeps comments").location;
         let comments: BTreeMap<_, _> =
             locations.iter().map(|at| (at.path.as_slice(), plain(at.leading_comments()))).collect();
@@ -90,7 +90,7 @@ impl<'a> Reference<'a> {
 
     fn comment(&self, path: &[i32]) -> &str {
         let comment = self.comments.get(path).map(String::as_str).unwrap_or_default();
-        assert!(!comment.is_empty(), "what is at {path:?} of {PROTO} has no comment");
+        assert!(!comment.is_empty(), "the element at {path:?} of {PROTO} has no comment");
         comment
     }
 
@@ -164,7 +164,10 @@ impl<'a> Reference<'a> {
 
     /// The comment of a message, and its fields as a table.
     fn message(&self, at: usize, message: &DescriptorProto) -> String {
-        assert!(message.nested_type.is_empty() && message.enum_type.is_empty(), "teach this generator nested types");
+        assert!(
+            message.nested_type.is_empty() && message.enum_type.is_empty(),
+            "this generator does not support nested types"
+        );
         let mut text = format!("{}\n", self.comment(&[OF_FILE_MESSAGE, at as i32]));
         if message.field.is_empty() {
             return text;
@@ -193,7 +196,7 @@ impl<'a> Reference<'a> {
         head + &values.collect::<String>()
     }
 
-    /// Reasons of errors become links to their table.
+    /// Turns reasons of errors into links to their table.
     fn with_links(&self, text: &str) -> String {
         let Some((before, errors)) = text.split_once("Errors: ") else { return text.to_owned() };
         let mut errors = errors.to_owned();
@@ -238,13 +241,13 @@ fn kind(message: &DescriptorProto, field: &FieldDescriptorProto) -> String {
     }
 }
 
-/// The comment without the blank that begins each of its lines.
+/// The comment without the space at the start of each line.
 fn plain(comment: &str) -> String {
     let lines = comment.lines().map(|line| line.strip_prefix(' ').unwrap_or(line).trim_end());
     lines.collect::<Vec<_>>().join("\n").trim().to_owned()
 }
 
-/// One line that fits into a table.
+/// One line, escaped for a table.
 fn cell(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "\\|")
 }
@@ -254,13 +257,16 @@ fn first_sentence(text: &str) -> String {
     line.split_once(". ").map_or(line.clone(), |(sentence, _)| format!("{sentence}."))
 }
 
-/// What stands before and after the indented table of reasons in the head of the proto, and its rows.
+/// The text before and after the indented table of reasons at the start of the proto, and the rows of the table.
 fn around_the_table(head: &str) -> (String, Vec<[String; 3]>, String) {
     let is_row = |line: &&str| line.starts_with("  ");
     let rows = head.lines().filter(is_row).map(|line| {
         let mut columns = line.split("  ").map(str::trim).filter(|column| !column.is_empty());
         let row = [columns.next(), columns.next(), columns.next()].map(|column| column.unwrap_or_default().to_owned());
-        assert!(!row[2].is_empty() && columns.next().is_none(), "three columns, two blanks between them: {line:?}");
+        assert!(
+            !row[2].is_empty() && columns.next().is_none(),
+            "not three columns with two spaces between them: {line:?}"
+        );
         row
     });
     let before = head.lines().take_while(|line| !is_row(line)).collect::<Vec<_>>().join("\n");

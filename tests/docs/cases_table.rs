@@ -1,10 +1,10 @@
-//! The table of clients/README.md counts the cases that there are. Whether they passed, only `clients/test` can say,
-//! after it has played them all with every client; that the table was forgotten is seen here within a second.
+//! The table of clients/README.md counts all existing cases. Only `clients/test`, which runs them with every client,
+//! can check whether they pass; this test finds within a second that the table was not updated.
 use crate::links::root;
 use std::collections::BTreeMap;
 use std::fs;
 
-/// How many cases each feature has, and all together.
+/// The number of cases of each feature, and of all together.
 fn counted() -> BTreeMap<String, usize> {
     let mut counts = BTreeMap::new();
     for file in fs::read_dir(root().join("clients/scenarios/cases")).unwrap().flatten() {
@@ -21,7 +21,7 @@ fn the_table_of_the_clients_counts_the_cases() {
     let table = page.split("<!-- table: clients/test --write-table -->\n").nth(1).unwrap();
     let table = table.split("<!-- end of the table -->").next().unwrap();
     let mut shown = BTreeMap::new();
-    // Behind the clients' names and the line under them.
+    // After the clients' names and the line under them.
     for line in table.lines().skip(2) {
         let cells: Vec<_> = line.trim_matches('|').split('|').map(str::trim).collect();
         let all_of = |cell: &&str| cell.split_once('/').expect("PASSED/ALL").1.parse::<usize>().unwrap();

@@ -1,10 +1,10 @@
-//! Whether a command printed what its page shows.
+//! Compares the output of a command with what its page shows.
 //!
-//! `...` stands for any text, on a line of its own for any lines. What differs from run to run by its nature is compared
-//! by its form: a page may show `3.9s` where another length of time came. Blanks between words count as one, so that a
-//! column may be wider on another machine. What a server logs at level INFO may be left out.
+//! `...` stands for any text, or on its own line for any lines. Values that differ in every run are compared only by
+//! their form: a page may show `3.9s` where another duration was printed. Several spaces between words count as one, so
+//! that a column may be wider on another machine. Log lines of a server at level INFO may be left out.
 
-/// Whether `printed` is what `shown` says.
+/// Whether `printed` agrees with `shown`.
 pub(crate) fn matches(shown: &[String], printed: &str) -> bool {
     let shown: Vec<_> = shown.iter().map(String::as_str).collect();
     let log_is_shown = shown.iter().any(|line| is_logged(line));
@@ -12,13 +12,13 @@ pub(crate) fn matches(shown: &[String], printed: &str) -> bool {
     lines(trimmed(&shown), trimmed(&printed))
 }
 
-/// A line of the log: a time, INFO, and where it comes from.
+/// Whether it is a log line: a time, INFO, and its module.
 fn is_logged(line: &str) -> bool {
     let mut words = line.split_whitespace();
     words.next().is_some_and(|time| form_of_word(time) == "TIME") && words.next() == Some("INFO")
 }
 
-/// Blank lines at the end say nothing.
+/// The lines without blank lines at the end.
 fn trimmed<'a>(lines: &'a [&'a str]) -> &'a [&'a str] {
     let end = lines.iter().rposition(|line| !line.trim().is_empty()).map_or(0, |last| last + 1);
     &lines[..end]
@@ -32,7 +32,7 @@ fn lines(shown: &[&str], printed: &[&str]) -> bool {
     }
 }
 
-/// One line against another, both as the forms of their words.
+/// Compares two lines, both as the forms of their words.
 fn same(shown: &str, printed: &str) -> bool {
     let (shown, printed) = (form(shown), form(printed));
     let mut parts = shown.split("...");
@@ -75,7 +75,7 @@ fn form_of_word(word: &str) -> String {
     format!("{before}{form}{after}")
 }
 
-/// A length of time as the program prints it: `3.9s`, `2m10s`, `23h59m`.
+/// Whether the word is a duration as the program prints it: `3.9s`, `2m10s`, `23h59m`.
 fn is_length(word: &str) -> bool {
     let mut rest = word;
     while !rest.is_empty() {

@@ -1,4 +1,4 @@
-//! Links between pages and into the repository lead somewhere.
+//! Links between pages and into the repository have existing targets.
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -6,7 +6,7 @@ pub(crate) fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Every page of ours, from the root of the repository.
+/// All pages of this project, as paths from the root of the repository.
 pub(crate) fn pages() -> Vec<String> {
     let mut found = Vec::new();
     search(root(), &mut found);
@@ -19,7 +19,7 @@ pub(crate) fn pages() -> Vec<String> {
 fn search(directory: &Path, found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(directory).unwrap().flatten() {
         let (path, name) = (entry.path(), entry.file_name().into_string().unwrap_or_default());
-        // What was built, fetched or is no part of the sources.
+        // Directories that are built, downloaded, or not part of the sources.
         let foreign =
             name.starts_with('.') || ["target", "node_modules", "__pycache__", "dist"].contains(&name.as_str());
         match path.is_dir() {
@@ -30,7 +30,7 @@ fn search(directory: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// The text outside of fenced blocks and of code.
+/// The text without fenced blocks and code.
 fn prose(text: &str) -> String {
     let mut fenced = false;
     let mut kept = String::new();

@@ -1,5 +1,5 @@
-//! What a page merely mentions exists too: the commands and options of `pausewatch` in its text, its tables, and its blocks
-//! that are not run.
+//! Things that a page only mentions exist too: the commands and options of `pausewatch` in its text, its tables, and
+//! its blocks that are not run.
 use crate::links::{pages, root};
 use crate::page::{Step, blocks, steps};
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,7 +12,7 @@ impl Program {
     fn ask() -> Self {
         let mut program = Self(BTreeMap::new());
         program.ask_for(&[]);
-        assert!(program.0["serve"].contains("--listen"), "the help was read");
+        assert!(program.0["serve"].contains("--listen"), "the help was not read");
         program
     }
 
@@ -28,7 +28,7 @@ impl Program {
         }
     }
 
-    /// What is wrong with this command line, whose first word was `pausewatch`.
+    /// The error in this command line, without its first word `pausewatch`.
     fn complaint(&self, line: &str) -> Option<String> {
         let mut words =
             line.split_whitespace().map(|word| word.trim_matches(|c| "`.,;:()[]\"'".contains(c))).peekable();
@@ -47,7 +47,7 @@ impl Program {
         }
         let is_duration =
             |word: &str| word.ends_with(['s', 'm', 'h']) && word.starts_with(|c: char| c.is_ascii_digit());
-        // From here on the options are those of what is run.
+        // After these words, options belong to the command that is run.
         let ours = words.take_while(|word| *word != "--" && *word != "|" && !(command == "run" && is_duration(word)));
         let named = ours.filter_map(|word| {
             Some(word.split_once('=').map_or(word, |(name, _)| name)).filter(|name| name.starts_with("--"))
@@ -68,7 +68,7 @@ fn options(help: &str) -> BTreeSet<String> {
     words.map(str::to_owned).collect()
 }
 
-/// The code in a page's text, with its line.
+/// The code in a page's text, with its line number.
 fn spans(text: &str) -> Vec<(usize, String)> {
     let mut fenced = false;
     let mut found = Vec::new();
@@ -82,7 +82,7 @@ fn spans(text: &str) -> Vec<(usize, String)> {
     found
 }
 
-/// What is wrong with a path of the repository, or with a test target of cargo.
+/// The error in a path of the repository, or in the name of a cargo test target.
 fn missing_in_the_repository(page: &str, mention: &str) -> Option<String> {
     let mut words = mention.split_whitespace();
     let path = words.clone().next()?.trim_end_matches([',', ';']);
@@ -149,7 +149,7 @@ fn commands_and_options_that_pages_mention_exist() {
             wrong.extend(complaint.map(|complaint| format!("{page}:{line}: `{mention}`: {complaint}")));
         }
     }
-    assert!(wrong.is_empty(), "not as the program is:\n{}", wrong.join("\n"));
+    assert!(wrong.is_empty(), "pages that differ from the program:\n{}", wrong.join("\n"));
 }
 
 #[test]
@@ -166,10 +166,10 @@ fn the_readme_names_every_command() {
 fn a_page_names_every_option_of_the_server() {
     let text: String = pages().iter().map(|page| std::fs::read_to_string(root().join(page)).unwrap()).collect();
     let (program, named) = (Program::ask(), options(&text));
-    // docs/limits.md says once what the same option for one caller is.
+    // docs/limits.md explains once what the option for one caller means.
     let missing = |option: &&String| !named.contains(option.strip_suffix("-per-caller").unwrap_or(option));
     let missing: Vec<_> = program.0["serve"].iter().filter(missing).collect();
-    assert!(missing.is_empty(), "no page says what these options of serve are for: {missing:?}");
+    assert!(missing.is_empty(), "no page explains these options of serve: {missing:?}");
 }
 
 #[test]

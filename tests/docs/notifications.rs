@@ -1,5 +1,5 @@
-//! The recipes for `watch --exec` in docs/faq.md, run against a stub of each service: what tools say arrives as it is,
-//! and no shell executes it.
+//! The recipes for `watch --exec` in docs/faq.md, run against a stub of each service: text from tools arrives
+//! unchanged, and no shell executes it.
 use crate::page::{Block, blocks};
 use crate::skipped::skipped;
 use crate::{links, tools};
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 const PAGE: &str = "docs/faq.md";
 const PATIENCE: Duration = Duration::from_secs(60);
-/// What a hostile tool may say. Executed, it makes the file `pwned`.
+/// Text from a hostile tool. If a shell executes it, it creates the file `pwned`.
 const REASON: &str = "\"'; touch pwned; $(touch pwned) `touch pwned` \\\" | touch pwned &\nPush \\n 100% of 請求書 👩‍💻 <!channel> <b>é</b>?";
 const HOLDER: &str = "--help @/etc/passwd $(touch pwned)";
 
@@ -22,7 +22,7 @@ fn faq() -> Vec<Block> {
     blocks(&fs::read_to_string(links::root().join(PAGE)).unwrap())
 }
 
-/// The command line of the page that has this in it.
+/// The command line of the page that contains `with`.
 fn recipe(with: &str) -> String {
     let lines: Vec<_> = faq().into_iter().flat_map(|block| block.text).collect();
     let found = lines.iter().filter(|line| line.starts_with("pausewatch watch ") && line.contains(with));
@@ -87,7 +87,7 @@ impl Place {
         assert!(ended.status.success(), "{line}: {ended:?}");
     }
 
-    /// Runs the recipe for a question and its answer. Gives what `received` receives of both.
+    /// Runs the recipe for a question and for its answer. Returns what `received` extracts from each.
     fn play<T>(&self, recipe: &str, variables: &[(&str, &str)], received: impl Fn(&str) -> Option<T>) -> [T; 2] {
         let said = fs::File::create(self.path().join("said")).unwrap();
         let mut watch = self.shell(recipe);
@@ -109,7 +109,7 @@ impl Place {
         self.call("pausewatch decrement");
         let received = [waiting, wait("resumed")];
         let pwned = fs::read_dir(self.path()).unwrap().flatten().any(|entry| entry.file_name() == "pwned");
-        assert!(!pwned, "{recipe}: it was executed");
+        assert!(!pwned, "{recipe}: the text was executed");
         received
     }
 }
@@ -130,7 +130,7 @@ fn a_desktop_notification_has_the_question_as_it_is() {
     for (event, arguments) in ["waiting", "resumed"].into_iter().zip(received) {
         let arguments: Vec<_> = arguments.split_terminator('\0').collect();
         let end_of_options = arguments.iter().position(|argument| *argument == "--").expect("an end of the options");
-        // The first text has no markup; there is no second one, which has.
+        // The first text has no markup; a second one would have, but there is none.
         assert_eq!(arguments[end_of_options + 1..], [expected(event)]);
     }
 }
@@ -214,7 +214,7 @@ fn slack_receives_valid_json_with_the_question_as_plain_text() {
         let message: serde_json::Value = serde_json::from_str(&request.body).unwrap();
         let text = &message["blocks"][0]["text"];
         assert_eq!((&text["type"], &text["text"]), (&"plain_text".into(), &expected(event).into()));
-        // Slack shows it in the notification, with links and mentions: it has nothing of a tool.
+        // Slack shows this text in the notification, with links and mentions: it must not contain text from a tool.
         assert!(message["text"].as_str().is_some_and(|text| !text.contains("Push")), "{message}");
     }
 }

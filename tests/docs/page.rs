@@ -1,16 +1,16 @@
-//! A page, read: what a reader would type, in order, and what the page says that it shows.
+//! Parses a page: the steps of a reader, in order, and the output that the page shows.
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
-/// One thing that a reader does.
+/// One step of a reader.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Step {
     /// Types a command.
     Run(Typed),
     /// Writes a file.
     Write { line: usize, name: String, text: String },
-    /// Does not do it here, for this reason.
+    /// The block is not run, for this reason.
     Skip { line: usize, reason: String },
 }
 
@@ -18,16 +18,16 @@ pub(crate) enum Step {
 pub(crate) struct Typed {
     pub(crate) line: usize,
     pub(crate) command: String,
-    /// What it prints; `None`: the page does not say.
+    /// The output on the page; `None`: the page does not show it.
     pub(crate) shown: Option<Vec<String>>,
-    /// Programs that it cannot do without.
+    /// The programs that it needs.
     pub(crate) needs: Vec<String>,
 }
 
 /// A fenced block.
 #[derive(Debug)]
 pub(crate) struct Block {
-    /// Where its text begins.
+    /// The line number of the first line of its text.
     pub(crate) line: usize,
     pub(crate) language: String,
     pub(crate) attributes: BTreeMap<String, String>,
@@ -51,7 +51,7 @@ pub(crate) fn blocks(text: &str) -> Vec<Block> {
     blocks
 }
 
-/// The first word is the language; behind it come words `key=value` and `key="some words"`.
+/// The first word is the language; words of the form `key=value` and `key="some words"` follow.
 fn info_string(info: &str) -> (String, BTreeMap<String, String>) {
     let (language, mut rest) = info.trim().split_once(' ').unwrap_or((info.trim(), ""));
     let mut attributes = BTreeMap::new();
@@ -68,7 +68,7 @@ fn info_string(info: &str) -> (String, BTreeMap<String, String>) {
     (language.to_owned(), attributes)
 }
 
-/// What a reader of the page does.
+/// The steps of a reader of the page.
 pub(crate) fn steps(path: &Path) -> Vec<Step> {
     let text = std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     blocks(&text).iter().flat_map(|block| steps_of(path, block)).collect()
@@ -101,7 +101,7 @@ fn steps_of(path: &Path, block: &Block) -> Vec<Step> {
     typed.into_iter().map(Step::Run).collect()
 }
 
-/// A block with prompts and what is printed.
+/// A block with prompts and output.
 fn session(first: usize, text: &[String]) -> Vec<Typed> {
     let mut all: Vec<Typed> = Vec::new();
     for (at, line) in text.iter().enumerate() {
@@ -124,7 +124,7 @@ fn session(first: usize, text: &[String]) -> Vec<Typed> {
     all
 }
 
-/// A block of commands alone.
+/// A block with only commands.
 fn script(first: usize, text: &[String]) -> Vec<Typed> {
     let mut all = Vec::new();
     let (mut begun, mut command) = (first, String::new());
@@ -146,11 +146,12 @@ fn script(first: usize, text: &[String]) -> Vec<Typed> {
     all
 }
 
-/// Whether the shell would wait for another line: an open quote, a here-document, a `\` or a `|` at the end.
+/// Whether the command is complete: false with an open quote, a here-document, or a `\` or a `
+/// ` at the end.
 fn complete(command: &str) -> bool {
     let continues =
         command.ends_with('\\') || command.trim_end().ends_with(['|', '(', '{']) || command.trim_end().ends_with("&&");
-    // What is on one line and plain needs no shell to tell.
+    // A single plain line can be judged without running a shell.
     if !continues
         && !command.contains(['"', '\'', '(', '{', '<', '\n'])
         && !command.contains("if ")

@@ -1,4 +1,4 @@
-//! Every page, played.
+//! Runs every page.
 use crate::page::{Step, Typed, steps};
 use crate::session::{Ran, Session};
 use crate::skipped::skipped;
@@ -6,9 +6,9 @@ use crate::{expect, links, tools};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// How long what a page shows may take to come, of a server that starts or a list that somebody has to get into.
+/// The maximum time until the output is as shown: a server may still start, and a list may still change.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Between two looks at it.
+/// The time between two attempts.
 const PAUSE: Duration = Duration::from_millis(50);
 
 macro_rules! pages {
@@ -82,7 +82,7 @@ fn type_in(session: &mut Session, typed: &Typed, may_fail: bool) -> Result<(), S
     }
     let end = Instant::now() + PATIENCE;
     while !has_come(typed, &ran) {
-        // A person types slower than a server starts, and looks again.
+        // A person types more slowly than a server starts, and tries again.
         match looks(&typed.command) {
             _ if Instant::now() > end => return Err(differs(typed, &ran)),
             true => {
@@ -114,7 +114,7 @@ fn differs(typed: &Typed, ran: &Ran) -> String {
     }
 }
 
-/// Whether it only reads: to type it again changes nothing.
+/// Whether the command only reads, so that it can be repeated.
 fn looks(command: &str) -> bool {
     ["pausewatch list", "pausewatch get"].iter().any(|start| command.starts_with(start))
 }

@@ -1,8 +1,8 @@
-//! A shell that types what a reader types.
+//! A shell that runs the commands of a page.
 //!
-//! 1. It is nobody's neighbour: a directory, a home, and where the system lets us (`unshare`) a network of its own, so
-//!    that pages may all say port 7420. Elsewhere pages go one after the other.
-//! 2. What it started ends with it. The mark in the environment finds what left the process group.
+//! 1. It is isolated: it has its own directory, home and, where the system allows it (`unshare`), network, so that all
+//!    pages can use port 7420. Otherwise pages run one after another.
+//! 2. What it started ends with it. A variable in the environment marks processes that have left the process group.
 //! 3. Nothing waits for ever: a command has [`PATIENCE`].
 use crate::tools;
 use std::io::{BufRead, BufReader, Write};
@@ -12,14 +12,14 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, mpsc};
 use std::time::Duration;
 
-/// The longest that a command of a page may take on a busy machine.
+/// The maximum duration of a command on a page, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(180);
 const MARK: &str = "DOCS_SESSION";
-/// Where the shell itself complains, and tells of jobs that were killed.
+/// The file for messages of the shell itself, for example about jobs that were killed.
 const SHELL_SAYS: &str = "shell";
-/// What `serve` listens on if nobody says otherwise.
+/// The default port of `serve`.
 const PORT: u16 = 7420;
-/// What pages use of the repository, under the names that it has there.
+/// The parts of the repository that pages use, by the same names.
 const FROM_THE_REPOSITORY: [&str; 3] = ["examples", "deploy", "clients/python"];
 
 pub(crate) struct Session {
@@ -31,7 +31,7 @@ pub(crate) struct Session {
     _alone: Option<MutexGuard<'static, ()>>,
 }
 
-/// How a command ended, and where its output is and still comes.
+/// How a command ended, and the file of its output, which may still grow.
 pub(crate) struct Ran {
     pub(crate) status: i32,
     output: PathBuf,
@@ -39,7 +39,7 @@ pub(crate) struct Ran {
 }
 
 impl Ran {
-    /// What it has printed so far, without what the shell says of jobs that ended by a signal.
+    /// Its output so far, without the shell's messages about jobs that ended by a signal.
     pub(crate) fn printed(&self) -> String {
         let bytes = std::fs::read(&self.output).unwrap();
         let text = String::from_utf8_lossy(&bytes);
@@ -49,7 +49,7 @@ impl Ran {
 
 impl Session {
     /// # Errors
-    /// There cannot be one here and now, for this reason.
+    /// A session is not possible here, for this reason.
     pub(crate) fn start() -> Result<Self, String> {
         static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
         let alone = (!has_own_network()).then(|| ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner));
@@ -85,7 +85,7 @@ impl Session {
             .envs([("TZ", "UTC"), ("LC_ALL", "C.UTF-8"), ("TERM", "dumb")])
             .envs(tools::environment(&bin))
             .env("HOME", home)
-            // For examples/story, which else builds one.
+            // For examples/story, which would otherwise build one.
             .env("PAUSEWATCH", bin.join("pausewatch"))
             .env(MARK, root.path())
             .current_dir(work)
@@ -103,7 +103,7 @@ impl Session {
         Ok(Self { shell, to, ended, commands: 0, root, _alone: alone })
     }
 
-    /// Types a command, and waits until the shell asks for the next one.
+    /// Runs a command, and waits until the shell is ready for the next one.
     ///
     /// # Errors
     /// It does not end, or it ended the shell.
@@ -113,7 +113,7 @@ impl Session {
         let (text, output) = (file(""), file(".out"));
         std::fs::write(&text, format!("{command}\n")).unwrap();
         let (source, into) = (text.display(), output.display());
-        // Sourced, so that variables, directories and jobs stay; the last line gives `$?` to the next command.
+        // Sourced, so that variables, directories and jobs persist; the last line passes `$?` to the next command.
         let line = format!(". {source} >{into} 2>&1 </dev/null; __=$?; echo $__; (exit $__)\n");
         let noise = format!("{source}: line ");
         let ended = self.to.write_all(line.as_bytes()).map_err(|_| mpsc::RecvTimeoutError::Disconnected);
@@ -130,7 +130,7 @@ impl Session {
         }
     }
 
-    /// Writes a file that the page shows.
+    /// Writes a file from the page.
     pub(crate) fn write(&self, name: &str, text: &str) {
         let path = self.root.path().join("work").join(name);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -153,7 +153,7 @@ impl Drop for Session {
     }
 }
 
-/// The living processes that have this in their environment.
+/// The running processes that have this mark in their environment.
 fn marked(mark: &str) -> Vec<rustix::process::Pid> {
     let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let has_it = |path: &Path| {
@@ -173,7 +173,7 @@ fn has_own_network() -> bool {
     })
 }
 
-/// What a page changes is a copy. What others built there is left out.
+/// Pages change only a copy. Build results of other programs are left out.
 fn copy(from: &Path, to: &Path) {
     let built = [".venv", "__pycache__", "node_modules", "target"];
     if !from.exists() || built.iter().any(|name| from.ends_with(name)) {
@@ -193,7 +193,7 @@ fn copy(from: &Path, to: &Path) {
 mod tests {
     use super::*;
 
-    /// A machine that has no place for a session says so in the tests of the pages.
+    /// On a machine without sessions, the tests of the pages print the reason.
     fn session() -> Option<Session> {
         Session::start().ok()
     }
@@ -205,9 +205,9 @@ mod tests {
         run("here=1; mkdir d; cd d; f() { return 7; }");
         assert_eq!(run("f").status, 7);
         assert_eq!(run("echo $? $here; basename $PWD").printed(), "7 1\nd\n");
-        assert_eq!(run("cat; echo ended").printed(), "ended\n", "it has no input to wait for");
+        assert_eq!(run("cat; echo ended").printed(), "ended\n", "a command must have no standard input");
         assert_eq!(run("sleep 600 & kill -9 $!; wait $!").status, 137);
-        assert_eq!(run("true").printed(), "", "the shell's own news are not the command's");
+        assert_eq!(run("true").printed(), "", "messages of the shell are not output of the command");
         assert_eq!(run("env | grep -c '^PAUSEWATCH_'").printed(), "0\n");
         assert!(session.run("exit 3").is_err_and(|why| why.contains("ended the shell")));
     }
@@ -225,7 +225,10 @@ mod tests {
 
     #[test]
     fn pages_may_listen_on_the_same_port() {
-        let (Some(mut one), true) = (session(), has_own_network()) else { return };
+        let Some(mut one) = session() else { return };
+        if !has_own_network() {
+            return crate::skipped::skipped("namespaces", "a page cannot have its own network");
+        }
         let mut two = Session::start().unwrap();
         for session in [&mut one, &mut two] {
             let serve = session.run("pausewatch serve --store memory >>listening &").unwrap();

@@ -1,4 +1,4 @@
-//! Code that a page shows and does not run is at least of its language.
+//! Checks the syntax of code that a page shows and does not run.
 use crate::links::{pages, root};
 use crate::page::{Block, blocks};
 use crate::skipped::skipped;
@@ -6,7 +6,7 @@ use crate::tools;
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-/// Every block of this language, with the page that it stands on.
+/// Every block of this language, with its page.
 fn snippets(language: &str) -> Vec<(String, Block)> {
     let of = |page: String| {
         let text = std::fs::read_to_string(root().join(&page)).unwrap();
@@ -16,8 +16,9 @@ fn snippets(language: &str) -> Vec<(String, Block)> {
 }
 
 fn check(language: &str, wrong: impl Fn(&str) -> Option<String>) {
-    let mut found = Vec::new();
-    for (page, block) in snippets(language) {
+    let (mut found, snippets) = (Vec::new(), snippets(language));
+    assert!(!snippets.is_empty(), "no page has a block of {language}");
+    for (page, block) in snippets {
         found.extend(wrong(&block.text.join("\n")).map(|why| format!("{page}:{}: {why}", block.line)));
     }
     assert!(found.is_empty(), "{}", found.join("\n"));
@@ -26,7 +27,7 @@ fn check(language: &str, wrong: impl Fn(&str) -> Option<String>) {
 #[test]
 fn toml_and_json_can_be_read() {
     check("toml", |text| text.parse::<toml::Table>().err().map(|error| error.to_string()));
-    // One value, or one after the other, as in a log.
+    // One value, or several after each other, as in a log.
     let values = |text: &str| {
         serde_json::Deserializer::from_str(text).into_iter::<serde_json::Value>().collect::<Result<Vec<_>, _>>()
     };
@@ -52,7 +53,7 @@ fn python_can_be_parsed() {
         return skipped("python3", reason);
     }
     check("python", |text| {
-        // Snippets await where a program would not.
+        // Snippets use `await` outside a function.
         let parse = "import ast, sys; compile(sys.stdin.read(), 'it', 'exec', ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)";
         let mut python = Command::new("python3");
         python.args(["-c", parse]).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());

@@ -1,10 +1,10 @@
-//! What pages need besides a shell and `pausewatch`: found, or a reason why it is not here.
+//! The tools that pages need besides a shell and `pausewatch`: their paths, or the reason why they are missing.
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
-/// Why a page's block that needs this program cannot be run; `None`: it can.
+/// Why a block that needs this program cannot be run; `None`: it can.
 pub(crate) fn lacks(program: &str) -> Option<String> {
     if program == "python3" {
         return python().as_ref().err().cloned();
@@ -13,7 +13,7 @@ pub(crate) fn lacks(program: &str) -> Option<String> {
     (!found.unwrap().success()).then(|| format!("there is no {program}"))
 }
 
-/// The variables of a session: `bin` first on the PATH, and a pip that needs no network.
+/// The variables of a session: `bin` first on the PATH, and settings of pip so that it needs no network.
 pub(crate) fn environment(bin: &Path) -> Vec<(&'static str, OsString)> {
     let mut path = vec![bin.to_owned()];
     let mut variables = Vec::new();
@@ -26,9 +26,9 @@ pub(crate) fn environment(bin: &Path) -> Vec<(&'static str, OsString)> {
     variables
 }
 
-/// A Python that the client runs on, with everything that `pip install ./clients/python` asks for.
+/// A Python that can run the client, with everything that `pip install ./clients/python` needs.
 struct Python {
-    /// Where its `python3` is: not a shim that looks into a home that a session does not have.
+    /// The directory of its `python3`. This is not a shim that needs files in a home directory, which a session lacks.
     directory: PathBuf,
 }
 
@@ -51,7 +51,7 @@ fn wheels() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join("wheels")
 }
 
-/// Fetches once what the client needs and what builds it: sessions have no way to the network.
+/// Downloads once what the client and its build need, because sessions have no network.
 fn fetch_wheels(python: &Path) -> Result<(), String> {
     let client = Path::new(env!("CARGO_MANIFEST_DIR")).join("clients/python");
     let project = std::fs::read_to_string(client.join("pyproject.toml")).map_err(|_| "clients/python is not here")?;

@@ -1,4 +1,5 @@
-//! `backup` and `restore` with etcd: from a server with a directory to a fleet and back, under load, half-way, and what they refuse.
+//! `backup` and `restore` with etcd: from a server with a directory to a fleet and back, under load, when interrupted,
+//! and what they refuse.
 use crate::caller::Caller;
 use crate::etcd::Etcd;
 use crate::followers::fleet;
@@ -18,10 +19,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
-/// What the wall clock, which bridges two clocks, may be off.
+/// The maximum error of the wall clock, which is used across two boot-time clocks.
 const WALL_CLOCK: Duration = Duration::from_millis(100);
 
-/// A place for data directories and backups.
+/// A temporary directory for data directories and backups.
 struct Place(tempfile::TempDir);
 
 impl Place {
@@ -34,12 +35,12 @@ impl Place {
     }
 }
 
-/// `backup` or `restore` of a data directory.
+/// Runs `backup` or `restore` on a data directory.
 fn in_directory(command: &str, file: &Path, directory: &Path) -> Ended {
     ended(program().arg(command).arg(file).arg("--data-dir").arg(directory))
 }
 
-/// `backup` or `restore` of a fleet.
+/// Runs `backup` or `restore` on a fleet.
 fn in_etcd(command: &str, file: &Path, url: &str, prefix: &str, options: &[&str]) -> Ended {
     ended(&mut etcd_command(command, file, url, prefix, options))
 }
@@ -63,7 +64,7 @@ fn fails(ended: &Ended, code: i32, parts: &[&str]) {
     }
 }
 
-/// Serves a data directory until the result is dropped.
+/// Serves a data directory until the returned server is dropped.
 fn serve(directory: &Path) -> Process {
     Process::serve(directory, "127.0.0.1:0")
 }
@@ -84,7 +85,7 @@ fn total(state: &v1::PauseState) -> Duration {
     Duration::new(total.seconds.unsigned_abs(), total.nanos.unsigned_abs())
 }
 
-/// A call, with the moments before and after it.
+/// Makes a call; returns the times before and after it too.
 async fn between<T>(call: impl Future<Output = T>) -> (Instant, T, Instant) {
     let before = Instant::now();
     let done = call.await;
@@ -101,7 +102,8 @@ async fn states(api: &mut Api, threads: &[&str]) -> Vec<v1::PauseState> {
 
 const THREADS: [&str; 4] = ["two open", "was paused", "one open", "never named"];
 
-/// The import and the way back: threads, counts, elicitations, paused time, request ids; each time a new epoch with higher revisions.
+/// The import into a fleet and the way back: threads, counts, elicitations, paused time, request ids; each time with a
+/// new epoch and higher revisions.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_store_goes_from_a_directory_to_a_fleet_and_back() {
     let Some(etcd) = Etcd::shared() else { return };
@@ -132,13 +134,18 @@ async fn a_store_goes_from_a_directory_to_a_fleet_and_back() {
             assert_eq!(kept(now), kept(then));
             assert!(now.revision > then.revision && now.store_epoch != then.store_epoch, "{now:?}, {then:?}");
         }
-        // As after a restore to a directory: pauses that have ended do not count, and an open one does from its start.
+        // As after a restore to a directory: pauses that have ended do not count, and an open pause counts from its
+        // start.
         assert_eq!(total(&imported[1]), Duration::ZERO);
         let (asked, state, answered) = between(api.get("two open")).await;
         let paused = total(&state);
         assert!(paused + WALL_CLOCK >= asked - begun && paused <= answered - began + WALL_CLOCK, "{paused:?}");
         let again = api.try_increment("two open", "request 1", None).await.expect("it is remembered");
-        assert_eq!((again.elicitation, again.count), (first.elicitation.clone(), 1), "the answer of then");
+        assert_eq!(
+            (again.elicitation, again.count),
+            (first.elicitation.clone(), 1),
+            "a retry gets the answer from before the backup"
+        );
     }
     let mut api = replicas[1].api().await;
     api.try_decrement("one open", "", None).await.expect("accepted");
@@ -148,7 +155,7 @@ async fn a_store_goes_from_a_directory_to_a_fleet_and_back() {
     let said = succeeds(in_etcd("backup", &place.path("second"), &etcd.url, "import", &[]));
     assert!(said.contains("4 threads, 3 open elicitations"), "{said}");
     replicas.into_iter().for_each(Process::kill);
-    // While none runs, and to standard output.
+    // While no replica runs, and to standard output.
     let piped = etcd_command("backup", Path::new("-"), &etcd.url, "import", &[]).output().expect("the program runs");
     assert!(piped.status.success());
     std::fs::write(place.path("third"), piped.stdout).expect("there is space");
@@ -170,7 +177,7 @@ async fn a_store_goes_from_a_directory_to_a_fleet_and_back() {
         assert_eq!(again.elicitation, first.elicitation);
         end(server);
     }
-    // And from a fleet to another one.
+    // From one fleet to another.
     succeeds(in_etcd("restore", &place.path("third"), &etcd.url, "copied", &[]));
     let replicas = fleet(etcd, "copied", 1).await;
     for (now, then) in states(&mut replicas[0].api().await, &threads).await.iter().zip(&before) {
@@ -178,7 +185,7 @@ async fn a_store_goes_from_a_directory_to_a_fleet_and_back() {
     }
 }
 
-/// What one caller has asked for and what it was told: increments of its threads `a` and `b`, in turn.
+/// What one caller has requested, and what was acknowledged: increments of its threads `a` and `b`, alternately.
 #[derive(Default)]
 struct Book {
     asked: AtomicU32,
@@ -186,7 +193,7 @@ struct Book {
 }
 
 const CALLERS: usize = 6;
-/// Elicitations that a thread may have.
+/// The maximum number of elicitations of a thread.
 const MOST: u32 = 990;
 
 async fn call(caller: Caller, number: usize, book: Arc<Book>, over: Arc<AtomicBool>) {
@@ -201,8 +208,8 @@ async fn call(caller: Caller, number: usize, book: Arc<Book>, over: Arc<AtomicBo
     }
 }
 
-/// A backup while replicas are called, and while the leader is lost: all that was acknowledged before, and nothing without what came
-/// before it.
+/// A backup while replicas are called, and while the leader is killed: it has every change that was acknowledged before
+/// it began, and no change without those before it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_backup_under_load_is_the_fleet_at_one_moment() {
     let Some(etcd) = Etcd::shared() else { return };
@@ -240,7 +247,7 @@ async fn a_backup_under_load_is_the_fleet_at_one_moment() {
             let b = api.get(&format!("b{caller}")).await.count;
             let what =
                 format!("round {round}, caller {caller}: {a} and {b}; {} told, {} asked", told[caller], asked[caller]);
-            assert!(a == b || a == b + 1, "a change without the one before: {what}");
+            assert!(a == b || a == b + 1, "a change is present without the one before it: {what}");
             assert!((told[caller]..=asked[caller]).contains(&(a + b)), "{what}");
         }
     }
@@ -248,7 +255,7 @@ async fn a_backup_under_load_is_the_fleet_at_one_moment() {
     timed("the callers", callers.join_all()).await;
 }
 
-/// Far more than one log entry, and what is in it.
+/// A backup of far more than one log entry, and its contents.
 fn large(place: &Place) -> (PathBuf, Model) {
     let (clock, directory, backup) = (System::new(), place.path("large"), place.path("large.backup"));
     let (mut random, mut model) = (Rng::with_seed(0x5eed_0024), Model::with_ballast(40_000));
@@ -296,12 +303,12 @@ async fn a_restore_that_is_killed_half_way_is_not_served() {
     for record in expected.records {
         assert_eq!(api.get(record.thread.as_str()).await.count as usize, record.open.len(), "{:?}", record.thread);
     }
-    // A fleet that is there is left as it is.
+    // An existing fleet is not changed.
     let there = ["killed/", "there is a fleet already", "Give another --etcd-prefix", "etcdctl del --prefix killed/"];
     fails(&in_etcd("restore", &backup, &etcd.url, "killed", &[]), 1, &there);
 }
 
-/// Bad input and surroundings: each says what to do, and changes nothing.
+/// Invalid input and environments: each message says what to do, and nothing is changed.
 #[test]
 fn what_cannot_be_backed_up_or_restored_says_why() {
     let Some(etcd) = Etcd::shared() else { return };
@@ -355,7 +362,7 @@ fn what_cannot_be_backed_up_or_restored_says_why() {
     fails(&there, 1, &["there is a fleet already"]);
 }
 
-/// Reads need no space: that is when a backup is wanted.
+/// Reads need no space, and a backup is wanted when etcd is full.
 #[test]
 fn a_full_etcd_is_backed_up_and_not_restored_to() {
     let Some(etcd) = Etcd::own(&["--quota-backend-bytes", "300000"]) else { return };

@@ -1,4 +1,4 @@
-//! The client library at all replicas of a fleet, and what the health service of one says.
+//! The client library with all replicas of a fleet, and queries of a replica's health service.
 use crate::support::PATIENCE;
 use pausewatch::client::{
     Client, Config, DecrementElicitationRequest, GetPauseStateRequest, IncrementElicitationRequest, PauseState,
@@ -10,7 +10,7 @@ use tonic::transport::Endpoint;
 use tonic_health::pb::health_client::HealthClient;
 use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 
-/// A health service that does not answer within this does not serve.
+/// A health service that does not answer within this time counts as not serving.
 const ATTEMPT: Duration = Duration::from_millis(1_500);
 
 /// Calls whichever replica serves.
@@ -23,7 +23,7 @@ impl Caller {
         Caller(Client::with_config(&config).expect("plain text needs no certificates"))
     }
 
-    /// Begins with the replica of this number.
+    /// Starts with the replica of this number.
     pub(crate) fn from(addresses: &[String], number: usize) -> Self {
         let mut addresses = addresses.to_vec();
         let first = number % addresses.len();
@@ -31,7 +31,7 @@ impl Caller {
         Caller::new(&addresses)
     }
 
-    /// Count and revision after it.
+    /// Returns the count and the revision after it.
     pub(crate) async fn increment(&self, thread: &str, request_id: &str) -> (u32, u64) {
         let (thread_id, request_id) = (thread.to_owned(), request_id.to_owned());
         let request = IncrementElicitationRequest { thread_id, request_id, ..Default::default() };
@@ -40,7 +40,7 @@ impl Caller {
         (answer.count, answer.revision)
     }
 
-    /// Count and revision after it.
+    /// Returns the count and the revision after it.
     pub(crate) async fn decrement(&self, thread: &str, request_id: &str) -> (u32, u64) {
         let (thread_id, request_id) = (thread.to_owned(), request_id.to_owned());
         let request = DecrementElicitationRequest { thread_id, request_id, elicitation_id: None };
@@ -55,12 +55,12 @@ impl Caller {
     }
 }
 
-/// What the health service of a replica says of `service`; `None`: it does not answer soon.
+/// The status of `service` at the health service of a replica; `None`: it does not answer soon.
 pub(crate) async fn health(address: &str, service: &str) -> Option<String> {
     Some(check(address, service).await?.into_inner().status().as_str_name().to_owned())
 }
 
-/// The term that a replica knows, once it answers.
+/// The term that a replica knows; waits until it answers.
 pub(crate) async fn term(address: &str) -> u64 {
     let give_up = Instant::now() + PATIENCE;
     loop {
@@ -69,7 +69,7 @@ pub(crate) async fn term(address: &str) -> u64 {
         {
             return term.to_str().expect("it is text").parse().expect("it is a number");
         }
-        assert!(Instant::now() < give_up, "it does not say its term");
+        assert!(Instant::now() < give_up, "the replica does not return its term");
         sleep(Duration::from_millis(20)).await;
     }
 }

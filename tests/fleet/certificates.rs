@@ -1,4 +1,4 @@
-//! Certificates that are renewed, by another authority, while replicas run: the old ones would no longer be accepted.
+//! Certificates that are renewed by another authority while replicas run: the old ones would no longer be accepted.
 use crate::caller::{Caller, health};
 use crate::etcd::Etcd;
 use crate::program::{Ended, ended, program};
@@ -43,12 +43,12 @@ fn write(directory: &Path, authority: &Authority) -> (PathBuf, PathBuf, PathBuf)
     (authority.write(&directory.join("ca.crt")), cert, key)
 }
 
-// The proxy runs while the start of the replica is waited for.
+// The proxy needs a thread while the test waits for the start of the replica.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_replica_reaches_etcd_with_renewed_certificates() {
     let (old, new) = (Authority::new("old"), Authority::new("new"));
     let files = Files::of(&old);
-    // etcd reads its own certificate for each connection, and the authorities of its clients once.
+    // etcd reads its own certificate for each connection, but the authorities of its clients only once.
     let both = files.directory.path().join("both.crt");
     let pem = |authority: &Authority| authority.itself().cert;
     std::fs::write(&both, pem(&old) + &pem(&new)).expect("a file");
@@ -66,14 +66,14 @@ async fn a_replica_reaches_etcd_with_renewed_certificates() {
     let is_fresh = async || health(&replica.address, "pausewatch.v1.ElicitationService").await;
     let give_up = Instant::now() + PATIENCE;
     while is_fresh().await.as_deref() == Some("SERVING") {
-        assert!(Instant::now() < give_up, "it does not notice");
+        assert!(Instant::now() < give_up, "the replica does not reload its certificates");
         sleep(Duration::from_millis(20)).await;
     }
     way.set(Mode::Whole);
     assert_eq!(caller.increment("a", "2").await.0, 2);
 }
 
-/// One that was killed leaves two, which have to reach each other with the new certificates.
+/// When one replica is killed, the other two must reach each other with the new certificates.
 #[test]
 fn replicas_reach_each_other_with_renewed_certificates() {
     let Some(etcd) = Etcd::shared() else { return };

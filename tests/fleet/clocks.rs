@@ -1,4 +1,4 @@
-//! The cluster clock between machines whose clocks have nothing in common.
+//! The cluster clock across machines with unrelated clocks.
 use crate::caller::Caller;
 use crate::contract::config as fleet_config;
 use crate::etcd::Etcd;
@@ -13,10 +13,10 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-/// What the design allows for one takeover.
+/// The error that the design allows for one takeover.
 const ERROR: Duration = Duration::from_millis(2);
 
-/// A machine that has been up for longer than this one, and whose wall clock is wrong.
+/// A machine with a longer uptime than this one, and a wrong wall clock.
 struct Machine {
     system: System,
     number: u64,
@@ -50,8 +50,8 @@ fn total(state: &v1::PauseState) -> Duration {
     Duration::new(total.seconds.unsigned_abs(), total.nanos.unsigned_abs())
 }
 
-/// I6, G3: what a thread was paused for is exact to 2 ms over a takeover, though the new leader's boot-time clock is an hour
-/// and its wall clock seven seconds ahead.
+/// I6, G3: the paused time of a thread is exact to 2 ms over a takeover, although the new leader's boot-time clock is
+/// an hour ahead, and its wall clock seven seconds.
 #[tokio::test]
 async fn a_takeover_by_another_machine_moves_no_paused_time() {
     let Some(etcd) = Etcd::shared() else { return };
@@ -64,7 +64,7 @@ async fn a_takeover_by_another_machine_moves_no_paused_time() {
         let next = Running::of(next);
         let give_up = Instant::now() + PATIENCE;
         while !heard.is_known() {
-            assert!(Instant::now() < give_up, "the leader's clock is not heard");
+            assert!(Instant::now() < give_up, "the leader's clock does not arrive");
             sleep(Duration::from_millis(10)).await;
         }
         let (before_first, before, after_first) = (Instant::now(), caller.get("a").await, Instant::now());
@@ -81,8 +81,8 @@ async fn a_takeover_by_another_machine_moves_no_paused_time() {
     leading.stop().await.expect("no panic");
 }
 
-/// I6, G3: what a follower tells of a pause is exact, though its clocks have nothing in common with the leader's, and never
-/// more than what the leader says later.
+/// I6, G3: the paused time that a follower shows is exact, although its clocks are unrelated to the leader's, and never
+/// more than what the leader shows later.
 #[tokio::test]
 async fn a_follower_tells_paused_time_as_the_leader_does() {
     let Some(etcd) = Etcd::shared() else { return };
@@ -103,7 +103,7 @@ async fn a_follower_tells_paused_time_as_the_leader_does() {
         let passed = (total(&told) + ERROR).checked_sub(total(&first)).expect("it began later");
         assert!(passed <= after_second - before_first + 2 * ERROR, "round {round}: {passed:?}");
         assert!(total(&told) <= total(&then) + ERROR, "round {round}: {:?} and later {:?}", total(&told), total(&then));
-        // The watch began after this; it was told before that.
+        // The watch began after the first state was read, and its state precedes the later read.
         assert!(total(&told) + ERROR >= total(&first), "round {round}: in {:?}", after_first - before_first);
     }
     for running in [following, leading] {

@@ -1,5 +1,5 @@
-//! Clients that change, read and watch the same two threads at once, and the check that one order of each thread explains all that they
-//! saw: linearizable, each call once (G4), no watch that goes back (G6).
+//! Clients that change, read and watch the same two threads at once, and the check that one order per thread explains
+//! all that they observed: linearizable, each call counts once (G4), no watch goes back (G6).
 use crate::caller;
 use crate::clients::{Caller, Shared, Watch, watch};
 use crate::history::{Recorder, What};
@@ -12,7 +12,7 @@ use tokio::time::timeout;
 
 const CALLERS: usize = 3;
 
-/// A history that is being made.
+/// A history that is being recorded.
 pub(crate) struct Concurrent {
     shared: Arc<Shared>,
     callers: JoinSet<()>,
@@ -23,12 +23,13 @@ pub(crate) struct Concurrent {
 /// A history that one order explains.
 pub(crate) struct Explained {
     pub(crate) operations: usize,
-    /// Calls that were never answered.
+    /// The number of calls that were never answered.
     pub(crate) unknown: usize,
 }
 
 impl Concurrent {
-    /// Begins to watch `threads`, which nobody has used before, at whatever replica a connection to `address` comes to.
+    /// Starts to watch `threads`, which nothing has used before, at whichever replica a connection to `address`
+    /// reaches.
     pub(crate) fn begin(address: &str, threads: [&'static str; 2]) -> Self {
         let (record, given) = (Recorder::default(), Mutex::default());
         let address = address.parse().expect("an address");
@@ -41,14 +42,14 @@ impl Concurrent {
         Concurrent { shared, callers: JoinSet::new(), watchers, last }
     }
 
-    /// Has several clients call so often, each.
+    /// Makes several clients call this often, each.
     pub(crate) fn call(&mut self, calls: usize, random: &mut Rng) {
         for _ in 0..CALLERS {
             self.callers.spawn(Caller::new(self.shared.clone(), random.fork()).make(calls));
         }
     }
 
-    /// Whether all calls are over.
+    /// Whether all calls have ended.
     pub(crate) fn is_quiet(&mut self) -> bool {
         while let Some(ended) = self.callers.try_join_next() {
             ended.expect("it does not panic");
@@ -56,20 +57,20 @@ impl Concurrent {
         self.callers.is_empty()
     }
 
-    /// Waits until all calls are over.
+    /// Waits until all calls have ended.
     pub(crate) async fn answered(&mut self) {
         let answered =
             async { while self.callers.join_next().await.transpose().expect("it does not panic").is_some() {} };
         timeout(PATIENCE, answered).await.expect("each call that may be sent again is answered");
     }
 
-    /// Ends it, with what is said of both threads by whichever of the replicas at `addresses` serves.
+    /// Ends it, with the last state of both threads from whichever of the replicas at `addresses` serves.
     ///
     /// # Errors
     /// No order explains it.
     pub(crate) async fn explain(mut self, addresses: &[String]) -> Result<Explained, String> {
         self.answered().await;
-        // The leadership may still move.
+        // The leader may still change.
         let (caller, threads) = (caller::Caller::new(addresses), self.shared.threads);
         let revisions = [caller.get(threads[0]).await.revision, caller.get(threads[1]).await.revision];
         self.last.send_replace(Some(revisions));

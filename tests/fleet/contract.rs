@@ -1,4 +1,4 @@
-//! What every store promises (S1 to S3 in `src/coordinator/store/mod.rs`), of the store of a fleet.
+//! The guarantees of every store (S1 to S3 in `src/coordinator/store/mod.rs`), for the store of a fleet.
 use crate::etcd::Etcd;
 use crate::support::model::{Model, writes};
 use fastrand::Rng;
@@ -21,7 +21,7 @@ pub(crate) fn config(etcd: &Etcd, prefix: &str) -> FleetConfig {
     FleetConfig { endpoints, prefix: prefix.to_owned(), compact: true }
 }
 
-/// A new replica that leads.
+/// Starts a new replica, and waits until it leads.
 fn lead(runtime: &Runtime, config: &FleetConfig) -> Term {
     runtime.block_on(async {
         let fleet = Fleet::join(config, Arc::new(System::new())).await.expect("etcd runs");
@@ -40,7 +40,7 @@ fn the_store_of_a_fleet_gives_back_what_was_committed_and_nothing_else() {
         let Term { mut store, mut ended, .. } = lead(&runtime, &config);
         assert!(store.keeps());
         let loaded = store.load(later()).expect("it is sound");
-        assert_eq!(*epoch.get_or_insert(loaded.epoch), loaded.epoch, "one history");
+        assert_eq!(*epoch.get_or_insert(loaded.epoch), loaded.epoch, "the history continues, so the epoch must stay");
         assert!(model.is(&loaded, later()), "S2: round {round}");
         store.commit(&[]).expect("nothing is something to commit too");
         for step in 0..60 {
@@ -51,13 +51,14 @@ fn the_store_of_a_fleet_gives_back_what_was_committed_and_nothing_else() {
             model.apply(&writes(&batch));
             store.confirm().expect("it leads");
         }
-        assert!(ended.try_recv().is_err(), "the term goes on for as long as the store is there");
+        assert!(ended.try_recv().is_err(), "the term must last as long as the store is open");
         drop(store);
         assert!(runtime.block_on(ended).expect("it says why").contains("gave up"));
     }
 }
 
-/// S3: a second process waits, and takes over when the first is gone; what the first holds then commits nothing.
+/// S3: a second process waits, and takes over when the first one has gone; the first one's store then commits nothing
+/// more.
 #[test]
 fn of_two_replicas_one_leads() {
     let Some(etcd) = Etcd::shared() else { return };
@@ -73,7 +74,7 @@ fn of_two_replicas_one_leads() {
     });
     let Term { mut store, pulse, number, .. } = first;
     store.load(NOW).expect("it is sound");
-    // Far longer than a silence that is challenged: each confirmation is a round trip to etcd.
+    // Far longer than a silence that makes others challenge the leader: each confirmation is a round trip to etcd.
     for _ in 0..500 {
         store.confirm().expect("it leads");
     }
@@ -100,5 +101,5 @@ fn a_store_whose_etcd_is_gone_is_deposed() {
     };
     assert!(matches!(store.commit(&writes(&batch)), Err(CommitError::Deposed(_))));
     assert!(runtime.block_on(ended).expect("it says why").contains("was not reached for 3 s"));
-    assert!(matches!(store.confirm(), Err(CommitError::Deposed(_))), "nothing is taken any more");
+    assert!(matches!(store.confirm(), Err(CommitError::Deposed(_))), "a deposed store must accept nothing");
 }

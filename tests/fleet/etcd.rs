@@ -1,4 +1,4 @@
-//! An etcd of the test's own.
+//! An etcd for tests.
 use crate::support::{PATIENCE, skipped};
 use std::net::TcpListener;
 use std::path::Path;
@@ -16,7 +16,7 @@ pub(crate) struct Etcd {
 }
 
 impl Etcd {
-    /// One for all tests; each uses a prefix of its own. `None`: skipped.
+    /// One that all tests share; each test uses its own prefix. `None`: skipped.
     pub(crate) fn shared() -> Option<&'static Etcd> {
         static SHARED: OnceLock<Option<Etcd>> = OnceLock::new();
         let shared = SHARED.get_or_init(|| is_installed().then(|| Etcd::start(&[])));
@@ -24,14 +24,14 @@ impl Etcd {
         shared.as_ref()
     }
 
-    /// One with these options. `None`: skipped.
+    /// Starts one with these options. `None`: skipped.
     pub(crate) fn own(options: &[&str]) -> Option<Etcd> {
         let is_installed = is_installed();
         report(is_installed);
         is_installed.then(|| Etcd::start(options))
     }
 
-    /// One that speaks TLS, with these files.
+    /// Starts one that uses TLS, with these files.
     pub(crate) fn with_tls(cert: &Path, key: &Path, client_ca: &Path) -> Option<Etcd> {
         let [cert, key, ca] = [cert, key, client_ca].map(|path| path.to_str().expect("it is text"));
         let mut etcd =
@@ -56,7 +56,7 @@ impl Etcd {
         let [client, peer] = free_ports();
         let (client, peer) = (format!("{scheme}://127.0.0.1:{client}"), format!("http://127.0.0.1:{peer}"));
         let mut command = Command::new("sh");
-        // Whatever becomes of the test, its end closes the pipe.
+        // However the test ends, its end closes the pipe.
         command.args(["-c", "etcd \"$@\" & read -r _; kill -9 $!", "etcd", "--name", "one", "--data-dir"]);
         command.arg(directory.path());
         command.args(["--listen-client-urls", &client, "--advertise-client-urls", &client]);

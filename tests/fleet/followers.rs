@@ -1,4 +1,4 @@
-//! What replicas that do not lead serve: watches of their own, and all other calls by the leader.
+//! What replicas that do not lead serve: watches themselves, and all other calls through the leader.
 use crate::caller::health;
 use crate::contract::config as fleet_config;
 use crate::etcd::Etcd;
@@ -29,7 +29,7 @@ pub(crate) async fn serves(address: &str) {
     }
 }
 
-/// So many replicas that serve, the leader first.
+/// Starts `count` replicas; returns them when they serve, with the leader first.
 pub(crate) async fn fleet(etcd: &Etcd, prefix: &str, count: usize) -> Vec<Process> {
     let mut replicas = vec![replica(etcd, prefix, "127.0.0.1:0")];
     leader(&replicas).await;
@@ -42,7 +42,7 @@ pub(crate) async fn fleet(etcd: &Etcd, prefix: &str, count: usize) -> Vec<Proces
     replicas
 }
 
-/// A `Watch` that is open.
+/// An open `Watch`.
 struct Changing {
     requests: mpsc::UnboundedSender<v1::WatchRequest>,
     responses: Streaming<v1::WatchResponse>,
@@ -51,12 +51,12 @@ struct Changing {
 impl Changing {
     async fn open(api: &mut Api) -> Self {
         let (requests, receiver) = mpsc::unbounded_channel();
-        // Headers come with the first answer or before; nothing is asked yet.
+        // The headers come with the first answer or earlier; no request has been sent yet.
         let opened = timed("a watch", api.0.watch(UnboundedReceiverStream::new(receiver))).await;
         Changing { requests, responses: opened.expect("it is accepted").into_inner() }
     }
 
-    /// The states of the answer to a request, confirmed or not.
+    /// The states in the answer to a request, confirmed or not.
     async fn ask(&mut self, request: v1::WatchRequest) -> Vec<v1::PauseState> {
         self.requests.send(request).expect("the stream is open");
         let mut states = Vec::new();
@@ -77,8 +77,8 @@ fn second() -> prost_types::Duration {
     prost_types::Duration { seconds: 1, nanos: 0 }
 }
 
-/// I4: whatever any replica has answered is seen by each call and watch that begins afterwards at any replica, and by
-/// threads that are added to a watch, or confirmed, afterwards.
+/// I4: the state that any replica has answered is seen by each call and watch that starts later at any replica, and by
+/// threads that are added to a watch, or confirmed, later.
 #[tokio::test]
 async fn a_call_or_watch_at_any_replica_sees_what_was_answered_before() {
     let Some(etcd) = Etcd::shared() else { return };
@@ -112,7 +112,8 @@ async fn a_call_or_watch_at_any_replica_sees_what_was_answered_before() {
     }
 }
 
-/// The first heartbeat of a replica comes right behind the first snapshot: it says how soon a client has to worry.
+/// The first heartbeat of a replica directly follows the first snapshot: it has the interval after which a client must
+/// give the stream up.
 #[tokio::test]
 async fn the_first_heartbeat_comes_with_the_first_snapshot() {
     let Some(etcd) = Etcd::shared() else { return };
@@ -132,7 +133,7 @@ async fn the_first_heartbeat_comes_with_the_first_snapshot() {
     }
 }
 
-/// A state of a watch, or how it ended.
+/// The next state of a watch, or the code with which it ended.
 async fn next_state(watch: &mut Streaming<v1::WatchPauseStateResponse>) -> Result<v1::PauseState, Code> {
     loop {
         match timed("a state", watch.message()).await {
@@ -147,8 +148,8 @@ async fn next_state(watch: &mut Streaming<v1::WatchPauseStateResponse>) -> Resul
     }
 }
 
-/// Invariants 5 and 10: the leader is killed, and the watches and the callers of a follower notice nothing but a wait: the same stream
-/// goes on with rising revisions, and calls without a request id count once.
+/// Invariants 5 and 10: the leader is killed, and the watches and callers of a follower only wait: the same stream
+/// continues with increasing revisions, and calls without a request id count once.
 #[tokio::test]
 async fn the_watches_and_callers_of_a_follower_outlive_the_leader() {
     let Some(etcd) = Etcd::shared() else { return };
@@ -169,7 +170,7 @@ async fn the_watches_and_callers_of_a_follower_outlive_the_leader() {
         }
         replicas.remove(leading).kill();
         revision += 1;
-        assert_eq!(api.increment("a", None).await.revision, revision, "it is held, and counts once");
+        assert_eq!(api.increment("a", None).await.revision, revision, "the call must wait and count once");
     }
     let mut seen = 0;
     while seen < revision {
@@ -180,7 +181,8 @@ async fn the_watches_and_callers_of_a_follower_outlive_the_leader() {
     assert_eq!(api.get("a").await.count, u32::try_from(revision).expect("few"));
 }
 
-/// A leader that stands still and wakes up has been deposed: its watches go on with what the new leader has decided, or end.
+/// A leader that was stopped and continues has been deposed: its watches continue with the new leader's changes, or
+/// end.
 #[tokio::test]
 async fn the_watches_of_a_deposed_leader_show_what_the_next_one_decides() {
     let Some(etcd) = Etcd::shared() else { return };
@@ -189,7 +191,7 @@ async fn the_watches_of_a_deposed_leader_show_what_the_next_one_decides() {
     assert_eq!(states(&mut watch).await.len(), 1);
     let mut other = replicas[1].api().await;
     replicas[0].signal(Signal::STOP);
-    // Held until the other one leads.
+    // The call waits until the other replica leads.
     let revision = other.increment("a", None).await.revision;
     assert_eq!(health(&replicas[1].address, LEADER).await.as_deref(), Some("SERVING"));
     replicas[0].signal(Signal::CONT);
@@ -202,12 +204,12 @@ async fn the_watches_of_a_deposed_leader_show_what_the_next_one_decides() {
         }
     };
     assert_eq!((state.revision, state.paused), (revision, true));
-    // By the new leader, from the one that is deposed.
+    // The call is answered by the new leader, through the deposed one.
     serves(&replicas[0].address).await;
     assert_eq!(replicas[0].api().await.increment("a", None).await.revision, revision + 1);
 }
 
-/// I11: replicas that lose etcd end their watches, begin none, and say that they do not serve.
+/// I11: replicas that lose etcd end their watches, start none, and report that they do not serve.
 #[tokio::test]
 async fn replicas_that_do_not_know_the_latest_state_end_their_watches_and_begin_none() {
     let Some(etcd) = Etcd::own(&[]) else { return };
@@ -222,7 +224,7 @@ async fn replicas_that_do_not_know_the_latest_state_end_their_watches_and_begin_
                 break beat;
             }
         };
-        assert_eq!(beat.interval, Some(second()), "clients know how soon to give up");
+        assert_eq!(beat.interval, Some(second()), "the heartbeat must have the interval");
         watches.push((api, watch));
     }
     drop(etcd);
@@ -243,7 +245,7 @@ async fn replicas_that_do_not_know_the_latest_state_end_their_watches_and_begin_
     }
 }
 
-/// What each replica exports, and that the page names all of it and nothing else.
+/// The metrics of each replica: the page documents all of them and nothing else.
 #[tokio::test]
 async fn metrics_say_who_leads_and_how_fresh_each_replica_is() {
     let Some(etcd) = Etcd::shared() else { return };

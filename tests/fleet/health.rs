@@ -1,4 +1,4 @@
-//! What a fleet tells about itself: `health --fleet`, and what commands say that nobody answers.
+//! The reports of a fleet's health: `health --fleet`, and the messages of commands that get no answer.
 use crate::caller::{Caller, health};
 use crate::etcd::Etcd;
 use crate::followers::fleet;
@@ -16,14 +16,15 @@ fn addresses(replicas: &[Process]) -> String {
     replicas.iter().map(|replica| replica.address.as_str()).collect::<Vec<_>>().join(",")
 }
 
-/// A command with these replicas, to its end.
+/// Runs a command with these replicas to its end.
 async fn run(arguments: &[&str], addresses: &str) -> Ended {
     let mut command = program();
     command.args(arguments).env("PAUSEWATCH_ADDRESS", addresses);
     tokio::task::spawn_blocking(move || ended(&mut command)).await.expect("no panic")
 }
 
-/// `health --fleet` until it says that this many replicas are well and one leads, or fails with `problem`.
+/// Repeats `health --fleet` until it reports that this many replicas are healthy and one leads, or fails with
+/// `problem`.
 async fn says(addresses: &str, problem: Option<&str>) -> Ended {
     let give_up = Instant::now() + PATIENCE;
     loop {
@@ -75,13 +76,13 @@ async fn the_health_of_a_fleet_names_its_leader_and_what_is_lost() {
         assert!(told["lag_entries"].is_u64() && told.get("problem").is_none(), "{told}");
     }
 
-    // One that hangs, and goes on.
+    // A replica that hangs, and then continues.
     replicas[2].signal(Signal::STOP);
     let said = says(&all, Some("1 of 3 replicas cannot be used")).await;
     assert!(row(&said, &replicas[2].address).contains("no answer within 1"), "{said:?}");
     replicas[2].signal(Signal::CONT);
     says(&all, None).await;
-    // The leader is lost, and another one leads.
+    // The leader is killed, and another one leads.
     let lost = replicas.remove(0);
     let address = lost.address.clone();
     lost.kill();
@@ -90,13 +91,13 @@ async fn the_health_of_a_fleet_names_its_leader_and_what_is_lost() {
     assert!(row(&said, &address).contains("Connection refused"), "{said:?}");
     let leading = replicas.iter().filter(|replica| row(&said, &replica.address).contains("leads")).count();
     assert!(leading == 1 || said.err.contains("none of the others leads"), "{said:?}");
-    // Not all are named: the ones that are may be followers.
+    // Only some replicas are named: these may be followers.
     let follower = 1 - leader(&replicas).await;
     says(&replicas[follower].address, Some("no replica leads")).await;
     says(&addresses(&replicas), None).await;
 }
 
-/// Each serves and leads, so only together they are no fleet.
+/// Each of them serves and leads, so the problem shows only when both are named.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn replicas_of_two_fleets_are_no_fleet() {
     let Some(etcd) = Etcd::shared() else { return };
@@ -115,7 +116,7 @@ async fn a_single_server_is_no_fleet() {
     assert!(row(&said, &server.address).contains("not a replica of a fleet"), "{said:?}");
 }
 
-/// The replicas run, and no call is answered: the message must not ask for another server.
+/// The replicas run, but no call is answered: the message must not suggest to start another server.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_a_quorum_of_etcd_a_command_says_that_the_fleet_has_no_leader() {
     let Some(etcd) = Etcd::own(&[]) else { return };
@@ -146,8 +147,8 @@ async fn without_a_quorum_of_etcd_a_command_says_that_the_fleet_has_no_leader() 
     }
 }
 
-/// A leader, a follower, and an etcd that is full. On a very busy machine, etcd may be too slow for the leader while it is being filled; then
-/// nobody leads, which is not what is tested: `None`.
+/// A leader, a follower, and an etcd that is full. On a very busy machine, etcd may be too slow for the leader while it
+/// is being filled, and then no replica leads, which is another case: `None`.
 async fn full() -> Option<(Etcd, Process, Started, Status)> {
     let etcd = Etcd::own(&["--quota-backend-bytes", "300000"])?;
     let leader = fleet(&etcd, "full", 1).await.remove(0);
@@ -155,7 +156,7 @@ async fn full() -> Option<(Etcd, Process, Started, Status)> {
     command.args(["serve", "--store", "etcd", "--etcd-endpoints", &etcd.url, "--etcd-prefix", "full"]);
     command.args(["--listen", "127.0.0.1:0"]);
     let follower = Started::start(command);
-    assert!(follower.line().starts_with("listening "), "it has joined");
+    assert!(follower.line().starts_with("listening "), "the follower must have joined");
     let mut api = leader.api().await;
     api.increment("t", None).await;
     let etcd = tokio::task::spawn_blocking(move || {
@@ -168,7 +169,7 @@ async fn full() -> Option<(Etcd, Process, Started, Status)> {
     leads.then_some((etcd, leader, follower, refused))
 }
 
-/// A full etcd: callers are told of its quota, and a replica that cannot take over says so once.
+/// A full etcd: callers get its quota in the message, and a replica that cannot take over reports it once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_full_etcd_is_named_to_callers_and_logged_once() {
     if !crate::etcd::is_installed() {
@@ -186,7 +187,7 @@ async fn a_full_etcd_is_named_to_callers_and_logged_once() {
     let (reason, metadata) = detail(&refused);
     assert_eq!((refused.code(), reason.as_str()), (Code::Unavailable, "STORE_UNAVAILABLE"));
     assert!(metadata["why"].contains("etcd") && metadata["why"].contains("quota"), "{metadata:?}");
-    assert_eq!(api.get("t").await.count, 1, "reads go on");
+    assert_eq!(api.get("t").await.count, 1, "reads must still be served");
     leader.kill();
     let is_attempt = |line: &str| line.contains("take over the leadership");
     let first = tokio::task::spawn_blocking(move || {
@@ -195,7 +196,7 @@ async fn a_full_etcd_is_named_to_callers_and_logged_once() {
     });
     let (first, follower) = first.await.expect("no panic");
     assert!(first.as_ref().is_some_and(|line| line.contains("space exceeded")), "{first:?}");
-    // Ten attempts a second.
+    // It tries ten times a second.
     sleep(Duration::from_secs(2)).await;
     follower.signal(Signal::TERM);
     let ended = tokio::task::spawn_blocking(|| follower.end()).await.expect("no panic");

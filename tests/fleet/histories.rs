@@ -1,6 +1,7 @@
-//! Histories through all replicas: several clients at once change, read and watch the same threads at whichever replica a connection comes
-//! to, while leaders are killed and stopped, and links between any two of client, replica and etcd hold or lose what is sent. Each must be
-//! explained by one order for each thread: linearizable, each call once (G4), no watch that goes back (G6).
+//! Histories through all replicas: several clients at once change, read and watch the same threads at whichever replica
+//! a connection reaches. Meanwhile leaders are killed and stopped, and links between any two of client, replica and
+//! etcd delay or lose data. One order per thread must explain each history: linearizable, each call counts once (G4),
+//! no watch goes back (G6).
 use crate::caller::health;
 use crate::clients::THREADS;
 use crate::concurrent::Concurrent;
@@ -15,20 +16,20 @@ use rustix::process::Signal;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-/// Calls of each client that are begun during and after each blow.
+/// The number of calls that each client starts during and after each fault.
 const CALLS_A_BLOW: usize = 8;
 
-/// What happens to the leader.
+/// A fault of the leader.
 #[derive(Clone, Copy, Debug)]
 enum Blow {
     Kill,
-    /// SIGSTOP until another one leads, then SIGCONT.
+    /// SIGSTOP until another replica leads, then SIGCONT.
     Freeze,
-    /// Its way to etcd, until another one leads.
+    /// Its connection to etcd, until another replica leads.
     Etcd(Mode),
-    /// The way of the others to it.
+    /// The connections of the other replicas to it.
     Peers(Mode),
-    /// The way of the clients to all replicas.
+    /// The connections of the clients to all replicas.
     Clients(Mode),
 }
 
@@ -43,7 +44,7 @@ const BLOWS: [Blow; 8] = [
     Blow::Clients(Mode::Cut),
 ];
 
-/// Waits until a replica leads, another one than `old`.
+/// Waits until a replica other than `old` leads.
 pub(crate) async fn leads(sites: &[Site], old: Option<usize>) -> usize {
     let give_up = Instant::now() + PATIENCE;
     loop {
@@ -52,7 +53,7 @@ pub(crate) async fn leads(sites: &[Site], old: Option<usize>) -> usize {
                 return i;
             }
         }
-        assert!(Instant::now() < give_up, "nobody leads, or nobody but {old:?}");
+        assert!(Instant::now() < give_up, "no replica leads, or only {old:?}");
         sleep(Duration::from_millis(20)).await;
     }
 }
@@ -92,7 +93,7 @@ async fn histories_through_kills_stops_and_partitions_are_linearizable() {
                 leads(&sites, Some(leading)).await;
                 sites[leading].etcd[0].set(Mode::Whole);
             }
-            // Nobody takes over: those who came to another replica wait.
+            // No replica takes over: clients of the other replicas wait.
             Blow::Peers(mode) => {
                 sites[leading].peers.set(mode);
                 sleep(Duration::from_millis(700)).await;

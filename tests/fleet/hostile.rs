@@ -1,4 +1,4 @@
-//! Clients that send half a call, too many calls, or too many streams to a replica: the fleet goes on.
+//! Clients that send incomplete calls, too many calls, or too many streams to a replica: the fleet continues to serve.
 use crate::caller::health;
 use crate::contract::config as fleet_config;
 use crate::etcd::Etcd;
@@ -16,7 +16,7 @@ use tokio::time::{Instant, sleep};
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_client::HealthClient;
 
-/// R3: only calls that have come whole are waited for.
+/// R3: the drain waits only for complete calls.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn half_a_call_does_not_delay_the_handover() {
     let Some(etcd) = Etcd::shared() else { return };
@@ -34,7 +34,7 @@ async fn half_a_call_does_not_delay_the_handover() {
     assert!(!said.contains("in flight at the end of the term"), "{said}");
 }
 
-/// G7: what waits for a leader counts as memory of its connection.
+/// G7: a call that waits for a leader counts towards the memory of its connection.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn calls_that_wait_for_a_leader_take_bounded_memory() {
     const CALLS: usize = 4_000;
@@ -43,7 +43,7 @@ async fn calls_that_wait_for_a_leader_take_bounded_memory() {
     drop(etcd);
     let give_up = Instant::now() + PATIENCE;
     while health(&replicas[0].address, LEADER).await.as_deref() != Some("NOT_SERVING") {
-        assert!(Instant::now() < give_up, "it still leads");
+        assert!(Instant::now() < give_up, "the replica still leads");
         sleep(Duration::from_millis(50)).await;
     }
     let before = replicas[0].memory();
@@ -65,7 +65,7 @@ async fn calls_that_wait_for_a_leader_take_bounded_memory() {
     assert!(mib < 190, "memory +{mib} MiB");
 }
 
-/// A replica that may not look at its leader ends its watches.
+/// A replica that cannot reach its leader ends its watches.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn clients_that_use_up_the_streams_of_the_leader_do_not_end_watches_elsewhere() {
     let Some(etcd) = Etcd::shared() else { return };
@@ -83,12 +83,13 @@ async fn clients_that_use_up_the_streams_of_the_leader_do_not_end_watches_elsewh
     let mut open = Vec::new();
     while let Ok(watch) = timed("a watch", watching.watch(HealthCheckRequest::default())).await {
         open.push(watch);
-        assert!(open.len() <= 80, "there is a limit");
+        assert!(open.len() <= 80, "the number of streams must be limited");
     }
+    assert!(!open.is_empty(), "the first watch was refused, so no stream of the leader is used up");
     let mut api = crate::support::api(&other.address).await;
     let mut watch = api.watch(&["t"]).await;
     assert_eq!(states(&mut watch).await.len(), 1);
-    // Longer than a replica serves that cannot look.
+    // Longer than a replica serves without its leader.
     let until = Instant::now() + Duration::from_secs(5);
     while Instant::now() < until {
         event(&mut watch).await;

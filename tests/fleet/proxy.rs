@@ -1,5 +1,5 @@
-//! What lies between any two of client, replica and etcd on a bad day: connections that break, or that hold what is sent in one direction
-//! or both until the day is over.
+//! A faulty network between any two of client, replica and etcd: connections break, or hold back data in one direction
+//! or both until the fault ends.
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -8,32 +8,32 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-/// What becomes of bytes.
+/// What happens to bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
     Whole,
-    /// What is sent waits, both ways.
+    /// Data waits in both directions.
     Stalled,
-    /// What the client sends waits.
+    /// Data from the client waits.
     HoldsCalls,
-    /// What the server sends waits.
+    /// Data from the server waits.
     HoldsAnswers,
-    /// Connections end at once.
+    /// Connections are closed at once.
     Cut,
 }
 
-/// A proxy. Dropped, its connections end.
+/// A proxy. When it is dropped, its connections are closed.
 pub(crate) struct Proxy {
     pub(crate) address: String,
     targets: Arc<Mutex<Vec<String>>>,
     mode: watch::Sender<Mode>,
-    /// Bytes of calls after which it holds them.
+    /// The number of bytes of calls after which it holds them back.
     hold_after: Arc<AtomicU64>,
     _links: JoinSet<()>,
 }
 
 impl Proxy {
-    /// To `targets`, one after the other for each new connection.
+    /// Forwards to `targets`, a different one for each new connection, in turn.
     pub(crate) async fn start(targets: Vec<String>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("it is bound").to_string();
@@ -65,19 +65,19 @@ impl Proxy {
         self.mode.send_replace(mode);
     }
 
-    /// Holds calls after so many bytes of them.
+    /// Holds calls back after this many of their bytes.
     pub(crate) fn hold_calls_after(&self, bytes: u64) {
         self.hold_after.store(bytes, SeqCst);
     }
 
-    /// Waits until calls are held.
+    /// Waits until calls are held back.
     pub(crate) async fn holds(&self) {
         let held = self.mode.subscribe().wait_for(|mode| *mode == Mode::HoldsCalls).await.is_ok();
-        assert!(held, "the sender is here");
+        assert!(held, "the proxy owns the sender");
     }
 }
 
-/// Carries bytes both ways until either side is done, or the proxy is cut.
+/// Copies bytes in both directions until either side closes, or the proxy is cut.
 async fn carry(client: TcpStream, target: String, mode: watch::Sender<Mode>, hold_after: Arc<AtomicU64>) {
     let mut cut = mode.subscribe();
     let both = async {

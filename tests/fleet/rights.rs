@@ -1,5 +1,5 @@
-//! I12: a call that a follower forwards meets the same rights and limits as one at the leader, and has the same name in the
-//! audit trail; and nobody but a replica can forward.
+//! I12: a call that a follower forwards meets the same permissions and limits as a call to the leader, and has the same
+//! caller in the audit trail; and only replicas can forward.
 use crate::contract::config as fleet_config;
 use crate::etcd::Etcd;
 use crate::followers::serves;
@@ -90,7 +90,7 @@ async fn forwarded_and_direct_calls_meet_the_same_limits_rights_and_audit_name()
     }
     let refused = get(&follower, "watcher", "other/a").await.expect_err("it is refused");
     assert_eq!(detail(&refused).0, "THREAD_FORBIDDEN");
-    // The limit is of the fleet, whichever replica a caller asks.
+    // The limit is that of the fleet, whichever replica a caller uses.
     for at in [&leader, &follower, &follower] {
         increment(at, "holder", "team/a").await.expect("there is room for three");
     }
@@ -117,7 +117,7 @@ async fn forwarded_and_direct_calls_meet_the_same_limits_rights_and_audit_name()
     assert_eq!((by("a holder"), by("an admin")), (4, 1), "{lines}");
 }
 
-/// W1: whatever a stranger sends to where replicas forward, it is not taken for a call.
+/// W1: other programs that connect to the forwarding service get no call accepted.
 #[tokio::test]
 async fn who_is_no_replica_cannot_forward() {
     let Some(etcd) = Etcd::shared() else { return };

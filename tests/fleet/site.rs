@@ -1,4 +1,5 @@
-//! The place of a replica: an address that it keeps, and proxies on its ways to etcd, from the other replicas and from clients.
+//! The environment of a replica: a fixed address, and proxies for its connections to etcd, from the other replicas and
+//! from clients.
 use crate::proxy::Proxy;
 use crate::support::{PATIENCE, Process};
 use std::process::{Command, ExitStatus};
@@ -6,13 +7,13 @@ use std::time::Duration;
 use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::{sleep, timeout};
 
-/// How soon a process that ended by itself is started again, as whoever looks after it would.
+/// The delay after which a process that ended by itself is restarted, as a service manager would.
 const AGAIN_AFTER: Duration = Duration::from_millis(500);
 
 pub(crate) struct Site {
-    /// Its own, behind the proxies.
+    /// The address of the replica itself, behind the proxies.
     pub(crate) address: String,
-    /// To each member of etcd.
+    /// One proxy to each member of etcd.
     pub(crate) etcd: Vec<Proxy>,
     pub(crate) peers: Proxy,
     pub(crate) clients: Proxy,
@@ -45,7 +46,7 @@ impl Site {
         site
     }
 
-    /// Starts the replica again and again, until it stays. It needs the proxies meanwhile, so it does not block.
+    /// Starts the replica again and again, until it stays. It needs the proxies meanwhile, so this does not block.
     pub(crate) fn begin(&mut self) {
         let etcd: Vec<_> = self.etcd.iter().map(|way| format!("http://{}", way.address)).collect();
         let command = {
@@ -68,7 +69,7 @@ impl Site {
                 });
                 match started.await.expect("no panic") {
                     Ok(process) => return process,
-                    // While there is no etcd, it ends.
+                    // While etcd is unavailable, it ends.
                     Err(said) => println!("a replica ended before it listened: {}", said.trim()),
                 }
                 sleep(AGAIN_AFTER).await;
@@ -84,7 +85,7 @@ impl Site {
         }
     }
 
-    /// Takes note of what has happened meanwhile; whether the replica runs.
+    /// Restarts the replica if it has ended meanwhile; returns whether it runs.
     pub(crate) async fn is_running(&mut self) -> bool {
         if matches!(&self.state, State::Starting(starting) if starting.is_finished()) {
             self.runs().await;
@@ -99,7 +100,7 @@ impl Site {
         }
     }
 
-    /// Its status and what it said, if it has ended by itself.
+    /// Its status and its output, if it has ended by itself.
     pub(crate) async fn ended_by_itself(&mut self) -> Option<(ExitStatus, String)> {
         let State::Running(process) = &mut self.state else { return None };
         process.ended()?;
@@ -114,7 +115,7 @@ impl Site {
         }
     }
 
-    /// Has the replica hand over and end.
+    /// Makes the replica hand over and end.
     pub(crate) fn drain(&mut self) {
         let State::Running(process) = std::mem::replace(&mut self.state, State::Gone) else {
             panic!("the replica does not run");
@@ -123,7 +124,7 @@ impl Site {
         self.state = State::Ending(spawn_blocking(|| process.end()));
     }
 
-    /// Status and last words of a replica that was drained.
+    /// The exit status and the last output of a replica that was drained.
     pub(crate) async fn drained(&mut self) -> (ExitStatus, String) {
         match std::mem::replace(&mut self.state, State::Gone) {
             State::Ending(ending) => ending.await.expect("it ends"),

@@ -1,4 +1,4 @@
-//! What a replica says that cannot start, and that it starts with certificates.
+//! The messages of a replica that cannot start, and a start with certificates.
 use crate::caller::Caller;
 use crate::etcd::Etcd;
 use crate::program::Process as Started;
@@ -14,7 +14,7 @@ fn serve(options: &[&str]) -> Command {
     command
 }
 
-/// What a server says that does not start.
+/// The message of a server that does not start.
 pub(crate) fn refusal(options: &[&str], code: i32) -> String {
     let Output { status, stderr, stdout } = serve(options).output().expect("the program starts");
     let said = String::from_utf8_lossy(&stderr).into_owned();
@@ -64,7 +64,7 @@ fn an_etcd_with_the_wrong_certificate_is_not_trusted_and_one_with_the_right_one_
     assert!(said.contains(&etcd.url) && said.contains("certificate") && said.contains("--etcd-ca"), "{said}");
 }
 
-/// Each would have a leader of its own.
+/// Each would have its own leader.
 #[test]
 fn members_of_different_clusters_are_refused() {
     let (Some(one), Some(other)) = (Etcd::own(&[]), Etcd::own(&[])) else { return };
@@ -107,14 +107,14 @@ pub(crate) fn full() -> Option<Etcd> {
     Some(etcd)
 }
 
-/// Writes until etcd has no space.
+/// Writes until etcd has no space left.
 pub(crate) fn fill(etcd: &Etcd) {
     let value = "QUFB".repeat(10_000);
     let put = |number: usize| {
-        // etcd's own gateway for JSON; the key is base64 too.
+        // etcd's own JSON gateway; the key is base64 too.
         let body = format!("{{\"key\": \"a{number:03}\", \"value\": \"{value}\"}}");
         let url = format!("{}/v3/kv/put", etcd.url);
-        // Until it listens. `--retry` would also try again for 20 s when etcd says that it is full.
+        // Until it listens. With `--retry`, curl would also retry for 20 s when etcd reports that it is full.
         let give_up = Instant::now() + PATIENCE;
         loop {
             let output = Command::new("curl").args(["-sS", "-d", &body, &url]).output().expect("curl is installed");
@@ -126,7 +126,7 @@ pub(crate) fn fill(etcd: &Etcd) {
         }
     };
     let refused = (0..200).map(put).find(|answer| answer.contains("space exceeded"));
-    assert!(refused.is_some(), "etcd is never full");
+    assert!(refused.is_some(), "etcd does not become full");
 }
 
 #[test]

@@ -15,9 +15,9 @@ use tonic::{Code, Streaming};
 use v1::elicitation_service_client::ElicitationServiceClient;
 use v1::watch_pause_state_response::Event;
 
-/// Clients that call all the time, each on a thread of its own.
+/// Clients that call all the time, each on its own thread.
 const CLIENTS: usize = 4;
-/// Under this name, the health service says whether a replica leads.
+/// Under this name, the health service reports whether a replica leads.
 pub(crate) const LEADER: &str = "pausewatch.Leader";
 
 pub(crate) fn replica(etcd: &Etcd, prefix: &str, listen: &str) -> Process {
@@ -38,7 +38,7 @@ pub(crate) fn replica(etcd: &Etcd, prefix: &str, listen: &str) -> Process {
     process
 }
 
-/// Waits until one of them leads, and returns which.
+/// Waits until one of them leads; returns its index.
 pub(crate) async fn leader(replicas: &[Process]) -> usize {
     let give_up = Instant::now() + PATIENCE;
     loop {
@@ -47,13 +47,13 @@ pub(crate) async fn leader(replicas: &[Process]) -> usize {
                 return i;
             }
         }
-        assert!(Instant::now() < give_up, "nobody leads");
+        assert!(Instant::now() < give_up, "no replica leads");
         sleep(Duration::from_millis(20)).await;
     }
 }
 
-/// Opens and closes one elicitation after the other until `stop`. Its thread is its own, so that every change that was made twice,
-/// or lost, shows in the next count or revision. A read sees every answer before it (I4).
+/// Opens and closes one elicitation after another until `stop`. The client has its own thread, so every change that was
+/// lost or made twice shows in the next count or revision. A read sees every earlier answer (I4).
 async fn client(
     caller: Caller,
     number: usize,
@@ -71,18 +71,22 @@ async fn client(
                 true => caller.increment(&thread, &request_id).await,
                 false => caller.decrement(&thread, &request_id).await,
             };
-            assert_eq!(answer, (u32::from(is_open), revision + 1), "{request_id}: once, and nothing was lost");
+            assert_eq!(
+                answer,
+                (u32::from(is_open), revision + 1),
+                "{request_id}: each call must count once, and none may be lost"
+            );
             revision += 1;
             answered.store(revision, SeqCst);
             answers.fetch_add(1, SeqCst);
         }
-        assert_eq!(caller.get(&thread).await.revision, revision, "a read sees what was answered");
+        assert_eq!(caller.get(&thread).await.revision, revision, "a read must see the answered change");
     }
     (thread, revision)
 }
 
-/// Watches a thread at one replica after the other, until `stop`. Each watch begins with all that was answered before it
-/// (I4), and over all of them revisions do not fall (I5). Returns the last one and the number of watches.
+/// Watches a thread at one replica after another, until `stop`. Each watch starts with all that was answered before it
+/// (I4), and over all watches revisions do not decrease (I5). Returns the last one and the number of watches.
 async fn watcher(
     addresses: Vec<String>,
     number: usize,
@@ -97,13 +101,14 @@ async fn watcher(
             sleep(Duration::from_millis(10)).await;
             continue;
         };
-        // So many, and then at the next replica. A replica that hangs says nothing for longer than its heartbeats allow.
+        // After this many messages it goes to the next replica. A replica that hangs is silent for longer than its
+        // heartbeat interval.
         for message in 0..30 {
             let Ok(Ok(Some(next))) = timeout(Duration::from_millis(2_500), watch.message()).await else { break };
             let Some(Event::PauseState(state)) = next.event else { continue };
             let at = format!("thread {number} at {address}, message {message}");
             assert!(state.revision >= seen, "{at}: {} after {seen}", state.revision);
-            assert!(state.revision >= before, "{at}: {}, and {before} was answered", state.revision);
+            assert!(state.revision >= before, "{at}: {}, but {before} was answered", state.revision);
             seen = state.revision;
             watches += usize::from(message == 0);
             if is_last {
@@ -126,13 +131,13 @@ async fn watch(address: &str, thread: &str) -> Option<Streaming<v1::WatchPauseSt
 #[derive(Clone, Copy, Debug)]
 enum Blow {
     Kill,
-    /// SIGSTOP until another one leads, then SIGCONT.
+    /// SIGSTOP until another replica leads, then SIGCONT.
     Freeze,
     Drain,
 }
 
-/// Invariants 2, 4, 5 and 10 with real processes: over a loop of takeovers, no acknowledged change is lost or made twice, and reads
-/// and watches at any replica see what was answered.
+/// Invariants 2, 4, 5 and 10 with real processes: over a series of takeovers, no acknowledged change is lost or made
+/// twice, and reads and watches at any replica see all answered changes.
 #[tokio::test]
 async fn no_acknowledged_change_is_lost_or_doubled_over_a_loop_of_takeovers() {
     let Some(etcd) = Etcd::shared() else { return };
@@ -176,7 +181,7 @@ async fn no_acknowledged_change_is_lost_or_doubled_over_a_loop_of_takeovers() {
         }
         outages.push((blow, began.elapsed().as_millis()));
         match blow {
-            // It wakes up as a leader, and must not answer as one: the next calls go to it as well.
+            // It continues as a leader, but must not answer as one: the next calls go to it as well.
             Blow::Freeze => {
                 replicas[leading].signal(Signal::CONT);
                 follows(&replicas[leading].address).await;
@@ -201,30 +206,30 @@ async fn no_acknowledged_change_is_lost_or_doubled_over_a_loop_of_takeovers() {
         assert_eq!(seen, answered.load(SeqCst), "a watch ends at the last state");
         watches += of_it;
     }
-    assert!(watches > CLIENTS, "watches moved between replicas");
+    assert!(watches > CLIENTS, "watches must have moved between replicas");
     println!("{watches} watches, {} calls; outages in ms: {outages:?}", answers.load(SeqCst));
 }
 
-/// Waits for so many answers more.
+/// Waits for this many further answers.
 async fn answered(answers: &AtomicU64, more: u64, clients: &[tokio::task::JoinHandle<(String, u64)>]) {
     let (goal, give_up) = (answers.load(SeqCst) + more, Instant::now() + PATIENCE);
     while answers.load(SeqCst) < goal {
         assert!(clients.iter().all(|client| !client.is_finished()), "a client failed");
-        assert!(Instant::now() < give_up, "nobody is answered");
+        assert!(Instant::now() < give_up, "no client is answered");
         sleep(Duration::from_millis(5)).await;
     }
 }
 
-/// Waits until a replica says that it does not lead.
+/// Waits until a replica reports that it does not lead.
 async fn follows(address: &str) {
     let give_up = Instant::now() + PATIENCE;
     while health(address, LEADER).await.as_deref() != Some("NOT_SERVING") {
-        assert!(Instant::now() < give_up, "it still leads");
+        assert!(Instant::now() < give_up, "the replica still leads");
         sleep(Duration::from_millis(5)).await;
     }
 }
 
-/// Whoever is at the address of a leader that is gone has not answered for it.
+/// Another process at the address of a dead leader must not count as the leader's answer.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn another_server_on_the_port_of_a_lost_leader_answers_nobody() {
     let Some(etcd) = Etcd::shared() else { return };
@@ -238,8 +243,8 @@ async fn another_server_on_the_port_of_a_lost_leader_answers_nobody() {
     assert_eq!(api.increment("a", None).await.count, 1);
 }
 
-/// Watches of a leader that is gone end, and the next leader goes on where they were (I5): the revision rises, the epoch
-/// stays, and the paused time is what passed.
+/// Watches of a dead leader end, and the next leader continues where they were (I5): the revision increases, the epoch
+/// stays, and the paused time is the time that passed.
 #[tokio::test]
 async fn watches_and_paused_time_go_on_at_the_next_leader() {
     let Some(etcd) = Etcd::shared() else { return };

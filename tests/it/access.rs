@@ -21,13 +21,13 @@ type Client = ElicitationServiceClient<Channel>;
 
 const RPCS: [&str; 9] =
     ["increment", "decrement", "renew", "get", "watch", "list", "watch all", "pauses", "all pauses"];
-/// One that its token opens, one that another's does, and one that nobody has ever named. As long as each other, so that
-/// what a caller is told can be compared byte by byte.
+/// Three threads: one that the caller's token covers, one that another's token covers, and one that nobody has named.
+/// The names have the same length, so that answers can be compared byte by byte.
 const OWN: &str = "thread-a";
 const OTHER: &str = "thread-b";
 const NOBODYS: &str = "thread-c";
 
-/// A server that wants tokens, and who makes them.
+/// A server that requires tokens, and the signer of the tokens.
 struct Guarded {
     running: Running,
     reload: pausewatch::server::Reload,
@@ -84,7 +84,7 @@ fn with<T>(message: T, authorization: &[String]) -> Request<T> {
     request
 }
 
-/// Makes the call `rpc` on `thread`: which threads the answer is about.
+/// Makes the call `rpc` on `thread`; returns the threads that the answer is about.
 async fn call(client: &mut Client, rpc: &str, thread: &str, authorization: &[String]) -> Result<Vec<String>, Status> {
     let thread_id = thread.to_owned();
     let one = vec![thread.to_owned()];
@@ -126,8 +126,8 @@ async fn call(client: &mut Client, rpc: &str, thread: &str, authorization: &[Str
     })
 }
 
-/// All that a caller is told, but for the thread that it named itself, and the order of the details' metadata, which is by
-/// chance.
+/// Everything that the caller sees of a refusal, without the thread that it named itself. The details' metadata is
+/// sorted, because its order is random.
 fn told(status: &Status, thread: &str) -> String {
     let (reason, details) = detail(status);
     let details = (reason, std::collections::BTreeMap::from_iter(details), status.details().len());
@@ -136,14 +136,14 @@ fn told(status: &Status, thread: &str) -> String {
     format!("{:?} {} {details:?} {metadata:?}", status.code(), status.message()).replace(thread, "THREAD")
 }
 
-/// G8: a token for one thread opens that thread alone, for what its role may do.
+/// G8: a token for one thread opens only that thread, and allows only what its role may do.
 #[tokio::test]
 async fn g8_every_rpc_role_and_thread() {
     let guarded = Guarded::start().await;
     let mut client = guarded.client().await;
     let admin = [guarded.token(Role::Admin)];
     for thread in [OWN, OTHER] {
-        // One pause that has ended, and one that goes on.
+        // One pause that has ended, and one that continues.
         for rpc in ["increment", "decrement", "increment"] {
             call(&mut client, rpc, thread, &admin).await.unwrap();
         }
@@ -179,18 +179,18 @@ async fn g8_every_rpc_role_and_thread() {
                             assert_eq!(detail(&refused).1["thread_id"], thread);
                             refusals.push(told(&refused, thread));
                         }
-                        // The call was let in: there is no such elicitation.
+                        // The call was authorized: there is no such elicitation.
                         reason => assert!(reason == "ELICITATION_UNKNOWN" && rpc == "renew" && thread == OWN, "{case}"),
                     },
                 }
             }
             assert!(
                 refusals.windows(2).all(|two| two[0] == two[1]),
-                "the same whether it is there or not: {refusals:?}"
+                "the refusal is the same whether the thread exists or not: {refusals:?}"
             );
         }
     }
-    assert_eq!(other(&mut client).await, before, "nobody has touched it");
+    assert_eq!(other(&mut client).await, before, "the other thread is unchanged");
     for rpc in RPCS {
         for thread in [OWN, OTHER, NOBODYS] {
             let answer = call(&mut client, rpc, thread, &admin).await;
@@ -200,7 +200,7 @@ async fn g8_every_rpc_role_and_thread() {
     }
 }
 
-/// G8: who has no good token is told which it is, and nothing of any thread.
+/// G8: a caller without a valid token learns why it is invalid, and nothing about any thread.
 #[tokio::test]
 async fn g8_every_token_that_is_none() {
     let guarded = Guarded::start().await;
@@ -243,7 +243,7 @@ async fn g8_every_token_that_is_none() {
             assert!(refusals.iter().all(|told| *told == refusals[0] && !told.contains("THREAD")), "{refusals:?}");
         }
     }
-    // The claims that only an authentic token can have wrong: see the unit tests for each.
+    // Claims that only an authentic token can have wrong: the unit tests check each of them.
     let mut signer = guarded.signer;
     signer.audience = "another".into();
     let refused = call(&mut client, "get", OWN, &[signed(&signer, now(), hour)]).await.expect_err("another audience");
@@ -270,7 +270,7 @@ async fn a_prefix_opens_what_begins_with_it() {
     }
 }
 
-/// What was taken back while the server was starting is not let in for as long as it runs.
+/// A token that was revoked while the server was starting is refused for as long as the server runs.
 #[tokio::test]
 async fn g8_a_token_that_is_taken_back_during_the_start_is_noticed() {
     let directory = tempfile::tempdir().unwrap();
@@ -282,7 +282,7 @@ async fn g8_a_token_that_is_taken_back_during_the_start_is_noticed() {
     let running = Running::of(server);
     let request = v1::WatchPauseStateRequest { thread_ids: vec![OWN.into()], ..Default::default() };
     let request = with(request, &["Bearer a-secret-that-is-old".to_owned()]);
-    // Let in, it ends when the file is read again; refused, the file was read before.
+    // A call that is accepted ends when the file is reloaded; if it is refused, the file was reloaded before.
     let refused = match running.api().await.0.watch_pause_state(request).await {
         Ok(watch) => {
             let mut watch = watch.into_inner();
@@ -300,7 +300,7 @@ async fn g8_a_token_that_is_taken_back_during_the_start_is_noticed() {
     assert_eq!(detail(&refused).0, "TOKEN_INVALID");
 }
 
-/// The Rust client, over TLS: what each refusal is to it.
+/// The Rust client, over TLS: which error it returns for each refusal.
 #[tokio::test]
 async fn refusals_name_the_missing_permission() {
     use pausewatch::client::{self, Error, GetPauseStateRequest, Tls};
@@ -333,7 +333,7 @@ async fn refusals_name_the_missing_permission() {
     }
 }
 
-/// A Unix socket belongs to a user, and not all that a user runs may do everything.
+/// A Unix socket accepts one user, and not every program of that user may do everything.
 #[tokio::test]
 async fn a_unix_socket_wants_a_token_too() {
     let guarded = Guarded::start().await;
@@ -413,7 +413,7 @@ async fn a_file_of_tokens_that_is_wrong_is_refused_at_the_start_by_its_line() {
     }
 }
 
-/// Removed (the role), watchers cannot tell an admin who ended a pause from the holder that did.
+/// If the role were missing, watchers could not distinguish an admin who ended a pause from the holder that did.
 #[tokio::test]
 async fn watchers_see_whether_an_admin_ended_a_pause() {
     let guarded = Guarded::start().await;

@@ -1,4 +1,4 @@
-//! `pausewatch askpass` and `pausewatch pinentry` with programs that ask nobody.
+//! `pausewatch askpass` and `pausewatch pinentry` with stand-ins for the programs that ask a person.
 use crate::program::{Coordinator, Process, ended, program};
 use crate::pty::Terminal;
 use rustix::process::Signal;
@@ -11,7 +11,7 @@ use std::{
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_pausewatch");
 
-/// A script in a directory of its own.
+/// A script in its own directory.
 struct Script(tempfile::TempDir);
 
 impl Script {
@@ -76,7 +76,7 @@ fn the_usual_program_is_found_and_never_pausewatch_itself() {
     command.env_remove("PAUSEWATCH_ASKPASS").env("DISPLAY", ":9").env("PATH", path);
     let asked = ended(&mut command);
     assert_eq!((asked.code, asked.out.as_str()), (Some(0), "usual\n"), "{asked:?}");
-    // By name, and by a script in between.
+    // Named directly, and through a script.
     let itself =
         ended(coordinator.command(["askpass", "?"]).env("PAUSEWATCH_ASKPASS", links.path().join("ssh-askpass")));
     assert_eq!((itself.code, itself.out.as_str()), (Some(1), ""));
@@ -121,7 +121,7 @@ fn g2_a_killed_askpass_leaves_a_pause_for_its_lease_only() {
     rustix::process::kill_process(orphan, Signal::KILL).unwrap();
 }
 
-/// `askpass` at a terminal, and where its answer goes.
+/// `askpass` at a terminal, and the file that its answer goes to.
 struct Asked {
     terminal: Terminal,
     directory: tempfile::TempDir,
@@ -140,7 +140,7 @@ impl Asked {
         Self { terminal: Terminal::start(&command, 80, 24), directory }
     }
 
-    /// Waits until it was asked so often.
+    /// Waits until the question has been asked `times` times.
     fn wait_for(&mut self, times: usize) {
         self.terminal.wait_for("prompt", |screen| screen.text().matches("Passphrase:").count() == times);
     }
@@ -153,7 +153,7 @@ impl Asked {
 #[test]
 fn the_terminal_does_not_show_the_answer() {
     let coordinator = Coordinator::start();
-    // In an encoding that is not UTF-8, too.
+    // Also in an encoding that is not UTF-8.
     for answer in [&b"s3cret\n"[..], b"s3cr\xe9t\n"] {
         let watching = coordinator.watch();
         let mut asked = Asked::by(&coordinator);
@@ -175,7 +175,7 @@ fn the_terminal_does_not_show_the_answer_after_a_stop() {
     asked.wait_for(1);
     asked.terminal.write("half\x1a");
     asked.terminal.wait_for_end(148);
-    // What an interactive shell does at the stop.
+    // An interactive shell does this when the job stops.
     asked.terminal.write("stty echo\n");
     asked.terminal.wait_for_end(0);
     assert!(asked.terminal.is_usual());
@@ -205,7 +205,7 @@ fn pinentry_pauses_from_the_question_to_its_answer_and_passes_everything_on() {
     let coordinator = Coordinator::start();
     let script = Script::new("asks", PINENTRY);
     let mut command = program();
-    // As gpg-agent starts it: the thread comes from the user data alone.
+    // As gpg-agent starts it: only the user data names the thread.
     let data = format!("USE_CURSES=1,PAUSEWATCH_ADDRESS={},PAUSEWATCH_THREAD_ID=t", coordinator.address);
     command.args(["pinentry", "--ttyname", "/dev/pts/9"]).env("PINENTRY_USER_DATA", data).env("PROGRAM", PROGRAM);
     command.env("PAUSEWATCH_PINENTRY", script.path()).stdin(Stdio::piped());
@@ -217,7 +217,7 @@ fn pinentry_pauses_from_the_question_to_its_answer_and_passes_everything_on() {
     for (question, answers) in [("GETPIN\n", &["D s3cret%25", "OK"][..]), ("CONFIRM\n", &["ERR 83886179 cancelled"])] {
         pinentry.write(question.as_bytes());
         assert!(answers.iter().all(|answer| pinentry.line() == *answer));
-        assert_eq!(coordinator.count(), 0, "the answer comes when the pause is over");
+        assert_eq!(coordinator.count(), 0, "the answer arrives after the pause has ended");
         let listed: Vec<_> = (0..4).map(|_| pinentry.error_line()).collect();
         assert!(listed.iter().any(|line| line.starts_with("t ") && line.contains("Sign it")), "{listed:?}");
     }

@@ -1,4 +1,4 @@
-//! The audit trail: who changed what, all of it and nothing else.
+//! The audit trail: it has each change with its caller, and nothing else.
 use crate::program::{ended, program};
 use crate::support::{Process, Running, api, config, detail, embedded, event, skipped, states, unix};
 use pausewatch::proto::v1::IncrementElicitationRequest;
@@ -13,7 +13,7 @@ use std::process::Command;
 use std::time::Duration;
 use tonic::Code;
 
-/// A user who may nothing.
+/// A user without any permissions.
 const NOBODY: u32 = 65_534;
 
 fn to(path: &Path) -> Option<AuditConfig> {
@@ -69,18 +69,18 @@ async fn each_change_has_a_line_with_who_made_it() {
     assert_eq!(said(&lines[3], "request_id"), "r2");
     assert!(lines.iter().all(|line| said(line, "time").ends_with('Z')));
     let mode = std::fs::metadata(&trail).unwrap().permissions().mode();
-    assert_eq!(mode & 0o777, 0o600, "for its owner alone");
+    assert_eq!(mode & 0o777, 0o600, "only the owner can read it");
 }
 
 #[tokio::test]
 async fn a_trail_that_cannot_be_opened_stops_the_start() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("missing/audit.log");
-    let Err(error) = Server::start(Config { audit: to(&path), ..config() }).await else { panic!("it starts") };
+    let Err(error) = Server::start(Config { audit: to(&path), ..config() }).await else { panic!("it has started") };
     assert!(error.to_string().contains("missing/audit.log"), "{error}");
 }
 
-/// Opening a pipe waits for its reader, so the server would neither start nor end.
+/// Opening a pipe waits for its reader, so the server would neither start nor stop.
 #[test]
 fn a_trail_that_is_a_named_pipe_or_a_socket_stops_the_start() {
     let directory = tempfile::tempdir().unwrap();
@@ -101,7 +101,7 @@ fn a_trail_that_is_a_named_pipe_or_a_socket_stops_the_start() {
     }
 }
 
-/// It may have been made by somebody else.
+/// Somebody else may have created it.
 #[test]
 fn a_trail_that_others_can_read_is_warned_of() {
     let directory = tempfile::tempdir().unwrap();
@@ -120,7 +120,7 @@ fn a_trail_that_others_can_read_is_warned_of() {
     }
 }
 
-/// Standard error may be a pipe to whatever keeps the logs of a container.
+/// Standard error may be a pipe to the log collector of a container.
 #[test]
 fn a_trail_may_be_the_pipe_of_standard_error() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_pausewatch"));
@@ -132,7 +132,7 @@ fn a_trail_may_be_the_pipe_of_standard_error() {
     assert!(said.contains(r#""event":"server_started""#), "{said}");
 }
 
-/// The program as a user who is not root, to whom all is allowed.
+/// The program as an ordinary user, because root may write everywhere.
 fn as_no_root() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_pausewatch"));
     if rustix::process::geteuid().is_root() {
@@ -141,7 +141,7 @@ fn as_no_root() -> Command {
     command
 }
 
-/// The file is the server's, its directory is not: the file grows, and who operates the server is told at its start, once.
+/// The server may write the file, but not its directory: the file grows, and the operator is warned once, at the start.
 #[tokio::test]
 async fn a_trail_that_cannot_be_rotated_goes_on_in_its_file() {
     if let Err(error) = as_no_root().arg("--version").output() {
@@ -178,7 +178,7 @@ async fn a_trail_that_cannot_be_rotated_goes_on_in_its_file() {
     assert_eq!(names, ["audit.log"]);
 }
 
-/// A disk that is full: first lines wait, then increments are refused, and who is asked something is let go all the same.
+/// When the disk is full, lines first wait in memory. Then increments are refused, but decrements still work.
 #[tokio::test]
 async fn a_trail_that_cannot_be_written_refuses_increments_and_nothing_else() {
     let running = Running::start(Config { audit: to(Path::new("/dev/full")), ..config() }).await;
@@ -203,7 +203,7 @@ async fn a_trail_that_cannot_be_written_refuses_increments_and_nothing_else() {
     assert_eq!(api.get("t0").await.count, 0);
 }
 
-/// Nothing of it may be missing in silence.
+/// No part of the trail may be missing without an error.
 #[test]
 fn a_trail_that_ends_without_its_last_lines_is_reported() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_pausewatch"));

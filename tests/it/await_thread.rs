@@ -1,4 +1,4 @@
-//! Stopwatches that also stand still while other threads are paused.
+//! Stopwatches that also stop while other threads are paused.
 use crate::fake::{Fake, settle};
 use pausewatch::client::Error;
 use pausewatch::stopwatch::{Link, Registration, Stopwatch, StopwatchController};
@@ -38,7 +38,7 @@ impl Command {
         settle().await;
     }
 
-    /// Where a few milliseconds are allowed for each message.
+    /// A few milliseconds are allowed for each message.
     #[track_caller]
     fn assert_charged(&self, expected: u64) {
         let charged = self.stopwatch.elapsed();
@@ -54,7 +54,7 @@ impl Command {
     }
 }
 
-/// G1, G3: exactly the union: the pauses overlap from 4 s to 6 s.
+/// G1, G3: exactly the union is credited: the pauses overlap from 4 s to 6 s.
 #[tokio::test(start_paused = true)]
 async fn g3_time_in_which_any_of_the_threads_is_paused_is_not_charged_and_counts_once() {
     let fake = Fake::start();
@@ -82,14 +82,14 @@ async fn g3_time_in_which_any_of_the_threads_is_paused_is_not_charged_and_counts
     assert!(lasted >= s(24) && lasted < s(24) + ms(100), "{lasted:?}");
 }
 
-/// G1. Removed (the question about the child), this stopwatch expires: nobody tells it of the pause.
+/// G1. Without the query of the child's state, this stopwatch would expire: nothing else reports the pause.
 #[tokio::test(start_paused = true)]
 async fn g1_the_coordinator_is_asked_of_every_thread_before_an_expiry() {
     let fake = Fake::start();
     let command = Command::start(&fake, 3).await;
     let _awaited = command.registered.await_thread("child").unwrap();
     sleep_until(command.start + s(1)).await;
-    // The watch has nothing to say: only asking finds the pause.
+    // The watch is silent: only a query finds the pause.
     fake.script().mute = true;
     fake.pause("child");
     assert!(timeout(s(60), command.stopwatch.expired()).await.is_err(), "its child is paused");
@@ -113,7 +113,7 @@ async fn waits_for_a_thread_are_counted_and_end_with_the_last() {
     assert!(!command.stopwatch.is_paused());
     command.until(15).await;
     command.assert_charged(7);
-    // A child that is paused already; and an end of the registration before that of the wait.
+    // A child that is already paused, and a registration that ends before the wait does.
     let third = command.registered.await_thread("child").unwrap();
     command.until(20).await;
     command.assert_charged(7);
@@ -146,7 +146,7 @@ async fn a_thread_does_not_wait_for_itself_and_a_cycle_is_allowed() {
     assert!(lasted.0 >= s(104) && lasted.1 < s(105), "{lasted:?}");
 }
 
-/// A child whose lease ends is as one that was answered; one that never existed is never paused.
+/// A child whose lease ends counts as answered; a child that never existed is never paused.
 #[tokio::test(start_paused = true)]
 async fn g2_a_child_that_dies_or_never_existed_freezes_nobody() {
     let fake = Fake::start();
@@ -158,7 +158,8 @@ async fn g2_a_child_that_dies_or_never_existed_freezes_nobody() {
     assert!(lasted >= s(32) && lasted < s(35), "{lasted:?}");
 }
 
-/// G1, G2: within a gap the sum counts, up to its length; the pauses overlapped in it, which nobody can know.
+/// G1, G2: within a gap the sum of the paused times is credited, up to the length of the gap. Here they overlapped, but
+/// the client cannot know that.
 #[tokio::test(start_paused = true)]
 async fn g1_pauses_within_a_gap_are_credited_by_their_sum() {
     let fake = Fake::start();
@@ -175,9 +176,9 @@ async fn g1_pauses_within_a_gap_are_credited_by_their_sum() {
     command.until(60).await;
     fake.mend();
     command.until(100).await;
-    // 10 s in both of them, within a gap of more than 50 s.
+    // Each was paused for 10 s, within a gap of more than 50 s.
     command.assert_charged(80);
-    // Exact again.
+    // From here on it is exact again.
     fake.pause("t");
     command.until(110).await;
     fake.pause("child");
@@ -185,7 +186,7 @@ async fn g1_pauses_within_a_gap_are_credited_by_their_sum() {
     command.assert_charged(80);
 }
 
-/// Without what its own thread was paused for before the first wait, that would be charged.
+/// The pauses of its own thread before the first wait are credited too; otherwise that time would be charged.
 #[tokio::test(start_paused = true)]
 async fn g3_a_pause_within_a_gap_is_credited_from_before_the_first_wait() {
     let fake = Fake::start();
@@ -201,7 +202,7 @@ async fn g3_a_pause_within_a_gap_is_credited_from_before_the_first_wait() {
     fake.mend();
     command.until(60).await;
     command.assert_charged(60 - 27);
-    // Exact again.
+    // From here on it is exact again.
     fake.pause("child");
     command.until(65).await;
     fake.pause("t");

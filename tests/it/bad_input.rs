@@ -1,8 +1,8 @@
-//! Whatever comes in is understood, or refused; it never ends the program and is never half believed.
+//! Any input is either accepted correctly or refused; it never ends the program and is never accepted in part.
 //!
-//! Each target (`bad_input/targets/`) gets its seeds as they are, then random changes of them. A failure prints what
-//! failed and how to run that alone: `PAUSEWATCH_BAD_INPUT_SEED=N` runs one seed, `PAUSEWATCH_BAD_INPUT_ROUNDS=N` the
-//! first N. `fuzz/run` searches longer, and guided by what an input reaches.
+//! Each target (`bad_input/targets/`) gets its seeds unchanged, then random changes of them. A failure prints the input
+//! and how to run it alone: `PAUSEWATCH_BAD_INPUT_SEED=N` runs one seed, `PAUSEWATCH_BAD_INPUT_ROUNDS=N` the first N.
+//! `fuzz/run` searches longer, guided by coverage.
 mod targets;
 
 use fastrand::Rng;
@@ -12,7 +12,7 @@ fn env(name: &str) -> Option<u64> {
     std::env::var(name).ok().and_then(|value| value.parse().ok())
 }
 
-/// Says how to run what has just failed.
+/// Prints how to repeat a failure.
 struct Failing<'a>(&'a str, String, &'a [u8]);
 
 impl Drop for Failing<'_> {
@@ -29,7 +29,7 @@ fn check(target: &Target, input: &[u8], again: String) {
     (target.check)(input);
 }
 
-/// A seed with some changes, or bytes of any kind.
+/// A seed with some changes, or random bytes.
 fn input(rng: &mut Rng, seeds: &[Vec<u8>]) -> Vec<u8> {
     let mut bytes = seeds[rng.usize(..seeds.len())].clone();
     if rng.u8(..16) == 0 {

@@ -1,4 +1,4 @@
-//! Runs a case by GNU `timeout` and by `pausewatch run`, and compares how both end and what they write.
+//! Runs a case with GNU `timeout` and with `pausewatch run`, and compares exit status and output.
 use crate::shell::{End, all_of, plain, within_deadline};
 use crate::support::skipped;
 use std::{
@@ -15,7 +15,8 @@ pub(crate) type Case = &'static [&'static str];
 pub(crate) struct Outcome {
     pub(crate) end: End,
     stdout: String,
-    /// What is said of signals and of commands; complaints about the command line have their own words.
+    /// The messages about signals and commands. Those about the command line have a different wording, so they are left
+    /// out.
     said: Vec<String>,
 }
 
@@ -23,7 +24,7 @@ pub(crate) fn compare(cases: &[Case]) {
     compare_all(cases.iter().map(|case| (Vec::new(), *case)));
 }
 
-/// With words that stand before the program under test. Those with an `@` are for another one of it, around it.
+/// Runs all cases, with words before the program under test. Cases with an `@` also have another one of it around it.
 pub(crate) fn compare_all(cases: impl IntoIterator<Item = (Vec<String>, Case)>) {
     if !timeout_is_gnu() {
         return skipped("gnu-timeout", "timeout is missing or not of GNU coreutils");
@@ -32,7 +33,7 @@ pub(crate) fn compare_all(cases: impl IntoIterator<Item = (Vec<String>, Case)>) 
     let waiting = Mutex::new(cases.into_iter().collect::<VecDeque<_>>());
     let differing = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
-        // Most of a case is waiting.
+        // Most of a case is waiting, so several run at once.
         for _ in 0..8 {
             scope.spawn(|| {
                 while let Some((before, case)) = { waiting.lock().unwrap().pop_front() } {
@@ -79,7 +80,7 @@ pub(crate) fn outcome(command: &mut Command, directory: &Path) -> Outcome {
     Outcome { end, stdout, said: stderr.lines().filter_map(ours).filter(about_commands).collect() }
 }
 
-/// GNU timeout 9.1 does not have the short `-f` and `-p` yet. Cases put these two first.
+/// GNU timeout 9.1 does not have the short options `-f` and `-p` yet. Cases put these two first.
 fn for_gnu<'a>(case: &[&'a str]) -> Vec<&'a str> {
     let mut args = Vec::new();
     let mut rest = case;

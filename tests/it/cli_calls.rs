@@ -67,7 +67,7 @@ fn renew_prints_the_new_end_and_never_reopens() {
     assert!(closed.code == Some(1) && closed.err.contains("(NOT_FOUND ELICITATION_RELEASED)"), "{closed:?}");
 }
 
-/// The cell LEASE LEFT in the text of `get`, for a thread with one elicitation.
+/// The cell LEASE LEFT in the output of `get`, for a thread with one elicitation.
 fn lease_left(shown: &str) -> &str {
     shown.lines().nth(2).and_then(|line| line.split_whitespace().nth(2)).unwrap_or_default()
 }
@@ -114,7 +114,7 @@ fn text_that_is_not_utf8_is_named() {
     let [increment, hold, config] = ["increment", "hold", "--config"].map(OsStr::new);
     for (args, name, code) in [
         (&[increment, "--reason".as_ref(), other][..], "--reason", 2),
-        // Of these, paths and the command may be of any bytes.
+        // Paths and the command may contain any bytes; the other arguments may not.
         (&[increment, reason, config, other], "--reason", 2),
         (&[increment, "--config".as_ref(), other, "--token".as_ref(), other], "--token", 2),
         (&[hold, config, other, "--thread-id".as_ref(), other, "--".as_ref(), other], "--thread-id", 125),
@@ -141,7 +141,7 @@ fn unreachable_coordinator_exits_with_1_and_names_address_and_remedy() {
     }
 }
 
-/// Somebody listens there: another server would not help.
+/// Something listens there, so the message must not suggest to start another server.
 #[test]
 fn a_server_that_does_not_answer_is_not_to_be_started() {
     let hanging = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Far longer than anything takes on a busy machine.
+/// Far longer than anything takes, even on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The program, its input and its lines; killed when it is dropped.
@@ -138,7 +138,7 @@ fn g3_a_timeout_stands_still_through_a_pause_and_a_restart_of_the_coordinator() 
     assert_eq!(ended(&mut child), Some(0));
 }
 
-/// As on the command line.
+/// Invalid values are refused as on the command line.
 #[test]
 fn a_limit_of_0_is_none() {
     let coordinator = Coordinator::start();
@@ -182,7 +182,7 @@ fn a_wrong_line_is_answered_by_an_error_and_changes_nothing_else() {
     let stopped = follow.expect("stopped", "1");
     assert!(stopped["charged_ms"].is_u64() && stopped["wall_ms"].is_u64(), "{stopped}");
     follow.say(r#"{"do": "start", "id": "1", "thread_id": "t", "limit": "1h", "max_wall": "10ms", "grace": "1s"}"#);
-    // If it has expired by then, there is no `started`.
+    // If the timeout has already expired, there is no `started`.
     let first = follow.line();
     let last = if first["event"] == "started" { follow.line() } else { first };
     assert_eq!((&last["event"], &last["ended_by"]), (&json!("expired"), &json!("max_wall")), "{last}");
@@ -235,7 +235,7 @@ fn it_ends_with_its_input_when_nobody_reads_its_output() {
     let (_reader, writer) = pipe().unwrap();
     let mut child = Follow::spawn(coordinator.command(["follow", "--stdio"]).stdout(writer));
     let mut input = child.stdin.take().unwrap();
-    // Far more lines than the pipe and the queue take.
+    // Far more lines than the pipe and the queue can hold.
     for _ in 0..20_000 {
         writeln!(input, "garbage").unwrap();
     }
@@ -248,14 +248,14 @@ fn it_ends_as_a_failure_when_its_output_cannot_be_written() {
     let coordinator = Coordinator::start();
     let full = File::options().write(true).open("/dev/full").unwrap();
     let mut child = Follow::spawn(coordinator.command(["follow", "--stdio"]).stdout(full).stderr(Stdio::piped()));
-    // Its input stays open.
+    // The input stays open.
     let mut input = child.stdin.take().unwrap();
     writeln!(input, "{}", json!({"do": "start", "id": "1", "thread_id": "t", "limit": "1h"})).unwrap();
     assert_eq!(ended(&mut child), Some(1));
     let mut errors = String::new();
     child.stderr.take().unwrap().read_to_string(&mut errors).unwrap();
     assert!(errors.starts_with("pausewatch follow: write to standard output: "), "{errors}");
-    // A reader that has gone away is no failure.
+    // It is not a failure if the reader has gone away.
     let (reader, writer) = pipe().unwrap();
     drop(reader);
     let mut child = Follow::spawn(coordinator.command(["follow", "--stdio"]).stdout(writer));

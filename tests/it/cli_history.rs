@@ -1,4 +1,4 @@
-//! `pausewatch history`: the pauses that have ended, of the coordinator and of an audit trail.
+//! `pausewatch history`: the pauses that have ended, from the coordinator and from an audit trail.
 use crate::program::{Coordinator, assert_snapshot, ended, program};
 use std::path::Path;
 
@@ -35,7 +35,7 @@ fn history_has_a_table_and_json() {
     coordinator.answer(["decrement", "--thread-id", "u"]);
     let table = coordinator.answer(["history"]);
     let rows: Vec<Vec<_>> = table.lines().map(|line| line.split_whitespace().collect()).collect();
-    assert_eq!(rows[1][2], "u", "the last one first: {table}");
+    assert_eq!(rows[1][2], "u", "the latest pause is first: {table}");
     assert_eq!((rows[1][4], rows[1][5..].join(" ").as_str()), ("decremented", "git[9]@laptop Push?"));
     assert_eq!((rows[2][2], rows[3].join(" ").as_str()), ("t", "decremented git[7]@laptop Push?"), "{table}");
     assert!(table.contains("Publish\\u{9b}?") && table.contains("\n2 pauses, "), "{table}");
@@ -57,7 +57,7 @@ fn history_has_a_table_and_json() {
     assert_eq!((backwards.code, backwards.err.as_str()), (Some(2), "pausewatch history: --until is before --since\n"));
 }
 
-/// A server that writes a trail in small files; its address.
+/// A server that writes an audit trail in small files; returns the coordinator.
 fn serve_with_trail(trail: &Path) -> Coordinator {
     let trail = trail.to_str().unwrap();
     let options = ["--listen", "127.0.0.1:0", "--store", "memory", "--audit-max-size", "2KiB", "--audit-log", trail];
@@ -94,7 +94,7 @@ fn an_audit_trail_tells_the_same_pauses_without_a_server() {
     let of_trail: serde_json::Value = serde_json::from_str(&json).unwrap();
     let comparable = |json: &serde_json::Value| {
         let mut pauses = json["pauses"].as_array().unwrap().clone();
-        // By the wall clock in a trail, and by the clock that nobody sets in the server.
+        // An audit trail has durations by the wall clock, the server by a clock that cannot be set.
         pauses.iter_mut().for_each(|pause| drop(pause.as_object_mut().unwrap().remove("duration")));
         pauses
     };
@@ -147,7 +147,7 @@ fn damaged_lines_of_a_trail_are_named_and_the_rest_is_told() {
     assert!(damaged.err.contains("1 pause not shown: the files do not have all lines"), "{}", damaged.err);
     assert!(damaged.out.contains("\n1 pause, "), "{}", damaged.out);
     let cut = run(&sound[..sound.len() - 20]);
-    assert_eq!(cut.code, Some(0), "a server may be writing it");
+    assert_eq!(cut.code, Some(0), "the last line may be incomplete: a server may be writing it");
     assert!(cut.err.contains(&format!("{name}:5: the last line is incomplete")), "{}", cut.err);
     let many = run(&"damaged\n".repeat(50));
     assert_eq!(many.err.lines().count(), 11, "{}", many.err);

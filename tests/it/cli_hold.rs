@@ -1,4 +1,4 @@
-//! `pausewatch hold`: the pause lasts exactly as long as the command, whatever becomes of either.
+//! `pausewatch hold`: the pause lasts exactly as long as the command, however either of them ends.
 use crate::program::{Coordinator, Ended, Process, ended, program};
 use crate::shell::plain;
 use crate::support::skipped;
@@ -6,7 +6,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use std::os::unix::process::ExitStatusExt;
 use std::process::Stdio;
 
-/// Names the program to the shells in these tests.
+/// The path of the program, for the shells in these tests.
 const PROGRAM: &str = env!("CARGO_BIN_EXE_pausewatch");
 
 #[test]
@@ -47,7 +47,7 @@ fn hold_ends_as_its_command_did() {
     }
     for (name, signal) in [("TERM", 15), ("KILL", 9), ("INT", 2), ("HUP", 1), ("SEGV", 11)] {
         let Ended { status, err, .. } = hold(&["sh", "-c", &format!("kill -{name} $$")]);
-        assert_eq!((status.signal(), err.as_str()), (Some(signal), ""), "by the same signal");
+        assert_eq!((status.signal(), err.as_str()), (Some(signal), ""), "it ends by the same signal");
     }
 }
 
@@ -103,12 +103,13 @@ fn signals_to_hold_reach_the_command() {
     }
 }
 
-/// A signal of the terminal goes directly to the command. So it does in a container (bubblewrap, `unshare`) that keeps the
-/// terminal: there the process group is from outside, and its id is 0 inside.
+/// A signal from the terminal goes directly to the command, also in a container (bubblewrap, `unshare`) that keeps the
+/// terminal. There the process group is from outside the container, and its id is 0 inside.
 #[test]
 fn an_interrupt_from_the_terminal_reaches_the_command_once() {
     at_a_terminal("");
-    // In a container the group of the terminal may be one that has no number inside, and `/dev/tty` may be missing.
+    // In a container, the foreground process group of the terminal may have no number inside, and `/dev/tty` may be
+    // missing.
     let own_pids = "unshare --map-root-user --pid --fork --kill-child --mount-proc";
     let without_tty = "unshare --map-root-user --mount sh -c 'mount --bind /dev/null /dev/tty && exec \"$@\"' --";
     for contained in [own_pids, without_tty] {
@@ -121,10 +122,10 @@ fn an_interrupt_from_the_terminal_reaches_the_command_once() {
     }
 }
 
-/// Without a shell of the terminal's that an interrupt would end.
+/// Runs it without a shell of the terminal, which an interrupt would end.
 fn at_a_terminal(start: &str) {
     let coordinator = Coordinator::start();
-    // USR1 comes back when `hold` has looked at the interrupt that it was sent, too.
+    // `hold` sends USR1 back only after it has handled the interrupt.
     let count = "trap \"n=\\$((n + 1)); kill -USR1 \\$PPID\" INT; trap back=1 USR1; echo ready; until [ $back ]; do :; done; echo times $n";
     let mut script = plain("script");
     script.args([
@@ -179,7 +180,7 @@ fn g2_hold_renews_for_as_long_as_the_command_runs() {
     command.stdin(Stdio::piped());
     let mut hold = Process::start(command);
     hold.line();
-    // Elicitations with the same lease that nobody renews tell the time: twice a whole ttl.
+    // Elicitations with the same lease that nobody renews measure the time: two whole ttls.
     let watching = coordinator.watch();
     coordinator.answer(["increment", "--ttl", "1s"]);
     watching.wait_for(2);
@@ -189,7 +190,7 @@ fn g2_hold_renews_for_as_long_as_the_command_runs() {
     watching.wait_for(1);
     hold.close_stdin();
     let ended = hold.end();
-    assert_eq!(ended.err, "", "it was paused to the end");
+    assert_eq!(ended.err, "", "it stayed paused until the end");
     assert_eq!(coordinator.count(), 0);
 }
 
@@ -202,7 +203,7 @@ fn a_lease_that_expired_before_the_end_is_reported() {
     let mut hold = Process::start(command);
     hold.line();
     watching.wait_for(1);
-    // As a machine that sleeps, or a link that is down: nothing is renewed.
+    // As if the machine slept, or the network were down: nothing is renewed.
     hold.signal(Signal::STOP);
     watching.wait_for(0);
     hold.signal(Signal::CONT);
@@ -225,16 +226,16 @@ fn a_lost_lease_is_reported_at_once() {
     assert!(warning.starts_with("pausewatch hold: cannot renew the lease: "), "{warning}");
     assert!(warning.contains("; trying again. If that fails for 0.") && warning.ends_with("may time out"), "{warning}");
     assert_eq!(hold.error_line(), "pausewatch hold: no response from the coordinator for 1s: the pause may be over");
-    // One that has forgotten everything.
+    // A new coordinator that has lost all state.
     let _coordinator = Coordinator::start_at(&address);
     let lost = hold.error_line();
     assert_eq!(lost, "pausewatch hold: the coordinator no longer knows the elicitation: the pause is over");
     hold.close_stdin();
     let ended = hold.end();
-    assert_eq!((ended.code, ended.err.as_str()), (Some(1), ""), "read found the end of its input");
+    assert_eq!((ended.code, ended.err.as_str()), (Some(1), ""), "`read` found the end of its input");
 }
 
-/// Removed, the person learns of it when the pause is over.
+/// Without this, the person would learn only afterwards that the pause is over.
 #[test]
 fn hold_warns_before_its_lease_ends_and_says_when_it_is_renewed_again() {
     let coordinator = Coordinator::start();
@@ -248,7 +249,7 @@ fn hold_warns_before_its_lease_ends_and_says_when_it_is_renewed_again() {
     // Its leases end that much later.
     coordinator.signal(Signal::CONT);
     let again = "pausewatch hold: the lease is renewed again: the thread is still paused";
-    // On a busy machine the lease may have been overdue meanwhile.
+    // On a busy machine, the renewal may have been overdue meanwhile.
     let mut line = hold.error_line();
     if line.contains("no response from the coordinator for 3s") {
         line = hold.error_line();
@@ -256,7 +257,7 @@ fn hold_warns_before_its_lease_ends_and_says_when_it_is_renewed_again() {
     assert_eq!(line, again);
     hold.close_stdin();
     let ended = hold.end();
-    assert_eq!((ended.code, ended.err.as_str()), (Some(5), ""), "each was said once");
+    assert_eq!((ended.code, ended.err.as_str()), (Some(5), ""), "each message was printed once");
 }
 
 #[test]
@@ -267,7 +268,7 @@ fn a_pause_that_another_client_ended_is_reported() {
     assert!(ended.err.contains("another client closed the elicitation"), "{ended:?}");
 }
 
-/// Removed, a person who is about to answer is not told that the answer will be too late.
+/// Without this, a person who is about to answer would not be warned that the answer will be too late.
 #[test]
 fn g2_hold_warns_before_the_maximum_pause_ends_it() {
     let coordinator = Coordinator::start_with(["--listen", "127.0.0.1:0", "--store", "memory", "--max-pause", "2s"]);

@@ -167,7 +167,7 @@ fn files_of_a_replica_are_checked_too() {
     for part in ["--etcd-ca /nonexistent/etcd.pem: No such file", "--peer-ca /nonexistent/peer.pem: No such file"] {
         assert!(wrong.err.contains(part), "{wrong:?} does not contain {part:?}");
     }
-    // With it no server would be trusted.
+    // With an empty file, no server would be trusted.
     let empty = tempfile::NamedTempFile::new().unwrap();
     let name = empty.path().display().to_string();
     let wrong = config(&replica.replace("/nonexistent/etcd.pem", &name).replace("/nonexistent/peer.pem", &name), &[]);

@@ -1,4 +1,4 @@
-//! The output of commands: snapshots of help and JSON, lists, escaped text, and readers that go away.
+//! The output of commands: snapshots of help and JSON, lists, escaped text, and readers that have gone away.
 use crate::program::{Coordinator, assert_snapshot, ended, program};
 use pausewatch::client::{Client, IncrementElicitationRequest};
 use std::{fs::File, io::pipe};
@@ -130,7 +130,7 @@ fn hostile_reason_cannot_control_the_terminal() {
     assert!(!shown.contains("\nt  0  running"), "{shown}");
 }
 
-/// The audit trail and the log are read on terminals too.
+/// The audit trail and the log are also read on terminals.
 #[test]
 fn hostile_reason_is_escaped_in_the_audit_trail_and_in_the_log() {
     let hostile = "\u{9b}31m\u{85}\u{202e}\u{2028}\u{e0041}end";
@@ -221,7 +221,7 @@ fn invalid_token_is_refused_and_never_printed() {
     assert!(check.code == Some(1) && !(check.err + &check.out).contains("SECRET"));
 }
 
-/// `command >&-`, as daemons and some CI systems start programs.
+/// `command >&-` closes the output, as some daemons and CI systems do when they start programs.
 #[test]
 fn every_command_without_standard_output_fails_and_says_so() {
     let coordinator = Coordinator::start();
@@ -268,9 +268,9 @@ fn every_command_without_standard_output_fails_and_says_so() {
         assert_eq!(ended.code, Some(1), "{line}: {ended:?}");
         assert!(ended.err.contains("Bad file descriptor"), "{line}: {ended:?}");
     }
-    assert!(!directory.path().join("tokens").exists(), "no token is added that nobody gets");
-    assert_eq!(coordinator.count(), 0, "nothing is opened whose id nobody gets");
-    // /dev/null is no closed output, however it was opened.
+    assert!(!directory.path().join("tokens").exists(), "no token is added that nobody could read");
+    assert_eq!(coordinator.count(), 0, "no elicitation is opened whose id nobody could read");
+    // /dev/null is not a closed output, however it was opened.
     for redirection in [">/dev/null", "<>/dev/null 1>&0"] {
         let script = format!("exec \"$0\" get {redirection}");
         let mut command = std::process::Command::new("sh");
@@ -291,7 +291,7 @@ fn closed_output_is_no_error_and_a_full_disk_is_one() {
     ] {
         let (reader, writer) = pipe().unwrap();
         drop(reader);
-        // Standard error goes to a file: output() would also capture standard output.
+        // Standard error goes to a file, because output() would also capture standard output.
         let errors = tempfile::NamedTempFile::new().unwrap();
         let status = coordinator.command(args).stdout(writer).stderr(errors.reopen().unwrap()).status().unwrap();
         let errors = std::fs::read_to_string(errors.path()).unwrap();

@@ -1,4 +1,5 @@
-//! `pausewatch token`, and what `run` gives its command: from nothing to a token that opens one thread.
+//! `pausewatch token`, and the token that `run` gives its command: from an empty directory to a token that opens one
+//! thread.
 use crate::program::{Coordinator, Process, ended, program};
 use crate::shell::{End, Run};
 use crate::support::PATIENCE;
@@ -18,7 +19,7 @@ impl Site {
         self.0.path().join(name).into_os_string().into_string().unwrap()
     }
 
-    /// `pausewatch token ARGS`: what it prints.
+    /// Returns the output of `pausewatch token ARGS`.
     fn token(&self, args: &[&str]) -> String {
         let made = ended(program().arg("token").args(args).current_dir(self.0.path()));
         assert_eq!((made.code, made.err.as_str()), (Some(0), ""), "{made:?}");
@@ -77,17 +78,17 @@ fn g8_a_static_token_is_added_to_the_file_by_its_digest() {
     let second = site.token(&["add", "--prefix", "team/", "--subject", "the \"team\"", "--ttl", "1d", "tokens.toml"]);
     let file = std::fs::read_to_string(&tokens).unwrap();
     assert!(!file.contains(&first) && !file.contains(&second) && file.contains("expires = 2"), "{file}");
-    // The server looks at its files every 2 s.
+    // The server checks its files every 2 s.
     let deadline = std::time::Instant::now() + PATIENCE;
     while get(&coordinator, &second, "team/a").0 != Some(0) {
-        assert!(std::time::Instant::now() < deadline, "the new token is not taken");
+        assert!(std::time::Instant::now() < deadline, "the new token is not accepted");
     }
     assert!(get(&coordinator, &second, "mine").1.contains("THREAD_FORBIDDEN"));
     let increment = ended(coordinator.command(["increment", "--thread-id", "mine"]).env("PAUSEWATCH_TOKEN", &first));
     assert!(increment.err.contains("ROLE_FORBIDDEN") && increment.err.contains("needs holder"), "{increment:?}");
 }
 
-/// `token = []` is how the last one is revoked.
+/// `token = []` revokes the last token.
 #[test]
 fn a_token_can_be_added_after_the_last_one_was_revoked() {
     let site = Site::new();
@@ -99,14 +100,14 @@ fn a_token_can_be_added_after_the_last_one_was_revoked() {
     assert!(file.starts_with("# of the build\n") && file.matches("[[token]]").count() == 2, "{file}");
 }
 
-/// Half of an entry would make a server refuse the whole file.
+/// A partly written entry would make a server refuse the whole file.
 #[test]
 fn a_token_that_has_no_room_leaves_the_file_as_it_was() {
     for first_line in ["", "token = []\n"] {
         let site = Site::new();
         let before = format!("{first_line}# {}\n", "x".repeat(400));
         std::fs::write(site.path("tokens.toml"), &before).unwrap();
-        // 512 bytes (sh(1) of POSIX); without the signal, write(2) fails.
+        // A limit of 512 bytes (sh(1) of POSIX). With the signal ignored, write(2) fails.
         let mut command = Command::new("sh");
         command.args(["-c", "trap '' XFSZ; ulimit -f 1; exec \"$0\" token add --prefix t/ tokens.toml"]);
         let made = ended(command.arg(env!("CARGO_BIN_EXE_pausewatch")).current_dir(site.0.path()));
@@ -150,11 +151,11 @@ fn file_that_is_no_token_file_is_left_as_it_was() {
         site.refused(&["add", "--thread-id", "t", "other"], 1, why);
         assert_eq!(std::fs::read(site.path("other")).unwrap(), text, "{why}");
     }
-    // A refusal prints no secret of the file.
+    // The refusal prints no secret of the file.
     std::fs::write(site.path("other"), "token = \"s3cret-s3cret-s3cret\"\n").unwrap();
     let refused = ended(program().args(["token", "add", "--thread-id", "t", &site.path("other")]));
     assert!(!refused.err.contains("s3cret"), "{refused:?}");
-    // Its last line needs no newline.
+    // The last line of the file may lack its newline.
     std::fs::write(site.path("other"), "# nobody yet").unwrap();
     site.token(&["add", "--thread-id", "t", "other"]);
     site.token(&["add", "--thread-id", "t", "other"]);
@@ -169,7 +170,7 @@ fn key_pair_that_is_not_complete_leaves_no_file() {
     assert_eq!(std::fs::read_to_string(site.path("j.pub")).unwrap(), "another");
 }
 
-/// G8: also by a coordinator that nobody else can reach.
+/// G8: also with a private coordinator.
 #[test]
 fn g8_a_command_under_run_has_a_token_that_opens_its_own_thread_alone() {
     let script = "\"$0\" get >/dev/null && \"$0\" increment >/dev/null && \"$0\" list | head -2 | tail -1; \
@@ -193,11 +194,11 @@ fn g8_run_signs_a_token_for_its_command_and_keeps_the_key_to_itself() {
     let run = ended(with_key.env("PAUSEWATCH_TOKEN_KEY", site.path("k")));
     assert_eq!(run.out, "own\n[]\n", "{run:?}");
     assert!(run.err.contains("THREAD_FORBIDDEN") && !run.err.contains("warning"), "{run:?}");
-    // Also when we have a token that does not open it.
+    // Also if we have a token that does not open the thread.
     let other = site.token(&["create", "--token-key", "k", "--thread-id", "other"]);
     let run = ended(with_key.env("PAUSEWATCH_TOKEN", other));
     assert!(run.out == "own\n[]\n" && run.err.contains("THREAD_FORBIDDEN") && !run.err.contains("warning"), "{run:?}");
-    // Without a key it passes on what it has.
+    // Without a key, it passes on its own token.
     let admin = site.token(&["create", "--token-key", "k", "--role", "admin"]);
     let passed = ended(coordinator.command(args).env("PAUSEWATCH_TOKEN", &admin));
     assert!(passed.out.starts_with("own\n") && !passed.err.contains("FORBIDDEN"), "{passed:?}");
@@ -205,7 +206,8 @@ fn g8_run_signs_a_token_for_its_command_and_keeps_the_key_to_itself() {
     assert!(wrong.code == Some(125) && wrong.err.contains("no private key in it"), "{wrong:?}");
 }
 
-/// G1. Removed (the renewal of the token on the open stream), the command is killed with its question open: there is no grace.
+/// G1. Without the renewal of the token on the open stream, the command would be killed with its question open: there
+///     is no grace period.
 #[test]
 fn g1_a_token_file_that_is_replaced_keeps_a_command_paused() {
     let site = Site::new();
@@ -233,14 +235,14 @@ fn g1_a_token_file_that_is_replaced_keeps_a_command_paused() {
     run.expect("started");
     replace(&last);
     until_it_has_ended(&first);
-    // More than its limit: with the token of the stream, time would have begun to run again.
+    // Longer than the limit: with only the stream's first token, the clock would have continued.
     until_it_has_ended(&token("3s"));
-    assert!(run.is_running(), "the question is open");
+    assert!(run.is_running(), "the question is still open");
     run.write("answered\n");
     assert_eq!(run.ended(), End::Code(0));
 }
 
-/// A coordinator that wants the token in the file `token`.
+/// A coordinator that requires the token in the file `token`.
 fn with_a_token(site: &Site) -> Coordinator {
     let token = site.token(&["add", "--prefix", "", "tokens"]);
     std::fs::write(site.path("token"), token).unwrap();
@@ -251,7 +253,7 @@ fn with_a_token(site: &Site) -> Coordinator {
 fn g2_a_token_in_a_pipe_is_read_once() {
     let site = Site::new();
     let coordinator = with_a_token(&site);
-    // A renewal, after 2 s, and the end need it again.
+    // A renewal, after 2 s, and the decrement at the end need the token again.
     let hold = r#"cat "$1" | PAUSEWATCH_TOKEN_FILE=/dev/stdin "$0" hold --ttl 6s -- sleep 3"#;
     let mut command = Command::new("sh");
     command.args(["-c", hold, env!("CARGO_BIN_EXE_pausewatch"), &site.path("token")]);
@@ -291,7 +293,7 @@ fn g2_a_pipe_that_nobody_writes_to_stops_nothing_for_ever() {
         command.args(args).env(variable, &pipe);
         Process::start(command).end()
     };
-    // The limit holds.
+    // The limit still applies.
     assert_eq!(run(&["run", "0.1", "sleep", "600"], "PAUSEWATCH_TOKEN_FILE").code, Some(124));
     let why = "pipe: nobody writes to this pipe: waited 5s";
     for (args, variable, code) in [

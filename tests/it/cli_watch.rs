@@ -25,7 +25,7 @@ fn watch_prints_each_change_on_a_line() {
         let paused = ended(command.args(args)).out;
         assert!(
             paused.contains("t") && !paused.contains("decremented"),
-            "a new pause hides the end of the last: {paused}"
+            "a new pause hides the end of the last one: {paused}"
         );
     }
 }
@@ -78,11 +78,11 @@ fn watch_ends_quietly_when_its_output_is_closed_and_no_thread_changes() {
 #[test]
 fn watch_starts_though_replicas_do_not_answer() {
     let coordinator = Coordinator::start_at("127.0.0.1:0");
-    // Their system accepts connections, and nobody answers.
+    // The operating system accepts connections to these, but nothing answers.
     let hanging: Vec<_> = (0..3).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
     let hanging = hanging.iter().map(|listener| listener.local_addr().unwrap().to_string());
     let addresses = hanging.chain([coordinator.address.clone()]).collect::<Vec<_>>().join(",");
-    // Each begins at a random address: half of them ask two or three before the one that answers.
+    // Each starts at a random address: half of them try two or three before the one that answers.
     let watches = [&["watch"][..], &["list", "--watch"]].repeat(4);
     let watches = watches.iter().map(|command| {
         let mut watch = coordinator.command([]);

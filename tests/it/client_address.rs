@@ -1,4 +1,4 @@
-//! What every client takes for an address and for a token, and what none does: the same vectors in each language.
+//! The addresses and tokens that every client accepts or refuses: the same vectors are used in each language.
 use pausewatch::client::{Address, Token};
 use serde::Deserialize;
 

@@ -1,4 +1,5 @@
-//! The calls of the client: request ids, deadlines, outages. Which errors are retried, and when: `clients/vectors/retries.json`.
+//! The calls of the client: request ids, deadlines, outages. `clients/vectors/retries.json` has the errors that are
+//! retried, and when.
 use crate::fake::{Fake, settle};
 use pausewatch::client::*;
 use std::time::Duration;
@@ -51,7 +52,7 @@ async fn a_call_without_a_coordinator_is_unavailable_within_its_deadline() {
     let start = Instant::now();
     let error = fake.client().get_pause_state(get("t")).await.unwrap_err();
     assert!(matches!(error, Error::Unavailable(_)), "{error:?}");
-    assert!(error.to_string().contains("refused"), "the reason is told: {error}");
+    assert!(error.to_string().contains("refused"), "the error has the cause: {error}");
     assert!((3..=5).contains(&start.elapsed().as_secs()), "{:?}", start.elapsed());
 
     let impatient = fake.client_with(&Config { retries: 0, ..Config::default() });

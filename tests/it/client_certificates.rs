@@ -1,4 +1,4 @@
-//! Certificates of clients that are renewed on disk while the client runs.
+//! Client certificates that are renewed on disk while the client runs.
 use crate::exec_server::{self, client::exec_server};
 use crate::program::{Coordinator, Process, program};
 use crate::support::certs::Authority;
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::time::sleep;
 
-/// The files of a server that wants certificates of its clients, and those of its clients.
+/// The files of a server that requires client certificates, and those of its clients.
 struct Site(tempfile::TempDir);
 
 impl Site {
@@ -38,7 +38,7 @@ impl Site {
         Coordinator::start_with(["--store", "memory", "--listen", listen, a, b, c, d, e, f])
     }
 
-    /// Ends the server, and starts another one at the same address with the files of now.
+    /// Stops the server, and starts another one at the same address with the current files.
     fn restart(&self, server: Coordinator) -> Coordinator {
         let address = server.address.clone();
         server.end();
@@ -115,10 +115,10 @@ async fn certificates_of_texts_stay_and_are_verified() {
     site.renew("client", &new);
     let _server = site.restart(server);
     assert_eq!(get(&of_texts).await.unwrap(), 0);
-    assert!(get(&of_files).await.is_err(), "the authority of this server is not trusted any more");
+    assert!(get(&of_files).await.is_err(), "the authority of this server is no longer trusted");
 }
 
-/// Makes the content of a file wrong.
+/// Makes a file invalid.
 type Break = fn(&Path, &Authority);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -131,7 +131,7 @@ async fn wrong_files_keep_the_last_good_certificates() {
     site.renew("server", &authority);
     site.renew("client", &authority);
     server = site.restart(server);
-    assert_eq!(get(&client).await.unwrap(), 0, "these are the last good ones");
+    assert_eq!(get(&client).await.unwrap(), 0, "it keeps the last valid certificates");
     let breaks: [(&str, Break); 4] = [
         ("client-ca.crt", |path, _| std::fs::write(path, "half of").unwrap()),
         ("client-ca.crt", |path, _| std::fs::remove_file(path).unwrap()),
@@ -150,7 +150,7 @@ async fn wrong_files_keep_the_last_good_certificates() {
     }
 }
 
-/// In the log of an exec server, which comes back each time.
+/// An exec server logs the problem each time it comes back.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_wrong_file_is_one_warning_for_each_problem() {
     let authority = Authority::new("one");
@@ -183,11 +183,11 @@ async fn a_wrong_file_is_one_warning_for_each_problem() {
         server = site.restart(server);
         watched().await;
     }
-    assert!(!agent.has_answered(running), "the command goes on");
+    assert!(!agent.has_answered(running), "the command is still running");
     let said = std::fs::read_to_string(&log).unwrap();
     let warnings: Vec<_> =
         said.lines().filter(|line| line.contains("still using the last good certificates")).collect();
-    let [no_pem, mismatch] = warnings[..] else { panic!("one for each problem: {said}") };
+    let [no_pem, mismatch] = warnings[..] else { panic!("expected one warning for each problem: {said}") };
     let why = format!("tls_ca {}: it contains no certificate in PEM format; still", ca.display());
     assert!(no_pem.contains(&why), "{no_pem}");
     assert!(mismatch.contains("exec-server.key: keys may not be consistent: KeyMismatch; still"), "{mismatch}");
@@ -233,7 +233,7 @@ async fn a_command_warns_once_that_a_file_is_wrong() {
         let warning = format!("pausewatch {name}: warning: {why}");
         let mut line = process.error_line();
         while !line.starts_with(&warning) {
-            // Only what it says of the lost connection may come before.
+            // Only the report of the lost connection may precede it.
             assert!(!line.contains("tls_ca"), "{line}");
             line = process.error_line();
         }

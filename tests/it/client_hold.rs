@@ -1,4 +1,4 @@
-//! The guard that keeps an elicitation open.
+//! The guard that keeps an elicitation open (`Hold`).
 use crate::fake::{Fake, settle};
 use pausewatch::client::{Error, Lease, Release};
 use std::time::Duration;
@@ -30,7 +30,7 @@ async fn a_repeated_release_returns_the_same_result() {
     assert_eq!(hold.release().await.unwrap(), closed);
     drop(hold);
     sleep(TTL).await;
-    assert_eq!((fake.calls("decrement").len(), fake.calls("renew").len()), (1, 0), "nothing is left running");
+    assert_eq!((fake.calls("decrement").len(), fake.calls("renew").len()), (1, 0), "no task is left running");
 }
 
 #[tokio::test(start_paused = true)]
@@ -109,7 +109,7 @@ async fn the_lease_shows_how_the_elicitation_was_closed() {
     assert_eq!(unknown.release().await.unwrap(), Release::Unknown);
 }
 
-/// Removed, nobody is told before the pause is over.
+/// Without this, nothing would be reported before the pause is over.
 #[tokio::test(start_paused = true)]
 async fn a_lease_that_cannot_be_renewed_is_at_risk_before_it_ends() {
     let fake = Fake::start();
@@ -128,7 +128,7 @@ async fn a_lease_that_cannot_be_renewed_is_at_risk_before_it_ends() {
     fake.freeze(true);
     let renewed = Instant::now();
     assert!(risk.wait_for(Option::is_some).await.is_ok());
-    assert_eq!((renewed.elapsed().as_secs(), hold.lease()), (20, Lease::Held), "without an answer too");
+    assert_eq!((renewed.elapsed().as_secs(), hold.lease()), (20, Lease::Held), "also without an answer");
     assert_eq!(hold.lost().await, Lease::Overdue);
 }
 

@@ -1,4 +1,4 @@
-//! TLS and tokens of the client side, against a server with certificates made for the test.
+//! TLS and tokens of the client, against a server with certificates made for the test.
 use crate::fake::Fake;
 use crate::program::{ended, program};
 use crate::support::certs::{Authority, Issued};
@@ -15,7 +15,7 @@ use tokio_stream::wrappers::TcpListenerStream;
 use tonic::transport::{Certificate, Identity, Server, ServerTlsConfig};
 use tonic::{Request, Status};
 
-/// A server that wants a client's certificate, and the files that a client needs.
+/// A server that requires a client certificate, and the files that a client needs.
 struct Secured {
     address: Address,
     directory: TempDir,
@@ -99,10 +99,10 @@ async fn unknown_certificates_are_refused_on_both_sides() {
         assert!(matches!(error, Error::Unavailable(_)), "{error:?}");
         assert!(!format!("{error:?}").contains("s3cret"));
     }
-    assert!(server.authorizations.lock().unwrap().is_empty(), "nobody was asked anything");
+    assert!(server.authorizations.lock().unwrap().is_empty(), "no call reached the server");
 }
 
-/// As `openssl req -x509` makes them.
+/// Certificates as `openssl req -x509` makes them.
 #[tokio::test]
 async fn a_ca_certificate_is_refused_as_a_server_certificate_with_a_hint() {
     let server = Secured::start_as(Authority::new("localhost").itself()).await;
@@ -137,7 +137,7 @@ async fn a_failed_handshake_says_what_to_do() {
         command.args(words).arg("--address").arg(server.address.to_string());
         let said = tokio::task::spawn_blocking(move || ended(&mut command)).await.unwrap().err;
         assert!(said.contains("UnknownIssuer; name the file of its authority with tls_ca"), "{said}");
-        assert!(!said.contains("pausewatch serve"), "there is a server: {said}");
+        assert!(!said.contains("pausewatch serve"), "there is a server, so the advice to start one is wrong: {said}");
     }
 }
 
@@ -162,7 +162,7 @@ fn conflicting_credentials_are_refused_before_a_connection() {
     assert!(missing.starts_with("config file /nonexistent.toml: No such file"), "{missing}");
 }
 
-/// What `run` starts finds the coordinator with the same proof, and nothing that is for another one.
+/// Programs that `run` starts find its coordinator with the same credentials, and get no credentials of another one.
 #[test]
 fn a_command_inherits_the_settings_of_its_coordinator() {
     let show = "echo [$(echo ${PAUSEWATCH_TOKEN-unset} | cut -c 1-11)] [${PAUSEWATCH_TLS_CA-unset}]";
@@ -171,7 +171,7 @@ fn a_command_inherits_the_settings_of_its_coordinator() {
         command.arg("run").args(args).args(["5s", "sh", "-c", show]).env("PAUSEWATCH_TOKEN", "environment");
         ended(&mut command).out
     };
-    assert!(run(&[]).starts_with("[pw_"), "a private coordinator has a token of its own: {}", run(&[]));
+    assert!(run(&[]).starts_with("[pw_"), "a private coordinator has its own token: {}", run(&[]));
     assert_eq!(run(&["--address", "127.0.0.1:1"]), "[environment] [unset]\n");
     assert_eq!(run(&["--address", "127.0.0.1:1", "--token", "flag"]), "[flag] [unset]\n");
 }

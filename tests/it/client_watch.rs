@@ -1,10 +1,10 @@
-//! The watch that heals itself.
+//! The watch that reconnects by itself.
 use crate::fake::{Fake, settle};
 use pausewatch::client::{Error, Event, Update, Watch};
 use std::{collections::HashSet, time::Duration};
 use tokio::time::{Instant, timeout};
 
-/// What the watch has to say until it waits for something to happen.
+/// The events that the watch delivers until it waits for something to happen.
 async fn drain(watch: &mut Watch) -> Vec<Event> {
     let mut events = Vec::new();
     while let Ok(event) = timeout(Duration::from_millis(1), watch.next()).await {
@@ -30,7 +30,7 @@ async fn said(watch: &mut Watch) -> Vec<String> {
     drain(watch).await.iter().map(short).collect()
 }
 
-/// As `said`, after a time in which the watch is read.
+/// As `said`, after reading the watch for `time`.
 async fn said_after(watch: &mut Watch, time: Duration) -> Vec<String> {
     let end = Instant::now() + time;
     let mut events = Vec::new();
@@ -67,7 +67,7 @@ async fn g3_changes_during_a_disconnect_are_reported_after_it() {
     let mut watch = watching(&fake, &["a", "b"]).await;
     drain(&mut watch).await;
     fake.cut();
-    assert_eq!(said(&mut watch).await, ["disconnected 2"], "once, however often it is tried");
+    assert_eq!(said(&mut watch).await, ["disconnected 2"], "reported once, however often it retries");
     fake.pause("a");
     assert_eq!(said_after(&mut watch, Duration::from_secs(60)).await, [""; 0]);
     fake.resume("a");
@@ -114,16 +114,16 @@ async fn a_server_says_how_often_its_heartbeats_come() {
     assert_eq!(said_after(&mut watch, Duration::from_secs(60)).await, [""; 0], "heartbeats keep it alive");
     fake.script().mute = true;
     let start = Instant::now();
-    let Event::Disconnected { since, .. } = watch.next().await else { panic!("two and a half intervals") };
+    let Event::Disconnected { since, .. } = watch.next().await else { panic!("no disconnection after 2.5 intervals") };
     let elapsed = start.elapsed();
     assert!(elapsed > Duration::from_millis(1_400) && elapsed <= Duration::from_millis(2_510), "{elapsed:?}");
     assert!(
         start.elapsed() - since.saturating_duration_since(start) >= Duration::from_millis(1_400),
-        "since its silence"
+        "since the last message"
     );
 }
 
-/// Half of it more would be no duration any more.
+/// Two and a half such intervals exceed the maximum of a `Duration`.
 #[tokio::test(start_paused = true)]
 async fn an_interval_of_heartbeats_above_an_hour_counts_as_an_hour() {
     let fake = Fake::start();
@@ -147,7 +147,7 @@ async fn an_unreachable_peer_is_detected_by_pings() {
     fake.freeze(true);
     let start = Instant::now();
     assert!(matches!(watch.next().await, Event::Disconnected { .. }));
-    // At the latest: HTTP/2 pings notice within 15 s, on a clock that tests cannot move.
+    // At the latest: HTTP/2 pings notice within 15 s, by a clock that tests cannot move.
     assert!(start.elapsed() <= Duration::from_secs(30), "{:?}", start.elapsed());
 }
 
@@ -160,7 +160,7 @@ async fn threads_can_be_added_and_removed_while_a_watch_runs() {
     watch.add("b").unwrap();
     assert_eq!(said(&mut watch).await, ["b 1@1 gap", "complete"]);
     fake.pause("a");
-    assert_eq!(said(&mut watch).await, ["a 1@1"], "the old thread is followed on");
+    assert_eq!(said(&mut watch).await, ["a 1@1"], "the old thread is still watched");
     watch.remove("a");
     fake.resume("a");
     fake.resume("b");
@@ -210,7 +210,7 @@ async fn g7_adding_threads_one_by_one_sends_each_id_once_on_one_stream() {
     watch.add("last").unwrap();
     assert_eq!(said(&mut watch).await, ["last 0@0 gap", "complete"]);
     (0..2_000).for_each(|i| drop(fake.pause(&format!("t{i}"))));
-    assert_eq!(said(&mut watch).await.len(), 10, "the removed ones are not watched any more");
+    assert_eq!(said(&mut watch).await.len(), 10, "the removed ones are no longer watched");
     assert_eq!(fake.seen().watches, [2_001]);
 }
 
@@ -260,7 +260,7 @@ async fn a_refused_thread_does_not_prevent_watching_others() {
     fake.pause("b");
     fake.pause("forbidden");
     assert_eq!(said(&mut watch).await, ["a 1@1", "b 1@1"]);
-    // On a new stream it is tried again.
+    // On a new stream, it is tried again.
     fake.script().refuse_watch_of = None;
     fake.drop_connections();
     let healed = said_after(&mut watch, Duration::from_secs(1)).await;
@@ -286,18 +286,18 @@ async fn g6_a_watch_of_all_threads_whose_first_request_was_refused_asks_for_all_
     fake.script().limit_requests = 2;
     fake.pause("a");
     let mut watch = fake.client().watch_all();
-    assert_eq!(said(&mut watch).await, ["disconnected 0"], "it is not complete");
+    assert_eq!(said(&mut watch).await, ["disconnected 0"], "it never became complete");
     assert_eq!(said_after(&mut watch, Duration::from_millis(1_900)).await, [""; 0]);
     assert_eq!(said_after(&mut watch, Duration::from_millis(200)).await, ["a 1@1 gap", "complete"]);
     fake.pause("b");
     assert_eq!(said(&mut watch).await, ["b 1@1"]);
-    // After a disconnection, one of the threads that were paused is forbidden.
+    // After a disconnection, the caller may no longer see one of the paused threads.
     fake.script().refuse_watch_of = Some("a".to_owned());
     fake.drop_connections();
     let healed = said_after(&mut watch, Duration::from_secs(1)).await;
     assert!(healed.contains(&"b 1@1 gap same".to_owned()), "{healed:?}");
     fake.pause("new");
-    assert_eq!(said(&mut watch).await, ["new 1@1"], "all threads are watched on");
+    assert_eq!(said(&mut watch).await, ["new 1@1"], "the watch of all threads continues");
     assert_eq!(fake.seen().watches.len(), 2, "on two streams");
 }
 
@@ -349,7 +349,7 @@ async fn a_watch_of_all_threads_reports_resumes_during_a_disconnect() {
     fake.pause("new");
     fake.mend();
     let mut healed = said_after(&mut watch, Duration::from_secs(1)).await;
-    assert_eq!(healed.pop().unwrap(), "complete", "only when all is told");
+    assert_eq!(healed.pop().unwrap(), "complete", "the snapshot is complete only after all states");
     healed.sort();
     assert_eq!(healed, ["ends 0@2 gap", "new 1@1 gap", "stays 1@1 gap same"]);
     fake.resume("new");
@@ -369,7 +369,7 @@ async fn a_watch_of_all_threads_is_complete_when_all_that_resumed_are_told() {
     let healed = said_after(&mut watch, Duration::from_secs(1)).await;
     assert_eq!((healed.len(), healed[1_200].as_str()), (1_201, "complete"));
     assert!(healed[..1_200].iter().all(|state| state.ends_with(" 0@2 gap")));
-    // What runs is not remembered.
+    // Running threads are not remembered.
     fake.drop_connections();
     assert_eq!(said_after(&mut watch, Duration::from_secs(1)).await, ["disconnected 0", "complete"]);
 }

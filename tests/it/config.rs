@@ -24,7 +24,7 @@ impl Directory {
     }
 }
 
-/// The line that a server prints with its address.
+/// The line with the address that a server prints.
 fn listening(command: std::process::Command) -> String {
     Process::start(command).line()
 }
@@ -100,7 +100,7 @@ fn server_does_not_start_with_an_invalid_config_file() {
     );
 }
 
-/// A service manager restarts a server that ends with 1.
+/// A service manager restarts a server that ends with exit code 1.
 #[test]
 fn invalid_address_of_metrics_is_bad_usage() {
     let refused = ended(program().args(["serve", "--store", "memory", "--metrics-listen", "9420"]));
@@ -157,7 +157,7 @@ fn misspelt_variable_is_bad_usage() {
     assert_eq!(listening(command), "listening unix:p.sock", "Kubernetes sets these for a service of that name");
 }
 
-/// It waits for an etcd that does not answer.
+/// The server waits for an etcd that does not answer.
 #[test]
 fn server_that_is_starting_can_be_stopped() {
     let etcd = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -185,7 +185,7 @@ fn clients_and_the_server_share_a_file() {
     assert_eq!(listening(directory.serve()), "listening unix:p.sock");
 }
 
-/// The file of a fleet: the settings for its coordinator are not used for another one in plain text.
+/// The config file of a fleet: its settings are not used for another coordinator in plaintext.
 #[test]
 fn plaintext_flag_or_variable_overrides_a_file_with_tls() {
     let coordinator = Coordinator::start();

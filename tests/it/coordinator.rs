@@ -1,4 +1,4 @@
-//! The coordinator by itself, over a store that keeps nothing.
+//! The coordinator alone, over a memory store.
 mod group;
 mod taken_over;
 
@@ -31,14 +31,14 @@ async fn an_increment_without_a_lease_gets_the_default_lease() {
     assert_eq!(ends, Some(clock.now().after(Duration::from_secs(20))));
 }
 
-/// An embedded one may be started and dropped many times in one process.
+/// An embedding program may start and drop many coordinators in one process.
 #[tokio::test]
 async fn dropped_it_leaves_nothing_running() {
     let clock = clock();
     drop(start(clock.clone()));
     let began = Instant::now();
     while Arc::strong_count(&clock) > 1 {
-        assert!(began.elapsed() < PATIENCE, "the keeper of the leases goes on");
+        assert!(began.elapsed() < PATIENCE, "the lease task is still running");
         tokio::task::yield_now().await;
     }
 }

@@ -1,6 +1,6 @@
-//! kill -9 of the server at random moments under 64 callers who retry: what they were told is what there is.
+//! kill -9 of the server at random moments under 64 callers who retry: the state is exactly what was acknowledged.
 //!
-//! `PAUSEWATCH_CRASH_ROUNDS` (50) makes it longer, `PAUSEWATCH_CRASH_SEED` repeats the moves of the callers.
+//! `PAUSEWATCH_CRASH_ROUNDS` (50) makes it longer, `PAUSEWATCH_CRASH_SEED` repeats the actions of the callers.
 use crate::support::{PATIENCE, Process, timed};
 use fastrand::Rng;
 use pausewatch::client::{Client, Config, DecrementElicitationRequest, Error, IncrementElicitationRequest};
@@ -14,16 +14,16 @@ use tokio::task::JoinSet;
 const CALLERS: u64 = 64;
 /// Threads that all callers change.
 const SHARED: usize = 4;
-/// Open elicitations that a caller has on one thread at most.
+/// The maximum number of elicitations that a caller has open on one thread.
 const MOST: usize = 6;
 
 /// What all tasks share.
 #[derive(Default)]
 struct Race {
     over: AtomicBool,
-    /// Calls that were answered.
+    /// The number of answered calls.
     answered: AtomicU64,
-    /// Calls that had to be made again.
+    /// The number of repeated calls.
     retried: AtomicU64,
 }
 
@@ -48,11 +48,11 @@ impl Caller {
         format!("caller {} call {}", self.number, self.calls)
     }
 
-    /// Waits until it is time to call again. Whatever is no refusal says nothing of what became of the call.
+    /// Waits until it is time to call again. Any error except a refusal leaves the outcome of the call unknown.
     async fn call_again(&self, error: Error) {
         assert!(matches!(error, Error::Unavailable(_)), "caller {}: {error:?}", self.number);
         self.race.retried.fetch_add(1, SeqCst);
-        // The server is being started again: there is no event to wait for.
+        // The server is being restarted: there is no event to wait for.
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 
@@ -72,7 +72,7 @@ impl Caller {
         }
     }
 
-    /// `named`: the place in the book of what to close; `None`: the oldest.
+    /// `named`: the index in the book of the elicitation to close; `None`: the oldest.
     async fn decrement(&mut self, thread: &str, book: &mut Book, named: Option<usize>) -> u32 {
         let (thread_id, request_id) = (thread.to_owned(), self.request_id());
         let id = book.open.remove(named.unwrap_or(0));
@@ -90,7 +90,7 @@ impl Caller {
         }
     }
 
-    /// Changes threads until the race is over; returns the books.
+    /// Changes threads until the race ends; returns the books.
     async fn run(mut self) -> BTreeMap<String, Book> {
         let own = format!("own {}", self.number);
         let mut books: BTreeMap<String, Book> = BTreeMap::new();
@@ -106,7 +106,7 @@ impl Caller {
                     let named = self.random.usize(..before);
                     self.decrement(&thread, &mut book, Some(named)).await
                 }
-                // All its elicitations asked for no ttl: the oldest is the first of the book.
+                // None of its elicitations has a ttl, so the oldest is the first in the book.
                 (false, false) => self.decrement(&thread, &mut book, None).await,
             };
             assert!(shared || count as usize == book.open.len(), "{thread}: {count}, and the book says {book:?}");
@@ -139,13 +139,13 @@ async fn kill_9_loses_no_acknowledged_change_and_counts_none_twice() {
     let mut callers = JoinSet::new();
     for number in 0..CALLERS {
         let address = server.address.parse().unwrap();
-        // The retries are ours, so that each failure is looked at.
+        // The client does not retry; this test does, so that it sees each failure.
         let client = Client::with_config(&Config { address, deadline: PATIENCE, retries: 0, ..Config::default() });
         let (client, random, race) = (client.unwrap(), random.fork(), race.clone());
         callers.spawn(Caller { number, client, random, race, calls: 0 }.run());
     }
     for round in 0..rounds {
-        // Under way again, and then at any moment of what a call goes through.
+        // Waits until calls are answered again, then for a random number of further calls.
         let until = race.answered.load(SeqCst) + random.u64(..400);
         let under_way = async {
             while race.answered.load(SeqCst) < until {
@@ -180,6 +180,6 @@ async fn kill_9_loses_no_acknowledged_change_and_counts_none_twice() {
     }
     let (answered, retried) = (race.answered.load(SeqCst), race.retried.load(SeqCst));
     println!("{answered} calls answered, {retried} retries, {} threads", expected.len());
-    assert!(retried >= rounds, "every kill has hit somebody");
+    assert!(retried >= rounds, "every kill has interrupted a call");
     assert_eq!(expected.len() as u64, CALLERS + SHARED as u64);
 }

@@ -1,7 +1,7 @@
-//! The alerts of `deploy/prometheus` and the dashboard of `deploy/grafana`: they can be read, every metric and label in
-//! them is one that a server exports, and docs/observability.md names every alert.
+//! The alerts of `deploy/prometheus` and the dashboard of `deploy/grafana`: they are valid, a server exports every
+//! metric and label in them, and docs/observability.md names every alert.
 //!
-//! Neither Prometheus nor Grafana runs here. What `promtool` says of the rules was tried by hand.
+//! Neither Prometheus nor Grafana runs here. The rules were checked with `promtool` by hand.
 use crate::metrics::start;
 use crate::support::{Samples, config, scrape};
 use saphyr::{LoadableYamlNode, Yaml};
@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Labels that Prometheus adds to every sample of a target.
 const OF_THE_TARGET: [&str; 2] = ["instance", "job"];
-/// Codes that a server exports when a call ends with them.
+/// gRPC codes whose samples appear when a call ends with them.
 const CODES: [&str; 5] = ["INTERNAL", "UNKNOWN", "DATA_LOSS", "UNAUTHENTICATED", "PERMISSION_DENIED"];
 
 fn read(path: &str) -> String {
@@ -56,7 +56,7 @@ fn expressions(json: &serde_json::Value, into: &mut Vec<String>) {
     }
 }
 
-/// What a server exports: of each sample name, its labels and their values.
+/// The samples that a server exports: for each sample name, its labels and their values.
 type Exported = BTreeMap<String, BTreeMap<String, BTreeSet<String>>>;
 
 fn exported(samples: &Samples) -> Exported {
@@ -72,7 +72,7 @@ fn exported(samples: &Samples) -> Exported {
     exported
 }
 
-/// What a replica exports beyond a server: a test in tests/fleet compares this list with one.
+/// The additional samples of a replica: a test in tests/fleet compares this list with a running one.
 fn of_a_replica() -> Exported {
     let page = read("docs/fleet.md");
     let rows = page.lines().filter(|line| line.starts_with("| `pausewatch_fleet_"));
@@ -113,7 +113,7 @@ fn grouped(expr: &str) -> Vec<String> {
     lists.flat_map(|list| list.split(',')).map(|label| label.trim().to_owned()).collect()
 }
 
-/// What is wrong with an expression; nothing if a server exports all that it names.
+/// The errors in an expression; empty if a server exports all that it names.
 fn wrong(expr: &str, exported: &Exported) -> Vec<String> {
     let mut wrong = Vec::new();
     let mut labels: BTreeSet<String> = OF_THE_TARGET.map(str::to_owned).into();
@@ -125,7 +125,7 @@ fn wrong(expr: &str, exported: &Exported) -> Vec<String> {
         let none = BTreeMap::new();
         let of_name = match exported.get(&name) {
             Some(of_name) => of_name,
-            // What Prometheus itself knows of a target.
+            // Samples that Prometheus itself adds for a target.
             None if name == "up" => &none,
             None => {
                 wrong.push(format!("no metric {name}"));
@@ -153,7 +153,7 @@ fn wrong(expr: &str, exported: &Exported) -> Vec<String> {
 async fn alerts_and_dashboard_name_only_what_a_server_exports() {
     let (_server, url) = start(config()).await;
     let exported: Exported = exported(&scrape(&url).await).into_iter().chain(of_a_replica()).collect();
-    // The check itself can fail.
+    // The check can fail.
     for (expr, why) in [
         ("pausewatch_paused_thread", "no metric pausewatch_paused_thread"),
         ("rate(pausewatch_refused_total{limits=\"x\"}[5m])", "pausewatch_refused_total has no label limits"),
@@ -178,14 +178,15 @@ async fn alerts_and_dashboard_name_only_what_a_server_exports() {
     for expr in &shown {
         assert_eq!(wrong(expr, &exported), [""; 0], "{expr}");
     }
-    // It shows all that a server and a replica have to tell, the parts of histograms aside. A term is a takeover.
+    // The dashboard shows every metric of a server and a replica, without the parts of histograms. A change of the term
+    // is shown as a takeover.
     let all = shown.join(" ");
     let missing: Vec<_> = exported.keys().filter(|name| !name.ends_with("_sum") && !name.ends_with("_count")).collect();
     let missing: Vec<_> = missing.into_iter().filter(|name| !all.contains(name.as_str())).collect();
     assert_eq!(missing, ["pausewatch_fleet_term", "process_virtual_memory_bytes"], "the dashboard lacks these");
 }
 
-/// What each replica of a fleet says of the same threads counts once: its leader says it.
+/// All replicas of a fleet report the same threads, which count once: the leader's report counts.
 #[test]
 fn threads_of_a_fleet_are_counted_once() {
     let dashboard: serde_json::Value = serde_json::from_str(&read("deploy/grafana/pausewatch.json")).unwrap();
@@ -207,7 +208,7 @@ fn threads_of_a_fleet_are_counted_once() {
     }
 }
 
-/// docs/fleet.md names what to watch, and alerts.yml has it.
+/// docs/fleet.md lists what to watch, and alerts.yml has all of it.
 #[test]
 fn what_to_watch_of_a_fleet_has_an_alert() {
     let page = read("docs/fleet.md");
@@ -221,7 +222,8 @@ fn what_to_watch_of_a_fleet_has_an_alert() {
     }
 }
 
-/// A code has no sample before its first call. Prometheus sees no increase when a counter begins, so an alert has to look at that too.
+/// A code has no sample before its first call. Prometheus sees no increase when a counter appears, so an alert must
+/// cover that too.
 #[test]
 fn an_alert_on_a_code_sees_its_first_calls() {
     let on_codes: Vec<_> = alerts().into_iter().filter(|alert| alert.expr.contains("{code")).collect();
@@ -245,7 +247,7 @@ fn the_dashboard_is_complete_in_itself() {
     let variables: BTreeSet<_> = variables.iter().map(|variable| variable["name"].as_str().unwrap()).collect();
     assert_eq!(variables, BTreeSet::from(["datasource", "instance", "job"]));
     for panel in panels.iter().filter(|panel| panel["type"] != "row") {
-        // Not the data source of whoever made it.
+        // Not the data source of the author.
         assert_eq!(panel["datasource"]["uid"], "${datasource}", "{}", panel["title"]);
         let place = &panel["gridPos"];
         assert!(place["x"].as_u64().unwrap() + place["w"].as_u64().unwrap() <= 24, "{}", panel["title"]);

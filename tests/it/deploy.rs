@@ -1,6 +1,6 @@
-//! What is in `deploy/`: it names only commands, options and keys that there are, and says the same thing in all places.
+//! The files in `deploy/`: they name only existing commands, options and keys, and agree with each other.
 //!
-//! Neither Docker nor Kubernetes runs here: what they make of these files is not tested.
+//! Neither Docker nor Kubernetes runs here: how they interpret these files is not tested.
 use crate::program::{ended, program};
 use crate::support::skipped;
 use clap::{CommandFactory, Parser};
@@ -18,12 +18,12 @@ fn read(path: &str) -> String {
     std::fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// The program takes this command line.
+/// Asserts that the program accepts this command line.
 fn parses(words: &[&str]) {
     Program::try_parse_from(words).unwrap_or_else(|error| panic!("{words:?}: {error}"));
 }
 
-/// The variable sets something: an option of `serve`, or what all commands read.
+/// Whether the variable has an effect: it is an option of `serve`, or all commands read it.
 fn is_read(variable: &str) -> bool {
     let serve = Program::command().find_subcommand("serve").unwrap().clone();
     let keys: BTreeSet<_> =
@@ -32,7 +32,7 @@ fn is_read(variable: &str) -> bool {
     key.map_or(["PAUSEWATCH_DATA_DIR", "PAUSEWATCH_CONFIG"].contains(&variable), |key| keys.contains(key))
 }
 
-/// A `["list", "of", "words"]`.
+/// Parses `["list", "of", "words"]`.
 fn words(list: &str) -> Vec<String> {
     serde_json::from_str(list).unwrap_or_else(|error| panic!("{list}: {error}"))
 }
@@ -64,7 +64,7 @@ fn the_image_runs_what_there_is() {
     assert!(text.contains(&format!("FROM rust:{}-", rust.unwrap())), "the toolchain that Cargo.toml asks for");
 }
 
-/// Of a file that Cargo.toml names and that is not in the context, cargo says that it cannot be found.
+/// cargo fails if Cargo.toml names a file that is not in the build context.
 #[test]
 fn the_image_is_built_of_all_that_cargo_asks_for() {
     let manifest: toml::Table = toml::from_str(&read("Cargo.toml")).unwrap();
@@ -96,7 +96,7 @@ fn the_manifest_runs_what_there_is_and_its_parts_fit() {
     let (config, service, set) = (kind("ConfigMap"), kind("Service"), kind("StatefulSet"));
     let pod = &set["spec"]["template"]["spec"];
     let container = &pod["containers"][0];
-    // It keeps what it writes, and writes nowhere else.
+    // It stores its data on the volume, and writes nowhere else.
     let arguments: Vec<_> = container["args"].as_vec().unwrap().iter().map(text).collect();
     parses(&[&["pausewatch"], &arguments[..]].concat());
     let mounts: Vec<_> =
@@ -111,7 +111,7 @@ fn the_manifest_runs_what_there_is_and_its_parts_fit() {
         text(&container["volumeMounts"][0]["name"])
     );
     checked(file);
-    // One port everywhere.
+    // The port is the same everywhere.
     let port = serve["serve"]["listen"][0].as_str().unwrap().rsplit_once(':').unwrap().1.parse::<i64>().unwrap();
     let ports = [
         &container["ports"][0]["containerPort"],
@@ -125,7 +125,7 @@ fn the_manifest_runs_what_there_is_and_its_parts_fit() {
     assert_eq!(text(&service["spec"]["ports"][0]["targetPort"]), text(&container["ports"][0]["name"]));
     let health = text(&container["readinessProbe"]["grpc"]["service"]);
     assert_eq!(health, pausewatch::proto::v1::elicitation_service_server::SERVICE_NAME);
-    // One label everywhere, one server for one store, and no rights.
+    // The label is the same everywhere, one store has one server, and the server has no privileges.
     let label = |of: &Yaml<'_>| text(&of["app.kubernetes.io/name"]).to_owned();
     let labels = [
         label(&service["spec"]["selector"]),
@@ -141,7 +141,7 @@ fn the_manifest_runs_what_there_is_and_its_parts_fit() {
     assert_eq!(pod["securityContext"]["runAsNonRoot"].as_bool(), Some(true));
 }
 
-/// Of a kustomization: its resources, whether they are files or directories, as paths from the root.
+/// The resources of a kustomization, files or directories, as paths from the root.
 fn resources(directory: &str) -> Vec<String> {
     let kustomization = read(&format!("{directory}/kustomization.yaml"));
     let parsed = yaml(&kustomization);
@@ -171,7 +171,7 @@ fn the_manifests_of_a_fleet_run_what_there_is_and_their_parts_fit() {
     let pod = &set["spec"]["template"]["spec"];
     let container = &pod["containers"][0];
 
-    // Each replica says a name that the headless Service has.
+    // Each replica announces a name that the headless Service has.
     let headless = replicas
         .iter()
         .filter(|each| text(&each["kind"]) == "Service")
@@ -186,7 +186,7 @@ fn the_manifests_of_a_fleet_run_what_there_is_and_their_parts_fit() {
     let words: Vec<_> = arguments.iter().map(|argument| argument.replace("$(POD_NAME)", "pausewatch-0")).collect();
     parses(&[vec!["pausewatch"], words.iter().map(String::as_str).collect()].concat());
 
-    // The members of etcd are those that the replicas name and that name one another.
+    // The members of etcd are those that the replicas name and that name each other.
     let members = &etcd[of(&etcd, "StatefulSet")];
     assert_eq!((members["spec"]["replicas"].as_integer(), set["spec"]["replicas"].as_integer()), (Some(3), Some(3)));
     let config = text(&replicas[of(&replicas, "ConfigMap")]["data"]["config.toml"]);
@@ -200,7 +200,7 @@ fn the_manifests_of_a_fleet_run_what_there_is_and_their_parts_fit() {
     assert!(command.iter().any(|word| text(word) == initial), "{command:?}");
     assert_eq!(text(&etcd[of(&etcd, "Service")]["metadata"]["name"]), text(&members["spec"]["serviceName"]));
 
-    // With another etcd, only where and how it is reached is another.
+    // With another etcd, only its addresses and credentials differ.
     let other = read(&format!("{fleet}/existing-etcd/kustomization.yaml"));
     let patches = yaml(&other);
     let patched = |at: usize| yaml(text(&patches[0]["patches"][at]["patch"])).remove(0);
@@ -215,7 +215,7 @@ fn the_manifests_of_a_fleet_run_what_there_is_and_their_parts_fit() {
     table.insert("etcd_endpoints".to_owned(), serve["serve"]["etcd_endpoints"].clone());
     assert_eq!(existing, serve);
 
-    // At most one at a time is taken away, and only the replicas reach etcd.
+    // At most one pod at a time is evicted, and only the replicas reach etcd.
     for documents in [&replicas, &etcd] {
         let budget = &documents[of(documents, "PodDisruptionBudget")];
         assert_eq!(budget["spec"]["maxUnavailable"].as_integer(), Some(1));
@@ -231,7 +231,7 @@ fn the_manifests_of_a_fleet_run_what_there_is_and_their_parts_fit() {
     assert_eq!(health, pausewatch::proto::v1::elicitation_service_server::SERVICE_NAME);
 }
 
-/// `config check` finds nothing.
+/// Asserts that `config check` finds no problem.
 fn checked(config: &str) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("config.toml");
@@ -248,7 +248,7 @@ fn the_example_of_a_config_file_holds_also_with_what_it_proposes() {
         .lines()
         .filter(|line| !line.starts_with("listen = "))
         .map(|line| match line.strip_prefix("# ") {
-            // The files that it names are not here, so that TLS is not either.
+            // The TLS files that it names do not exist here, so TLS is turned off.
             Some(rest) if rest.starts_with("listen = ") => format!("{rest}\ninsecure = true\n"),
             Some(rest) if rest.contains(" = ") && !rest.starts_with("tls_") => format!("{rest}\n"),
             _ => format!("{line}\n"),
@@ -265,13 +265,13 @@ fn the_unit_runs_what_there_is() {
     let commands = of("ExecStart=");
     assert_eq!(commands.len(), 1);
     parses(&commands[0].split(' ').collect::<Vec<_>>());
-    // It would fail with the code of `config check`, and the manager looks at that of the server alone.
+    // ExecStartPre would fail with the exit code of `config check`, but the manager checks only that of the server.
     assert!(of("ExecStartPre=").is_empty() && of("StartLimitIntervalSec=") == ["0"]);
     let variables = of("Environment=");
     assert_eq!(variables.iter().find(|set| !is_read(set.split_once('=').unwrap().0)), None);
     assert!(variables.contains(&"PAUSEWATCH_DATA_DIR=/var/lib/pausewatch") && of("StateDirectory=") == ["pausewatch"]);
     assert!(of("Type=") == ["notify"] && of("WatchdogSec=").len() == 1);
-    // Bad usage, as src/cli/exit.rs has it.
+    // Bad usage, as in src/cli/exit.rs.
     assert_eq!(of("RestartPreventExitStatus="), [pausewatch::test_support::cli::USAGE.to_string()]);
     let page = of("Documentation=man:")[0].replace("(1)", "");
     assert!(Program::command().find_subcommand(page.strip_prefix("pausewatch-").unwrap()).is_some());

@@ -1,4 +1,4 @@
-//! SIGTERM and SIGINT: the server says that it stops, finishes what it has, and ends with 0 within 5 s.
+//! SIGTERM and SIGINT: the server announces that it stops, finishes the calls that it has, and ends with 0 within 5 s.
 use crate::support::http2::{
     DATA, END_HEADERS, END_STREAM, HEADERS, INITIAL_WINDOW_SIZE, PREFACE, Raw, call, frame, message,
 };
@@ -36,7 +36,7 @@ async fn drains(signal: Signal, directory: &Path) {
         assert_eq!(first.status(), ServingStatus::Serving);
         health_watches.push(watch);
     }
-    // Connections that are idle, or were never used, hold up nothing.
+    // Idle and unused connections delay nothing.
     let _idle = server.api().await;
     let _silent = TcpStream::connect(&server.address).await.expect("it connects");
     let asked = Instant::now();
@@ -89,7 +89,7 @@ async fn streams_that_stay_open_do_not_keep_the_process() {
     assert!(asked.elapsed() < WITHIN, "{:?}", asked.elapsed());
 }
 
-/// A call of which only the head is sent.
+/// A call that sends only its headers.
 async fn half_call(channel: Channel) -> Result<GetPauseStateResponse, Status> {
     let path = PathAndQuery::from_static("/pausewatch.v1.ElicitationService/GetPauseState");
     let messages = tonic::Request::new(tokio_stream::pending::<GetPauseStateRequest>());
@@ -99,7 +99,7 @@ async fn half_call(channel: Channel) -> Result<GetPauseStateResponse, Status> {
     answer.map(tonic::Response::into_inner)
 }
 
-/// Nobody is waited for who has nothing to be told any more.
+/// The drain does not wait for clients that expect no more answers.
 #[tokio::test]
 async fn silent_connections_and_endless_requests_do_not_delay_a_drain() {
     let directory = tempfile::tempdir().expect("a directory");
@@ -149,7 +149,7 @@ async fn the_log_says_what_was_left_at_the_end_of_the_drain() {
     assert!(error.contains("connections were still open") && !error.contains("calls were still"), "{error}");
 }
 
-/// G5: of the calls in flight each is answered and kept, or ends with a status that says to call again.
+/// G5: each call in flight is answered and durable, or ends with a status that tells the client to retry.
 #[tokio::test]
 async fn calls_in_flight_finish_and_what_they_were_answered_is_kept() {
     let directory = tempfile::tempdir().expect("a directory");
@@ -168,7 +168,7 @@ async fn calls_in_flight_finish_and_what_they_were_answered_is_kept() {
                         assert_eq!(answer.get_ref().count, acknowledged);
                     }
                     Err(status) => {
-                        // tonic names what its transport says after the layer that noticed.
+                        // tonic puts the transport's error into the source of the status.
                         let broken = std::error::Error::source(&status).is_some();
                         assert!(status.code() == Code::Unavailable || broken, "{status:?}");
                         return (caller, acknowledged);

@@ -1,4 +1,4 @@
-//! A disk that breaks, or hangs, under a running server.
+//! A disk that fails, or hangs, under a running server.
 use crate::support::disk::{Fault, SimDisk};
 use crate::support::{Api, Process, Running, config, states, timed};
 use pausewatch::proto::v1;
@@ -11,9 +11,9 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-/// Set in the process that plays the server.
+/// Set in the process that acts as the server.
 const CHILD: &str = "PAUSEWATCH_TEST_BROKEN_DISK";
-/// Commits that the disk lives for, at the most.
+/// The maximum number of commits before the disk fails.
 const COMMITS: u64 = 12;
 
 /// Serves from a disk that breaks.
@@ -27,7 +27,7 @@ async fn serve_from_a_disk_that_breaks() {
     server.run(std::future::pending()).await;
 }
 
-/// S4, G5: the call at hand is not answered, nothing more is, and the process ends with 1 and says why.
+/// S4, G5: the current call and all later ones get no answer, and the process ends with 1 and prints the cause.
 #[tokio::test]
 async fn an_fsync_that_fails_ends_the_process_with_a_clear_message() {
     if std::env::var_os(CHILD).is_some() {
@@ -49,7 +49,7 @@ async fn an_fsync_that_fails_ends_the_process_with_a_clear_message() {
     };
     assert!((1..=COMMITS).contains(&acknowledged.into()), "{acknowledged}");
     assert!(status.metadata().get("grpc-status-details-bin").is_none(), "no answer, not even a refusal: {status:?}");
-    // Nothing was published that was not durable.
+    // Nothing was published before it was durable.
     let mut published = 0;
     while let Ok(Some(message)) = watching.message().await {
         if let Some(v1::watch_pause_state_response::Event::PauseState(state)) = message.event {
@@ -64,7 +64,7 @@ async fn an_fsync_that_fails_ends_the_process_with_a_clear_message() {
     }
 }
 
-/// G5, G7: as when all the files that it may have are taken by connections.
+/// G5, G7: as if connections had used up the process's limit of open files.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn a_server_that_can_open_no_file_goes_on_with_the_journal_that_it_has() {
@@ -79,7 +79,7 @@ async fn a_server_that_can_open_no_file_goes_on_with_the_journal_that_it_has() {
         prlimit(Pid::from_raw(server.id().cast_signed()), Resource::Nofile, limit).unwrap();
     };
     allow(1);
-    // More than two files of 1 MiB take.
+    // More than two files of 1 MiB can hold.
     for round in 0..15 {
         let mut calls = tokio::task::JoinSet::new();
         for thread in 0..100 {
@@ -104,7 +104,7 @@ async fn a_server_that_can_open_no_file_goes_on_with_the_journal_that_it_has() {
     assert_eq!(server.api().await.get("99").await.count, 15);
 }
 
-/// A store whose commits wait while they are held.
+/// A store whose commits wait while they are held back.
 struct Held {
     store: Embedded,
     gate: Arc<Gate>,
@@ -112,7 +112,7 @@ struct Held {
 
 #[derive(Default)]
 struct Gate {
-    /// Commits are held, and so many wait.
+    /// Whether commits are held back, and how many wait.
     state: Mutex<(bool, usize)>,
     opened: Condvar,
 }
@@ -144,14 +144,13 @@ impl Store for Held {
         self.store.commit(batch)
     }
 
-    /// So that it waits where nobody else does.
+    /// So that it commits on its own thread, where nothing else waits.
     fn may_wait(&self) -> bool {
         true
     }
 }
 
-/// G3: a resume counts from when it was judged. Who looks while it is made durable is not told of more paused time than
-/// there will have been.
+/// G3: a resume counts from when it was decided. Readers meanwhile are not shown more paused time than the final value.
 #[tokio::test]
 async fn paused_time_does_not_run_ahead_of_a_resume_that_is_being_stored() {
     let (disk, clock) = (SimDisk::default(), Arc::new(Manual::new(System::new().now(), 1)));
@@ -166,7 +165,7 @@ async fn paused_time_does_not_run_ahead_of_a_resume_that_is_being_stored() {
     let mut holder = server.api().await;
     let decrement = tokio::spawn(async move { holder.try_decrement("t", "", None).await });
     let total = async |api: &mut Api| api.get("t").await.paused_total.unwrap().seconds;
-    // Reads are answered until it gets there, and afterwards.
+    // Reads are answered before the commit starts, and afterwards.
     let under_way = async {
         while !gate.holds_one() {
             assert_eq!(total(&mut api).await, 10);
@@ -181,22 +180,23 @@ async fn paused_time_does_not_run_ahead_of_a_resume_that_is_being_stored() {
     gate.hold(false);
     timed("the decrement", decrement).await.unwrap().unwrap();
     assert_eq!(total(&mut api).await, 10);
-    // And the next pause is told as it runs.
+    // The next pause is reported with its current length.
     api.increment("t", None).await;
     clock.advance(Duration::from_secs(2));
     assert_eq!(total(&mut api).await, 12);
 }
 
-/// Calls that write more than the journal has room for while the database takes nothing up.
+/// Calls that write more than the journal can hold while the database takes up nothing.
 const CALLERS: usize = 4;
 const CALLS: usize = 700;
-/// Reads without an increment being answered meanwhile: then the writer waits.
+/// The number of reads without an answered increment, after which the writer must be waiting.
 const READS: usize = 200;
 
-/// The writer has no file left and waits for the database: reads are answered all the same, and in the end so is he.
+/// The writer has no free journal file and waits for the database. Reads are answered meanwhile, and finally the writer
+/// too.
 #[tokio::test]
 async fn a_database_that_hangs_holds_up_no_reads() {
-    // By a clock that stands still no commit takes long: what keeps the wait off the runtime is that it was foreseen.
+    // By a clock that stands still, no commit is slow. The wait stays off the runtime because it was foreseen.
     let (disk, clock) = (SimDisk::default(), Arc::new(Manual::new(System::new().now(), 1)));
     let store = Embedded::on(Arc::new(disk.clone()), "the disk of the test", clock.boot_id()).unwrap();
     let server = Running::of(Server::start_on(Box::new(store), clock, config()).await.unwrap());

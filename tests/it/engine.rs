@@ -1,4 +1,4 @@
-//! The engine over a clock that the test moves and a store that obeys: what takes a day, a sleep or an outage.
+//! The engine over a clock and a store that the test controls: cases that would take a day, a sleep or an outage.
 mod idle;
 mod max_pause;
 mod store;
@@ -17,7 +17,7 @@ use std::time::Duration;
 const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_secs(3_600);
 
-/// An engine and what surrounds it.
+/// An engine with its clock and store.
 struct Rig {
     engine: Engine,
     clock: Arc<Manual>,
@@ -57,7 +57,7 @@ impl Rig {
         Self::with_default(store, clock, Some(24 * HOUR))
     }
 
-    /// `anonymous_ttl`: the lease of who asks for none.
+    /// `anonymous_ttl`: the lease of elicitations without a ttl.
     fn with_default(store: impl Store, clock: Arc<Manual>, anonymous_ttl: Option<Duration>) -> Self {
         let hub = Arc::<Hub>::default();
         let engine = Engine::new(Box::new(store), clock.clone(), anonymous_ttl, &hub).expect("the store is sound");
@@ -82,7 +82,7 @@ impl Rig {
         self.try_batch(&[(thread, command)]).expect("the store is sound").remove(0)
     }
 
-    /// What the engine does by itself at this time.
+    /// Runs the engine's own work that is due now.
     fn turn(&mut self) {
         self.try_batch(&[]).expect("the store is sound");
     }
@@ -90,7 +90,7 @@ impl Rig {
     fn open(&mut self, thread: &str, ttl: Option<Duration>) -> (String, u64) {
         match self.call(thread, increment("", ttl)).expect("it is accepted") {
             Answer::Incremented { elicitation, revision, .. } => (elicitation.id.to_string(), revision),
-            other => panic!("an increment was answered {other:?}"),
+            other => panic!("the answer to an increment was {other:?}"),
         }
     }
 
@@ -139,8 +139,8 @@ fn a_call_that_comes_after_the_end_of_a_lease_finds_it_ended() {
     assert!(matches!(rig.call("t", decrement(None)), Err(Refusal::NoOutstanding { .. })));
 }
 
-/// G2: thousands of leases that end at once are closed over some batches, none of which is held up for long; who calls
-/// meanwhile finds those of its own thread ended.
+/// G2: thousands of leases that end at the same time are closed over several batches, and no batch is delayed for long.
+/// A call meanwhile finds the leases of its own thread ended.
 #[test]
 fn leases_that_end_all_at_once_are_closed_a_batch_at_a_time() {
     let mut rig = Rig::new(Memory, clock());
@@ -150,7 +150,7 @@ fn leases_that_end_all_at_once_are_closed_a_batch_at_a_time() {
     let open = |rig: &Rig| threads.iter().filter(|thread| rig.count(thread) == 1).count();
     rig.turn();
     assert_eq!(open(&rig), 1_500);
-    // They are closed in the order of their names: not by the next batch either, if nobody asked.
+    // They are closed in the order of their names: the next batch would not reach this one either, without a call.
     let last = (0..threads.len()).filter(|at| rig.count(&threads[*at]) == 1).max_by_key(|at| &threads[*at]);
     let last = last.expect("some are open");
     assert!(matches!(rig.call(&threads[last], renew(&ids[last])), Err(Refusal::Expired { .. })), "E2");
@@ -178,7 +178,7 @@ fn g1_a_renewal_that_came_in_time_counts_however_late_it_is_judged() {
     let ends = rig.clock.now().after(3 * SECOND);
     assert!(matches!(&outcomes[0], Ok(Answer::Renewed { ends: Some(at), .. }) if *at == ends), "{outcomes:?}");
     assert!(matches!(&outcomes[1], Err(Refusal::Expired { .. })), "E2: {outcomes:?}");
-    assert!(rig.engine.next_due() <= rig.clock.now().boot, "what nobody renewed is due");
+    assert!(rig.engine.next_due() <= rig.clock.now().boot, "the lease that nobody renewed is due");
     rig.turn();
     assert_eq!(["renewed", "late", "left"].map(|thread| rig.count(thread)), [1, 0, 0]);
 }
@@ -206,12 +206,12 @@ fn leases_are_moved_only_after_a_standstill_that_was_no_sleep() {
     rig.open("t", Some(30 * SECOND));
     let mut committed = Vec::new();
     rig.engine.stood_still(Duration::ZERO, &mut committed);
-    assert!(committed.is_empty(), "with every batch, nobody would have anything else to do");
+    assert!(committed.is_empty(), "doing this with every batch would leave time for nothing else");
     rig.engine.stood_still(SECOND, &mut committed);
     assert_eq!(committed.len(), 1);
     rig.clock.sleep(HOUR);
     rig.engine.stood_still(HOUR, &mut committed);
-    assert_eq!(committed.len(), 1, "the batch begins them anew");
+    assert_eq!(committed.len(), 1, "the batch restarts the leases");
 }
 
 #[test]
@@ -230,7 +230,7 @@ fn a_restart_restarts_every_lease_and_counts_as_paused() {
     assert_eq!((rig.count("t"), rig.paused_total("t")), (0, HOUR + 30 * SECOND));
 }
 
-/// G2: else the one that had a second left would have a day.
+/// G2: otherwise a lease that had a second left would get a day.
 #[test]
 fn after_a_restart_a_lease_has_the_length_of_its_last_renewal() {
     let directory = tempfile::tempdir().expect("a directory");
@@ -258,8 +258,8 @@ fn after_a_restart_a_lease_has_the_length_of_its_last_renewal() {
     assert_eq!(rig.count("t"), 0);
 }
 
-/// G2: what was opened while there was no default lease has that of the next start: in the index of leases, for watchers, and
-/// for who renews it.
+/// G2: an elicitation that was opened without a default lease gets the default of the next start: in the lease index,
+/// for watchers, and for renewals.
 #[test]
 fn an_elicitation_without_a_lease_gets_one_when_the_server_has_a_default_again() {
     let directory = tempfile::tempdir().expect("a directory");
@@ -295,7 +295,8 @@ fn an_elicitation_without_a_lease_gets_one_when_the_server_has_a_default_again()
     assert_eq!(rig.count("t"), 1, "its end was stored");
 }
 
-/// The boot-time clock starts anew: the wall clock bridges the gap, and counts nothing below 0 should it be set back.
+/// The boot-time clock starts anew after a reboot: the wall clock covers the gap, and counts it as zero if the clock
+/// was set back.
 #[test]
 fn a_reboot_is_bridged_by_the_wall_clock() {
     for (skew, off) in [(0, HOUR), (-7_200_000_000_000, Duration::ZERO)] {
@@ -315,7 +316,7 @@ fn a_reboot_is_bridged_by_the_wall_clock() {
         let before_reboot = if skew == 0 { 10 * SECOND } else { Duration::ZERO };
         assert_eq!(rig.paused_total("paused"), off + before_reboot);
         assert_eq!(rig.view("paused").header.expect("known").pause.since.expect("paused").wall, began);
-        assert_eq!(rig.paused_total("ran"), 5 * SECOND, "what is over stays as it was");
+        assert_eq!(rig.paused_total("ran"), 5 * SECOND, "a finished pause keeps its length");
         rig.clock.advance(3 * SECOND);
         assert_eq!(rig.paused_total("paused"), off + before_reboot + 3 * SECOND);
     }

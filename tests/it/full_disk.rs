@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// A small file system in memory. Dropped, it is unmounted.
+/// A small file system in memory, which is unmounted when this is dropped.
 struct Mounted(tempfile::TempDir);
 
 impl Mounted {
@@ -37,7 +37,7 @@ impl Drop for Mounted {
     }
 }
 
-/// A server, and where its metrics are.
+/// A server, and the URL of its metrics.
 fn serve(data: &Path) -> (Process, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_pausewatch"));
     command.args(["serve", "--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0", "--data-dir"]).arg(data);
@@ -50,7 +50,7 @@ async fn is_writable(metrics: &str) -> bool {
     scrape(metrics).await.get("pausewatch_store_writable") == 1.0
 }
 
-/// What it said until it was killed: once that increments are refused, and once that they are no longer.
+/// Asserts on the log of a killed server: one line when increments are refused, and one when they are accepted again.
 fn said_once(server: Process) {
     server.signal(Signal::KILL);
     let (_, said) = server.end();
@@ -59,7 +59,7 @@ fn said_once(server: Process) {
     }
 }
 
-/// Takes all the space that is left.
+/// Uses up all free space.
 fn fill(path: &Path) {
     let mut file = File::create(path).unwrap();
     while file.write_all(&[7; 4_096]).is_ok() {}
@@ -69,7 +69,7 @@ async fn increment_when_there_is_room(api: &mut Api, thread: &str) {
     let deadline = Instant::now() + PATIENCE;
     while let Err(status) = api.try_increment(thread, "later", None).await {
         assert_eq!(detail(&status).0, "STORE_UNAVAILABLE");
-        assert!(Instant::now() < deadline, "there has been space for long");
+        assert!(Instant::now() < deadline, "there has long been space again");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
@@ -92,7 +92,7 @@ async fn on_a_full_disk_increments_are_refused_and_all_else_goes_on() {
     assert_eq!(refused.code(), tonic::Code::Unavailable);
     let (reason, metadata) = detail(&refused);
     assert_eq!((reason.as_str(), metadata["why"].as_str()), ("STORE_UNAVAILABLE", "its disk is full"));
-    assert!(!is_writable(&metrics).await, "the alert fires");
+    assert!(!is_writable(&metrics).await, "the metric must make the alert fire");
     api.try_renew("t0", &leased, None).await.expect("a renewal needs no disk");
     for left in (0..300).rev() {
         for thread in ["t0", "t1", "t2"] {
@@ -123,7 +123,7 @@ async fn on_a_full_disk_increments_are_refused_and_all_else_goes_on() {
     }
 }
 
-/// A server can be started on a disk that is full, to let everybody go on.
+/// A server can start on a full disk, so that paused threads can continue.
 #[tokio::test]
 async fn a_server_that_starts_on_a_full_disk_takes_decrements() {
     let Some(mounted) = Mounted::new(16) else { return };
@@ -136,7 +136,7 @@ async fn a_server_that_starts_on_a_full_disk_takes_decrements() {
     fill(&ballast);
     server.kill();
     let (server, metrics) = serve(&data);
-    assert!(!is_writable(&metrics).await, "from the start");
+    assert!(!is_writable(&metrics).await, "it is full from the start");
     let mut api = server.api().await;
     assert_eq!(api.get("t").await.count, 50);
     let refused = api.try_increment("t", "later", None).await.expect_err("the disk is full");
@@ -150,7 +150,8 @@ async fn a_server_that_starts_on_a_full_disk_takes_decrements() {
     said_once(server);
 }
 
-/// The store comes before its reserve: where there is no room for both, a first start is one on a full disk.
+/// The database is created before its reserve: if there is not enough space for both, a first start behaves like a
+/// start on a full disk.
 #[tokio::test]
 async fn a_first_start_on_a_small_disk_listens() {
     for mebibytes in [4, 9, 10, 11] {
@@ -162,7 +163,7 @@ async fn a_first_start_on_a_small_disk_listens() {
     }
 }
 
-/// The kernel kills a process at the limit of its files' sizes, unless it handles the signal.
+/// The kernel kills a process at its file size limit, unless the process handles the signal.
 #[tokio::test]
 async fn a_limit_of_file_sizes_is_a_full_disk() {
     let directory = tempfile::tempdir().unwrap();
@@ -170,7 +171,7 @@ async fn a_limit_of_file_sizes_is_a_full_disk() {
     let server = Process::serve(&data, "127.0.0.1:0");
     server.api().await.increment("t", None).await;
     server.kill();
-    // It is made again, with its 8 MiB.
+    // The reserve is created again, with its 8 MiB.
     std::fs::remove_file(data.join("reserve")).unwrap();
     let mut command = Command::new("sh");
     command.args(["-c", "ulimit -f 4096 && exec \"$@\"", "sh", env!("CARGO_BIN_EXE_pausewatch"), "serve"]);
@@ -186,7 +187,7 @@ async fn a_limit_of_file_sizes_is_a_full_disk() {
     assert!(status.success(), "{status}: {said}");
 }
 
-/// Whoever reads it has to know on which disk to make room.
+/// The message must show the reader which disk is full.
 #[test]
 fn a_backup_to_a_full_disk_names_the_backup() {
     let Some(mounted) = Mounted::new(1) else { return };
@@ -201,7 +202,7 @@ fn a_backup_to_a_full_disk_names_the_backup() {
         String::from_utf8(output.stderr).unwrap()
     };
     let expected = format!("pausewatch backup: {}: No space left on device (os error 28)\n", backup.display());
-    assert_eq!(said(), expected, "of a running server");
+    assert_eq!(said(), expected, "the backup of a running server");
     server.kill();
-    assert_eq!(said(), expected, "of its files");
+    assert_eq!(said(), expected, "the backup of the files alone");
 }

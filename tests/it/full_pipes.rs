@@ -1,4 +1,4 @@
-//! Output pipes that are full and that nobody reads: no clock stops, no call waits, and every command still ends.
+//! Full output pipes without a reader: no clock stops, no call waits, and every command still ends.
 use crate::exec_server::client::{Client, exec_server};
 use crate::program::{Coordinator, Process, program};
 use crate::support::api;
@@ -9,10 +9,10 @@ use std::io::{ErrorKind, PipeReader, PipeWriter, Read, Write, pipe};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// Far longer than anything takes on a busy machine.
+/// Far longer than anything takes, even on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A pipe into which not one byte more can be written without waiting.
+/// A pipe that is full: every further write waits.
 fn full_pipe() -> (PipeReader, PipeWriter) {
     let (reader, mut writer) = pipe().unwrap();
     let flags = fcntl_getfl(&writer).unwrap();
@@ -56,10 +56,10 @@ impl Drop for Running {
     }
 }
 
-/// Says with a line that it runs, and ends with its standard input.
+/// Prints a line when it runs, and ends when its standard input ends.
 const READY_AND_READ: &str = "echo ready; read answer; exit 5";
 
-/// A command with standard input, whose standard output is read and whose standard error is full.
+/// Starts a command with standard input, a standard output that is read, and a full standard error.
 fn with_full_stderr(mut command: Command) -> (Running, PipeReader) {
     let (reader, full) = full_pipe();
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(full);
@@ -86,7 +86,8 @@ fn g1_hold_renews_its_lease_after_a_warning_that_cannot_be_written() {
     let mut command = program();
     command.args(["hold", "--ttl", "1s", "--thread-id", "t", "--address", &address, "sh", "-c", READY_AND_READ]);
     let (mut hold, _reader) = with_full_stderr(command);
-    // Long enough that the lease is overdue for hold, which warns. The server itself adds the time that it stood still.
+    // Long enough that the lease is overdue for `hold`, which warns. The server extends leases by the time that it was
+    // stopped.
     server.signal(Signal::STOP);
     std::thread::sleep(Duration::from_secs(3));
     server.signal(Signal::CONT);
@@ -148,7 +149,8 @@ fn exec_server_ends_commands_when_its_answers_are_not_read() {
     ];
     let stdin = server.0.stdin.as_mut().unwrap();
     messages.iter().for_each(|message| writeln!(stdin, "{message}").unwrap());
-    // Whether or not the call is begun while its answer to `initialize` is not read: everything ends with the input.
+    // The call may begin before or after its answer to `initialize` is read: in both cases everything ends with the
+    // input.
     drop(server.0.stdin.take());
     server.signal(Signal::TERM);
     server.ended();
@@ -166,7 +168,7 @@ async fn serve_answers_when_its_address_cannot_be_written() {
     let mut command = program();
     command.args(["serve", "--store", "memory", "--listen", &address]).stdout(full_out).stderr(full_err);
     let server = Running::start(command);
-    // It has the name before it listens.
+    // The socket file exists before the server listens.
     while std::os::unix::net::UnixStream::connect(&socket).is_err() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
@@ -198,7 +200,7 @@ fn watch_ends_by_a_signal_when_its_output_cannot_be_written() {
     assert_eq!(watch.ended().code(), Some(0));
 }
 
-/// As any program, these wait for their reader.
+/// These wait for their reader, like any other program.
 #[test]
 fn commands_with_one_answer_go_on_when_their_output_is_read() {
     let coordinator = Coordinator::start();

@@ -1,4 +1,4 @@
-//! The pauses that have ended, as the server lists them; and how many watch a thread.
+//! The pauses that have ended, as the server lists them; and the number of watchers of a thread.
 use crate::support::{Api, Process, Running, config, detail, embedded, states};
 use pausewatch::proto::v1::{self, ListPausesRequest, PauseEnd};
 use pausewatch::server::{AuditConfig, Config};
@@ -12,7 +12,7 @@ async fn pauses(api: &mut Api, thread_id: &str) -> Vec<v1::Pause> {
     api.pauses(request).await.expect("a page").pauses
 }
 
-/// Waits until the thread runs.
+/// Waits until the thread is not paused.
 async fn until_it_runs(api: &mut Api, thread: &str) {
     let mut watch = api.watch(&[thread]).await;
     let mut state = states(&mut watch).await.remove(0);
@@ -36,12 +36,12 @@ async fn a_pause_is_listed_with_its_length_its_elicitations_and_its_end() {
     assert!(pauses(&mut api, "").await.is_empty());
     let first = api.increment("t", None).await.elicitation.unwrap();
     let second = api.increment("t", Some(60 * SECOND)).await.elicitation.unwrap();
-    assert!(pauses(&mut api, "t").await.is_empty(), "it goes on");
+    assert!(pauses(&mut api, "t").await.is_empty(), "the pause continues");
     api.try_decrement("t", "", Some(&second.elicitation_id)).await.unwrap();
     api.try_decrement("t", "", Some(&first.elicitation_id)).await.unwrap();
     let total = api.get("t").await.paused_total;
-    let [pause] = &pauses(&mut api, "t").await[..] else { panic!("one pause") };
-    assert_eq!(pause.duration, total, "what it added to the total, to the nanosecond");
+    let [pause] = &pauses(&mut api, "t").await[..] else { panic!("expected one pause") };
+    assert_eq!(pause.duration, total, "the duration is what it added to the total, to the nanosecond");
     assert_eq!((pause.thread_id.as_str(), pause.ended_by()), ("t", PauseEnd::Decremented));
     assert_eq!(pause.start_time, first.create_time);
     let closed = |opened: &v1::Elicitation, end_time| v1::ClosedElicitation {
@@ -74,7 +74,7 @@ async fn pauses_that_end_by_themselves_say_how_the_last_one_first() {
     assert_eq!(ends, expected);
 }
 
-/// Calls that share a batch: the thread resumes and is paused again before any watcher has seen it run.
+/// Calls in one batch: the thread resumes and is paused again before any watcher has seen it running.
 #[tokio::test]
 async fn pauses_of_one_batch_are_two() {
     let directory = tempfile::tempdir().unwrap();
@@ -86,7 +86,7 @@ async fn pauses_of_one_batch_are_two() {
         async move {
             match opens {
                 true => drop(api.increment("t", None).await),
-                // There may be none open yet: then the one that is opened later stays.
+                // If none is open yet, the one that is opened later stays open.
                 false => drop(api.try_decrement("t", "", None).await),
             }
         }
@@ -100,11 +100,11 @@ async fn pauses_of_one_batch_are_two() {
     let listed = pauses(&mut api, "t").await;
     let elicitations: usize =
         listed.iter().map(|pause| pause.elicitations.len() + pause.omitted_elicitations as usize).sum();
-    assert_eq!(elicitations, FLIPS, "each is in one pause");
+    assert_eq!(elicitations, FLIPS, "each elicitation is in exactly one pause");
     let total: i128 =
         listed.iter().map(|pause| Duration::try_from(pause.duration.unwrap()).unwrap().as_nanos() as i128).sum();
     let paused_total = Duration::try_from(api.get("t").await.paused_total.unwrap()).unwrap();
-    assert_eq!(total, paused_total.as_nanos() as i128, "the books agree to the nanosecond");
+    assert_eq!(total, paused_total.as_nanos() as i128, "history and total agree to the nanosecond");
 }
 
 #[tokio::test]
@@ -129,7 +129,7 @@ async fn pages_have_each_pause_once_while_more_end() {
         pause(&mut api, "c").await;
     }
     assert_eq!(seen.len(), 25);
-    assert!(seen.is_sorted_by(|a, b| nanos(&a.end_time) >= nanos(&b.end_time)), "the last one first");
+    assert!(seen.is_sorted_by(|a, b| nanos(&a.end_time) >= nanos(&b.end_time)), "the latest pause is first");
     assert_eq!(seen.iter().filter(|pause| pause.thread_id == "a").count(), 13);
 
     let mut refused = async |request: ListPausesRequest| {
@@ -175,7 +175,7 @@ async fn an_interval_is_half_open() {
     assert_eq!(within(all[1].end_time, all[1].end_time).await, []);
 }
 
-/// G7: as long as clients take it, whatever callers write.
+/// G7: the page is small enough for clients, whatever callers write.
 #[tokio::test]
 async fn a_page_of_the_largest_pauses_is_one_that_clients_take() {
     let running = Running::start(config()).await;
@@ -194,8 +194,11 @@ async fn a_page_of_the_largest_pauses_is_one_that_clients_take() {
     let page = api.pauses(ListPausesRequest { page_size: 1_000, ..Default::default() }).await.expect("within 4 MiB");
     assert!((300..800).contains(&page.pauses.len()), "{} fit into 1 MiB", page.pauses.len());
     let oldest = page.pauses.last().unwrap();
-    assert!(nanos(&page.history_start_time) > nanos(&start), "older ones gave way");
-    assert!(nanos(&page.history_start_time) <= nanos(&oldest.end_time), "it and all later ones are there");
+    assert!(nanos(&page.history_start_time) > nanos(&start), "older pauses were evicted");
+    assert!(
+        nanos(&page.history_start_time) <= nanos(&oldest.end_time),
+        "the oldest listed pause and all later ones are within the history"
+    );
 }
 
 #[tokio::test]
@@ -217,7 +220,9 @@ async fn a_restart_forgets_the_history_and_not_the_pause() {
     let after = api.pauses(ListPausesRequest::default()).await.unwrap();
     assert!(after.pauses.is_empty() && nanos(&after.history_start_time) > nanos(&before.history_start_time));
     api.try_decrement("t", "", None).await.unwrap();
-    let [pause] = &pauses(&mut api, "").await[..] else { panic!("the pause went on over the restart") };
+    let [pause] = &pauses(&mut api, "").await[..] else {
+        panic!("expected one pause, which continued over the restart")
+    };
     assert_eq!(pause.start_time, open.create_time);
     assert_eq!(pause.duration, api.get("t").await.paused_total);
     let ids: Vec<_> = pause.elicitations.iter().map(|one| one.elicitation_id.as_str()).collect();

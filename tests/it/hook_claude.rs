@@ -1,4 +1,5 @@
-//! `pausewatch hook claude` with a shell as Claude Code starts it: its own process group, the command in `eval`.
+//! `pausewatch hook claude` with a shell as Claude Code starts it: in its own process group, with the command in
+//! `eval`.
 use crate::program::{Coordinator, Ended, Process, ended, program};
 use crate::support::PATIENCE;
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
@@ -25,7 +26,7 @@ fn hook(command: &mut Command, event: &str) -> Ended {
     Ended { status: output.status, code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
 }
 
-/// The command as the hook rewrites it.
+/// The command after the hook has rewritten it.
 fn rewritten(command: &str, timeout_ms: u64) -> String {
     let event = json!({
         "hook_event_name": "PreToolUse", "session_id": "s", "tool_name": "Bash",
@@ -64,7 +65,7 @@ fn on(coordinator: &Coordinator, command: &str, timeout_ms: u64) -> Command {
     shell(coordinator.command([]), command, timeout_ms, Path::new("/dev/null"))
 }
 
-/// The processes of the clock of a shell.
+/// The process of the clock of a shell that has this role.
 fn clock_of(shell: Pid, role: &str) -> Pid {
     let wanted = format!("hook\0claude\0{role}\0--shell\0{}\0", shell.as_raw_pid());
     let found = fs::read_dir("/proc").unwrap().flatten().find(|entry| {
@@ -79,7 +80,7 @@ fn time_of_a_question_does_not_count_and_a_hang_is_ended_at_the_limit() {
     coordinator.answer(["increment"]);
     let shell = Process::start(on(&coordinator, "echo started; sleep 1000", 1_000));
     assert_eq!(shell.line(), "started");
-    // The time itself is what is tested: it passes, and the command must live.
+    // Real time is tested: it passes, and the command must survive.
     sleep(Duration::from_secs(3));
     assert!(test_kill_process(shell.pid()).is_ok());
     coordinator.answer(["decrement"]);
@@ -92,7 +93,7 @@ fn time_of_a_question_does_not_count_and_a_hang_is_ended_at_the_limit() {
 fn a_command_that_asks_for_longer_than_its_limit_finishes() {
     let coordinator = Coordinator::start();
     let asks = format!("{PROGRAM} hold --reason 'Push?' -- sleep 4; echo finished");
-    // The thread is paused when the clock starts, so that a busy machine cannot end the command before `hold` runs.
+    // The thread is paused before the clock starts, so that a busy machine cannot end the command before `hold` runs.
     coordinator.answer(["increment"]);
     let watching = coordinator.watch();
     let shell = Process::start(on(&coordinator, &asks, 3_000));
@@ -128,7 +129,7 @@ fn the_clock_ends_with_its_shell() {
     shell.line();
     let clock = clock_of(shell.pid(), "clock-watch");
     shell.signal(Signal::KILL);
-    // The end of its standard error: nobody holds it any more but the command, which is killed here.
+    // Its standard error ends: only the command, which is killed here, still has it open.
     rustix::process::kill_process_group(shell.pid(), Signal::KILL).unwrap();
     assert_eq!(shell.end().err, "");
     while test_kill_process(clock).is_ok() {
@@ -140,7 +141,7 @@ fn the_clock_ends_with_its_shell() {
 fn a_killed_clock_ends_its_command() {
     let coordinator = Coordinator::start();
     for (role, why) in [("clock-watch", "the clock was killed"), ("clock-guard", "the guard of the clock was killed")] {
-        // A question is open: the command must not stay, with or without a pause.
+        // A question is open. The command must end in both cases, whether the thread is paused or not.
         coordinator.answer(["increment"]);
         let shell = Process::start(on(&coordinator, "echo started; sleep 1000", 600_000));
         shell.line();
@@ -166,13 +167,13 @@ fn commands_that_ignore_term_are_killed() {
 fn commands_of_a_shell_without_a_group_of_its_own_are_ended_too() {
     let coordinator = Coordinator::start();
     let inner = on(&coordinator, "echo started; sleep 1000; echo never", 1);
-    // As in a container: the shell is in the group of its parent, which must live.
+    // As in a container: the shell is in the process group of its parent, which must survive.
     let mut outer = script("bash", &inner, "bash -c 'eval \"$COMMAND\"'; echo outer $?");
     let ended = ended(outer.process_group(0));
     assert!(ended.out.ends_with("outer 143\n"), "{ended:?}");
 }
 
-/// Claude Code reads the output until then. On a busy machine, the thread that writes takes its time; here, the pipe is full.
+/// Claude Code reads the output until then. On a busy machine, the writing thread may be slow; here, the pipe is full.
 #[test]
 fn a_shell_does_not_end_before_it_is_said_why() {
     let coordinator = Coordinator::start();
@@ -192,11 +193,11 @@ fn a_shell_does_not_end_before_it_is_said_why() {
     assert_eq!(shell.wait().unwrap().signal(), Some(Signal::TERM.as_raw()));
 }
 
-/// One that was started while the others were looked up would go on for ever.
+/// A program that was started while the others were looked up would run for ever.
 #[test]
 fn a_command_that_starts_programs_all_the_time_leaves_none() {
     let coordinator = Coordinator::start();
-    // Of no other program.
+    // A number that no other program uses.
     let long = format!("{}", 1_000_000_000 + std::process::id());
     let starts = format!("i=0; while [ $((i += 1)) -lt 300 ]; do sleep {long} >/dev/null 2>&1 & done; wait");
     let inner = on(&coordinator, &format!("for j in 1 2 3 4; do {{ {starts}; }} & done; wait"), 100);
@@ -239,7 +240,8 @@ fn a_thread_that_cannot_be_paused_is_reported() {
     assert!(done.err.ends_with(". The time limit holds and cannot be paused\n"), "{done:?}");
 }
 
-/// A session without a configured coordinator: the commands get the address of a private one, which their clock serves.
+/// A session without a configured coordinator: the commands get the address of a private one, which runs in their
+/// clock.
 #[test]
 fn a_session_gets_its_thread_and_a_private_coordinator() {
     let directory = tempfile::tempdir().unwrap();
@@ -270,7 +272,7 @@ fn a_session_gets_its_thread_and_a_private_coordinator() {
     }
 }
 
-/// Half a line would break every command of the session.
+/// A partly written line would break every command of the session.
 #[test]
 fn variables_that_have_no_room_leave_those_of_other_hooks() {
     let directory = tempfile::tempdir().unwrap();
@@ -280,13 +282,13 @@ fn variables_that_have_no_room_leave_those_of_other_hooks() {
     let event = json!({ "hook_event_name": "SessionStart", "session_id": "s" }).to_string();
     let mut session = program();
     session.env("XDG_RUNTIME_DIR", directory.path()).env("CLAUDE_ENV_FILE", &variables);
-    // 512 bytes (sh(1) of POSIX); without the signal, write(2) fails.
+    // A limit of 512 bytes (sh(1) of POSIX). With the signal ignored, write(2) fails.
     let mut limited = script("sh", &session, "trap '' XFSZ; ulimit -f 1; exec \"$0\" \"$@\"");
     limited.arg(PROGRAM);
     let answer = hook(&mut limited, &event);
     assert!(answer.err.contains("env.sh: File too large"), "{answer:?}");
     assert_eq!(fs::read_to_string(&variables).unwrap(), before);
-    // With room, they have lines of their own.
+    // With space, the variables have their own lines.
     hook(&mut session, &event);
     let written = fs::read_to_string(&variables).unwrap();
     assert!(written.starts_with(&format!("{before}\nexport PAUSEWATCH_THREAD_ID='s'\n")), "{written}");
@@ -300,7 +302,7 @@ fn configured_settings_are_not_overridden_in_a_session() {
     let answer = hook(Coordinator::start().command([]).env("CLAUDE_ENV_FILE", &variables), &event);
     assert_eq!((answer.code, answer.err.as_str()), (Some(0), ""));
     assert!(!variables.exists());
-    // Another user could put a socket of his own there.
+    // Another user could put a socket there.
     let open = directory.path().join("pausewatch-claude");
     fs::create_dir(&open).unwrap();
     fs::set_permissions(&open, std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
@@ -338,7 +340,7 @@ fn the_hook_never_blocks_a_tool() {
     }
 }
 
-/// Without it, the commands of a changed Claude Code would run without the clock, and nobody would know why.
+/// Without this warning, the commands of a changed Claude Code would run without the clock, and nobody would know why.
 #[test]
 fn an_event_of_another_form_is_reported_with_both_versions() {
     let directory = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! `pausewatch hook claude install` and `uninstall`: what becomes of a settings file.
+//! `pausewatch hook claude install` and `uninstall`: how they change a settings file.
 use crate::program::{Ended, ended, program};
 use std::{
     fs,
@@ -89,11 +89,11 @@ fn settings_that_cannot_be_changed_stay_as_they_are() {
     fs::create_dir(&file).unwrap();
     assert_eq!(hook(home.path(), &["install"]).code, Some(1));
     assert_eq!(ended(program().args(["hook", "claude", "install", "--nonsense"])).code, Some(2));
-    // 2 would block the tool.
+    // Exit code 2 would block the tool.
     for wrong in [&["hook", "claude", "--nonsense"][..], &["hook", "clod"], &["hook"]] {
         assert_eq!(ended(program().args(wrong)).code, Some(1), "{wrong:?}");
     }
-    // As all else that keeps a clock from starting.
+    // As for any other failure to start a clock.
     for wrong in [&["clock", "soon"][..], &["clock"], &["clock-guard"], &["clock-watch", "--limit", "1s"]] {
         assert_eq!(ended(program().args(["hook", "claude"]).args(wrong)).code, Some(125), "{wrong:?}");
     }

@@ -1,11 +1,11 @@
-//! Which thread and which coordinator a command takes when nobody names them: those of the agent that started it.
+//! The thread and the coordinator of a command without options: those of the agent that started it.
 use crate::program::{Coordinator, Ended, ended, program};
 use crate::support::skipped;
 use std::process::Command;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_pausewatch");
 
-/// Removed (a variable, or the order), another thread answers.
+/// If a variable were ignored, or the order differed, another thread would answer.
 #[test]
 fn thread_comes_from_our_variable_then_from_those_of_agents() {
     let coordinator = Coordinator::start();
@@ -40,7 +40,7 @@ fn thread_comes_from_our_variable_then_from_those_of_agents() {
     assert_eq!(ended(program().args(["hold", "true"])).err.lines().count(), 1, "without --verbose only the warning");
 }
 
-/// Runs a script in a network of its own, where port 7420 is free.
+/// Runs a script in its own network namespace, where port 7420 is free.
 fn alone(script: &str) -> Option<Ended> {
     let in_network = |script: &str| {
         let mut command = Command::new("sh");
@@ -61,7 +61,7 @@ fn alone(script: &str) -> Option<Ended> {
     Some(in_network(script))
 }
 
-/// Without it, a tool of an agent pauses the thread at the default address, and `run` does not follow it.
+/// Without this, a tool of an agent would pause the thread at the default address, and `run` would not follow it.
 #[test]
 fn g1_run_with_a_thread_follows_the_coordinator_at_the_default_address() {
     let script = r#"
@@ -96,7 +96,7 @@ fn g1_run_with_a_thread_follows_the_coordinator_at_the_default_address() {
         "server pausewatch exec-server: thread \"t\" from CODEX_THREAD_ID, coordinator at 127.0.0.1:7420"
     );
     assert!(lines[5].ends_with("from CODEX_THREAD_ID, a private coordinator"), "{ended:?}");
-    // The thread of COMMAND is a new one; the one that it waits for is not.
+    // The thread of COMMAND is a new one; the thread that it waits for is not.
     assert!(lines[6].starts_with("also 127.0.0.1:7420 "), "{ended:?}");
     assert_eq!(lines[7], "followed");
 }

@@ -1,5 +1,6 @@
-//! Leases over the wire, and what a restart does to them. Lengths are those of the paused time that the server accounts. That
-//! no lease ends early is tested here; how late they end depends on the machine and is measured by `benches/run leases`.
+//! Leases over the network, and how a restart changes them. Lengths are measured by the paused time that the server
+//! counts. These tests check that no lease ends early; how late they end depends on the machine, and `benches/run
+//! leases` measures it.
 use crate::support::{Api, Process, Running, config, detail, embedded, event, states, timed};
 use pausewatch::proto::v1::{self, watch_pause_state_response::Event};
 use pausewatch::server::Config;
@@ -16,7 +17,7 @@ fn nanos(time: Option<prost_types::Timestamp>) -> i128 {
     i128::from(time.seconds) * 1_000_000_000 + i128::from(time.nanos)
 }
 
-/// Waits until nothing is open on the thread.
+/// Waits until the thread has no open elicitation.
 async fn end_of_pause(api: &mut Api, thread: &str) -> v1::PauseState {
     let mut watching = api.watch(&[thread]).await;
     timed("the end of the pause", async {
@@ -31,7 +32,7 @@ async fn end_of_pause(api: &mut Api, thread: &str) -> v1::PauseState {
     .await
 }
 
-/// G2: a holder that died without a word cannot keep its thread paused past its lease.
+/// G2: a holder that died without a decrement cannot keep its thread paused beyond its lease.
 async fn leases_end_by_themselves(config: Config) {
     let running = Running::start(config).await;
     let api = running.api().await;
@@ -73,16 +74,20 @@ async fn a_renewed_lease_ends_a_ttl_after_its_renewal_without_notifying_watchers
     let mut watching = api.watch(&["t"]).await;
     let revision = states(&mut watching).await[0].revision;
     let renewed = api.try_renew("t", &opened.elicitation_id, Some(SECOND)).await.expect("it is open");
-    assert!(nanos(renewed.expire_time) < nanos(opened.expire_time), "sooner too");
+    assert!(nanos(renewed.expire_time) < nanos(opened.expire_time), "a renewal may also shorten the lease");
     assert_eq!(renewed.create_time, opened.create_time);
     assert_eq!(api.get("t").await.elicitations[0], renewed, "readers see the new end");
     let Event::PauseState(state) = event(&mut watching).await else { panic!("no heartbeat is due yet") };
-    assert_eq!((state.count, state.revision), (0, revision + 1), "the next that a watcher is told is the end");
+    assert_eq!(
+        (state.count, state.revision),
+        (0, revision + 1),
+        "a watcher gets no event for a renewal: the next one is the end"
+    );
     let ended = i128::try_from(span(state.paused_total).as_nanos()).expect("seconds") + nanos(opened.create_time);
     let late = ended - nanos(renewed.expire_time);
     assert!(late >= -1_000_000, "{late} ns after its end, by the wall clock, which is exact to 1 ms");
     let early = nanos(opened.expire_time) - (ended + 1_000_000);
-    assert!(early > 0, "it ended by the renewed lease, not by the first one");
+    assert!(early > 0, "it ended with the renewed lease, not with the first one");
 }
 
 #[tokio::test]
@@ -94,17 +99,17 @@ async fn an_increment_without_ttl_has_the_anonymous_ttl() {
     assert!(lasted >= SECOND, "{lasted:?}");
     let running = Running::start(Config { anonymous_ttl: None, ..config() }).await;
     let opened = running.api().await.increment("t", None).await;
-    assert_eq!(opened.elicitation.expect("opened").expire_time, None, "0 means that it never ends by itself");
+    assert_eq!(opened.elicitation.expect("opened").expire_time, None, "a lease of 0 never ends");
 }
 
-/// Its holder is told that the elicitation has ended, in the way that every client knows, and why in the metadata.
+/// The holder learns that the elicitation has ended by the status that every client knows; the metadata has the cause.
 #[tokio::test]
 async fn g2_the_maximum_pause_ends_what_is_renewed_and_says_so() {
     let running = Running::start(Config { max_pause: Some(2 * SECOND), ..config() }).await;
     let mut api = running.api().await;
     let opened = api.increment("t", Some(60 * SECOND)).await.elicitation.expect("opened");
     let renewed = api.try_renew("t", &opened.elicitation_id, None).await.expect("it is open");
-    assert_eq!(renewed.expire_time, opened.expire_time, "a renewal shows the end");
+    assert_eq!(renewed.expire_time, opened.expire_time, "a renewal returns the end");
     assert_eq!(nanos(opened.expire_time) - nanos(opened.create_time), 2_000_000_000);
     let state = end_of_pause(&mut api, "t").await;
     let lasted = span(state.paused_total);
@@ -132,7 +137,7 @@ async fn a_thread_is_paused_until_its_last_lease_has_ended() {
     assert_eq!(state.last_pause_end(), v1::PauseEnd::Expired);
 }
 
-/// G2, G5: the pause goes on over the restart, its time counts, and every lease gets one full ttl before it ends.
+/// G2, G5: the pause continues over the restart, its time counts, and every lease gets one full ttl before it ends.
 #[cfg(feature = "exec-server")]
 #[tokio::test]
 async fn a_restart_keeps_the_pause_counts_its_time_and_gives_every_lease_a_full_ttl() {
@@ -143,7 +148,7 @@ async fn a_restart_keeps_the_pause_counts_its_time_and_gives_every_lease_a_full_
     let began = Instant::now();
     let before = api.get("t").await;
     server.kill();
-    // Down for longer than a part of the lease, so that what is left of it would be too short.
+    // Down for so long that the rest of the lease would be too short.
     let down = Duration::from_millis(1_500);
     tokio::time::sleep(down).await;
     let server = Process::serve(directory.path(), "127.0.0.1:0");
@@ -157,12 +162,12 @@ async fn a_restart_keeps_the_pause_counts_its_time_and_gives_every_lease_a_full_
     assert!(counted >= down + span(before.paused_total) && counted <= began.elapsed() + SECOND, "{counted:?}");
     let state = end_of_pause(&mut api, "t").await;
     let lasted = span(state.paused_total);
-    assert!(lasted >= down + 2 * SECOND, "the lease was given anew: {lasted:?}");
-    assert!(began.elapsed() < 30 * SECOND, "and it did end");
+    assert!(lasted >= down + 2 * SECOND, "the lease was not restarted in full: {lasted:?}");
+    assert!(began.elapsed() < 30 * SECOND, "the lease did not end");
     assert_eq!(state.revision, before.revision + 1);
 }
 
-/// G4: the same call before and after the death of the server counts once and gets the same answer.
+/// G4: the same call before and after the server is killed counts once and gets the same answer.
 #[cfg(feature = "exec-server")]
 #[tokio::test]
 async fn a_call_that_is_repeated_after_a_restart_counts_once() {
@@ -183,7 +188,7 @@ async fn a_call_that_is_repeated_after_a_restart_counts_once() {
     assert_eq!((state.count, state.revision), (1, closed.revision));
 }
 
-/// G5: what was acknowledged is there after kill -9, and so is what became of each elicitation.
+/// G5: acknowledged changes survive kill -9, and so do the results of ended elicitations.
 #[cfg(feature = "exec-server")]
 #[tokio::test]
 async fn acknowledged_changes_survive_kill_9() {

@@ -1,4 +1,5 @@
-//! What callers may have: refusals come with what, how much and how long, and the others are served as before.
+//! The limits of callers: a refusal names the limit, its size and when to retry, and other callers are served as
+//! before.
 use crate::support::{Api, Process, Running, api, call_path, channel, config, detail, embedded, states, timed, unix};
 use pausewatch::proto::v1::IncrementElicitationRequest;
 use pausewatch::server::Config;
@@ -14,11 +15,11 @@ const fn most(in_all: Option<u64>, per_caller: Option<u64>) -> LimitPair {
     LimitPair { in_all, per_caller }
 }
 
-/// `limit`, how much there was, how much may be, and whose.
+/// The fields of a refusal: `limit`, the current number, the maximum, and the caller.
 fn exceeded(status: Status) -> (String, u64, u64, Option<String>) {
     assert_eq!(status.code(), Code::ResourceExhausted, "{status:?}");
     let wait = status.get_details_retry_info().and_then(|info| info.retry_delay);
-    assert!(wait.is_some_and(|wait| !wait.is_zero()), "it says when to try again: {status:?}");
+    assert!(wait.is_some_and(|wait| !wait.is_zero()), "the refusal must say when to retry: {status:?}");
     let (reason, metadata) = detail(&status);
     assert_eq!(reason, "LIMIT_EXCEEDED");
     let number = |key: &str| metadata[key].parse().unwrap();
@@ -32,7 +33,7 @@ fn refused<T: std::fmt::Debug>(what: &str, outcome: Result<T, Status>) -> (Strin
     (limit, caller)
 }
 
-/// A server with these limits, and two callers: an address, and the user of a Unix socket.
+/// A server with these limits, and two callers: one by address, one by the user of a Unix socket.
 async fn two_callers(limits: Limits, config: Config) -> (Running, [Api; 2], tempfile::TempDir) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("p.sock");
@@ -53,10 +54,14 @@ async fn g7_open_elicitations_are_limited_for_each_caller_and_in_all() {
     let again = one.try_increment("b", "r", None).await.unwrap();
     let (limit, caller) = refused("a third one", one.try_increment("c", "", None).await);
     assert_eq!((limit.as_str(), caller.as_deref()), ("open-elicitations-per-caller", ADDRESS));
-    assert_eq!(one.try_increment("b", "r", None).await.unwrap().elicitation, again.elicitation, "it was made before");
+    assert_eq!(
+        one.try_increment("b", "r", None).await.unwrap().elicitation,
+        again.elicitation,
+        "a retry of an accepted call is not refused"
+    );
     other.increment("a", None).await;
     assert_eq!(refused("a fourth", other.try_increment("a", "", None).await), ("open-elicitations".into(), None));
-    // It is its opener's until it is closed, whoever closes it.
+    // It counts for the caller that opened it, whoever closes it.
     other.try_decrement("a", "", Some(&first.elicitation_id)).await.unwrap();
     one.increment("a", None).await;
     assert_eq!(one.get("c").await.count, 0, "what was refused has changed nothing");
@@ -83,7 +88,7 @@ async fn g7_the_end_of_a_lease_frees_quota_and_after_a_restart_elicitations_coun
     let mut api = running.api().await;
     api.increment("c", None).await;
     let (limit, _) = refused("a third one", api.try_increment("d", "", None).await);
-    assert_eq!(limit, "open-elicitations", "the one from before counts in all");
+    assert_eq!(limit, "open-elicitations", "the earlier elicitation counts in the total");
 }
 
 #[tokio::test]
@@ -135,7 +140,7 @@ async fn g7_a_caller_over_its_rate_gets_a_retry_delay_and_others_are_served() {
     for _ in 0..10 {
         other.get("a").await;
     }
-    // As many as there are in a second beside those of the burst, and not one more.
+    // At most the calls of one second and those of the burst.
     let mut served = 0;
     while began.elapsed() < Duration::from_secs(1) {
         served += u32::from(one.try_increment("a", "", None).await.is_ok());
@@ -143,7 +148,7 @@ async fn g7_a_caller_over_its_rate_gets_a_retry_delay_and_others_are_served() {
     assert!(served <= 21, "{served} calls were served");
 }
 
-/// Else one would flood the server by asking whether it is well.
+/// Otherwise a client could flood the server with health checks.
 #[tokio::test]
 async fn g7_questions_for_health_are_calls_too() {
     use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
@@ -178,8 +183,8 @@ async fn g7_a_caller_at_its_limit_of_connections_is_refused_with_the_limit() {
     one.get("a").await;
 }
 
-/// A caller that sends as fast as it can, over many connections, against one that calls now and then. What it may cost the
-/// other is measured by `benches/run hostile`; here the other is served, and the memory stays where it was.
+/// A caller that sends as fast as it can over many connections, and one that calls now and then. `benches/run hostile`
+/// measures the delay of the second one; this test checks that it is served, and that memory does not grow.
 #[cfg(feature = "exec-server")]
 #[tokio::test]
 async fn g7_a_flood_of_calls_is_refused_beside_an_honest_caller() {
@@ -221,7 +226,7 @@ async fn g7_a_flood_of_calls_is_refused_beside_an_honest_caller() {
     assert!(grown < 16 << 20, "memory grew by {grown} bytes");
 }
 
-/// Behind one address are many callers: each token has a share of its own, and the trail says whose it was.
+/// Many callers share one address: each token has its own quota, and the audit trail names it.
 #[tokio::test]
 async fn g7_the_subject_of_a_token_is_a_caller_wherever_it_calls_from() {
     let directory = tempfile::tempdir().unwrap();
@@ -252,10 +257,10 @@ async fn g7_the_subject_of_a_token_is_a_caller_wherever_it_calls_from() {
     let text = std::fs::read_to_string(&trail).unwrap();
     let by: Vec<_> = text.lines().filter_map(|line| line.split("\"by\":\"").nth(1)?.split('"').next()).collect();
     assert_eq!(by, ["ann", "bob"]);
-    assert!(!text.contains("a-long-secret"), "tokens are in no trail");
+    assert!(!text.contains("a-long-secret"), "no token is in the audit trail");
 }
 
-/// Else they were open to all, and without end.
+/// Otherwise anybody could open any number of them.
 #[tokio::test]
 async fn g7_streams_of_health_and_reflection_count_as_watches_do() {
     use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
@@ -296,7 +301,7 @@ async fn g7_threads_that_watches_name_are_limited_for_each_caller_and_in_all() {
     watches.push(one.watch(&["a"]).await);
     let told = exceeded(other.try_watch(ids(&["a", "b", "c"]), false).await.unwrap_err());
     assert_eq!(told, ("watched-threads".into(), 3, 5, None));
-    // One of everything names none.
+    // A watch of all threads names no thread.
     states(&mut one.watch(&[]).await).await;
     watches.remove(0);
     let room = async { while other.try_watch(ids(&["a", "b", "c"]), false).await.is_err() {} };

@@ -15,20 +15,20 @@ fn list(coordinator: &Coordinator) -> Command {
     command
 }
 
-/// The words of the line of a thread.
+/// The words of a thread's row.
 fn row(screen: &Screen, thread: &str) -> Option<Vec<String>> {
     let text = screen.text();
     let line = text.lines().find(|line| line.split_whitespace().next() == Some(thread))?;
     Some(line.split_whitespace().map(str::to_owned).collect())
 }
 
-/// A length in whole seconds; `None`: it is not drawn to its end.
+/// A duration in whole seconds; `None`: it is drawn only in part.
 fn seconds(length: &str) -> Option<u64> {
     let (minutes, rest) = length.split_once('m').unwrap_or(("0", length));
     Some(minutes.parse::<u64>().ok()? * 60 + rest.strip_suffix('s')?.parse::<u64>().ok()?)
 }
 
-/// How long the thread is paused, and how long its lease lasts.
+/// How long the thread is paused, and the rest of its lease.
 fn lengths(screen: &Screen, thread: &str) -> Option<(u64, u64)> {
     let row = row(screen, thread)?;
     Some((seconds(row.get(1)?)?, seconds(row.get(2)?)?))
@@ -81,7 +81,7 @@ fn a_thread_that_no_exec_server_watches_is_a_warning() {
     let watching = coordinator.watch();
     let mut terminal = Terminal::start(&list(&coordinator), 80, 24);
     let watchers = |screen: &Screen, thread| row(screen, thread).and_then(|row| row.get(3).cloned());
-    // The stream of the list itself does not count.
+    // The stream of `list` itself does not count.
     terminal.wait_for("warning", |screen| {
         let counted = [watchers(screen, "t").as_deref(), watchers(screen, "u").as_deref()] == [Some("1"), Some("0")];
         counted && screen.text().contains("Watched by no exec server: u\n")
@@ -127,7 +127,7 @@ fn a_stopped_job_gives_the_terminal_back_and_draws_again_in_the_foreground() {
     assert!(!terminal.screen.is_other && terminal.screen.has_cursor && terminal.is_usual());
 }
 
-/// As in `ssh -t HOST "pausewatch list --watch; ..."`: a stopped program would keep the terminal for ever.
+/// As with `ssh -t HOST "pausewatch list --watch; ..."`: a stopped program would keep the terminal for ever.
 #[test]
 fn without_a_shell_that_has_jobs_nothing_stops_it() {
     let coordinator = Coordinator::start();
@@ -152,7 +152,7 @@ fn a_lost_connection_is_shown_and_the_rows_stay() {
     terminal.wait_for_text("Connection lost, since ");
     terminal.wait_for("age", |screen| ["(1s)", "(2s)", "(3s)"].iter().any(|age| screen.text().contains(age)));
     assert!(terminal.screen.text().contains("Push?"));
-    // It forgot the thread.
+    // The new coordinator does not know the thread.
     let _coordinator = Coordinator::start_at(&listen);
     terminal
         .wait_for("connection", |screen| screen.text().contains(EMPTY) && !screen.text().contains("Connection lost"));
@@ -192,7 +192,7 @@ fn a_terminal_without_cursor_movement_gets_a_table_per_change() {
     assert!(!terminal.screen.is_other && terminal.is_usual());
 }
 
-/// The time, and the lines below, without the empty one.
+/// The time, and the lines below it, without the empty one.
 fn table(watch: &Process) -> (String, Vec<String>) {
     let first = watch.line();
     let (time, totals) = first.split_once("  ").unwrap_or_else(|| panic!("{first}"));
@@ -227,7 +227,7 @@ fn without_a_terminal_each_change_prints_a_complete_table() {
     assert_eq!((ended.code, ended.out.as_str(), ended.err.as_str()), (Some(0), "", ""));
 }
 
-/// Removed (the version, which has no lengths), each list prints a table.
+/// Without the version, which has no durations, each list would print a table.
 #[test]
 fn a_renewal_prints_nothing_without_a_terminal_and_is_shown_on_one() {
     let coordinator = Coordinator::start();
@@ -238,7 +238,7 @@ fn a_renewal_prints_nothing_without_a_terminal_and_is_shown_on_one() {
     terminal.wait_for("row", |screen| lengths(screen, "t").is_some_and(|(_, left)| left < 20));
     coordinator.answer(["renew", id.trim(), "--ttl", "50s"]);
     terminal.wait_for("longer lease", |screen| lengths(screen, "t").is_some_and(|(_, left)| left > 20));
-    // By then the other one has listed the threads again too, which it does every 3 s.
+    // By then the other `list` has also listed the threads again, as it does every 3 s.
     let (paused, _) = lengths(&terminal.screen, "t").unwrap();
     terminal.wait_for("some seconds", |screen| lengths(screen, "t").is_some_and(|(now, _)| now > paused + 4));
     coordinator.answer(["decrement"]);

@@ -1,4 +1,5 @@
-//! Where the server listens, who may come in, and what else answers on the port: health and reflection.
+//! The addresses that the server listens on, who may connect, and the other services on the port: health and
+//! reflection.
 use crate::support::{Running, api, config, embedded, skipped, timed, unix};
 use pausewatch::server::{Config, Server};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -11,7 +12,7 @@ const SERVICE: &str = "pausewatch.v1.ElicitationService";
 
 async fn refusal(config: Config) -> String {
     match timed("start", Server::start(config)).await {
-        Ok(server) => panic!("it listens on {:?}", server.addresses()),
+        Ok(server) => panic!("the server must refuse to listen on {:?}", server.addresses()),
         Err(error) => error.to_string(),
     }
 }
@@ -30,16 +31,16 @@ async fn one_state_is_served_on_tcp_and_on_a_unix_socket() {
     assert!(addresses.iter().all(|address| !address.ends_with(":0")), "a port was given: {addresses:?}");
     let running = Running::of(server);
     let mode = std::fs::metadata(&path).expect("the socket is there").permissions().mode();
-    assert_eq!(mode & 0o777, 0o600, "nobody else may connect");
+    assert_eq!(mode & 0o777, 0o600, "no other user may connect");
     for (i, address) in addresses.iter().enumerate() {
         let answer = api(address).await.increment("t", None).await;
         assert_eq!(answer.count as usize, i + 1, "by {address}");
     }
     running.stop().await.expect("it ends");
-    assert!(!path.exists(), "a socket file of its own is removed");
+    assert!(!path.exists(), "the server must remove its own socket file");
 }
 
-/// A fleet that reconnects at once. Most libraries let 1,024 wait.
+/// A fleet of clients that reconnects at once. Most servers allow a backlog of 1,024.
 #[tokio::test]
 async fn two_thousand_connections_can_wait_to_be_accepted() {
     let somaxconn = std::fs::read_to_string("/proc/sys/net/core/somaxconn").expect("Linux says so");
@@ -51,7 +52,7 @@ async fn two_thousand_connections_can_wait_to_be_accepted() {
     setrlimit(Resource::Nofile, Rlimit { current: files, maximum: files }).expect("below the maximum");
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("p.sock");
-    // It listens, and accepts nothing as long as it does not run.
+    // It listens, but accepts nothing, because its runtime does not run.
     let server = Server::start(on(&["127.0.0.1:0", &format!("unix:{}", path.display())])).await.expect("it starts");
     let address = server.addresses()[0].clone();
     let mut connected = Vec::new();
@@ -65,7 +66,7 @@ async fn two_thousand_connections_can_wait_to_be_accepted() {
     }
 }
 
-/// G8: plain text off loopback takes a flag.
+/// G8: plaintext on other addresses than loopback requires an option.
 #[tokio::test]
 async fn plain_text_off_loopback_is_refused_unless_insecure() {
     let refused = refusal(on(&["0.0.0.0:0"])).await;
@@ -89,7 +90,7 @@ async fn a_live_socket_is_refused_and_a_dead_one_is_taken_over() {
     let path = directory.path().join("p.sock");
     let config = || Config { listen: vec![unix(&path)], ..config() };
     drop(std::os::unix::net::UnixListener::bind(&path).expect("a socket"));
-    assert!(path.exists(), "as a server that was killed leaves it");
+    assert!(path.exists(), "a server that was killed leaves its socket file");
     let running = Running::start(config()).await;
     let refused = refusal(config()).await;
     assert!(refused.contains("another program listens"), "{refused}");
@@ -117,7 +118,7 @@ async fn a_server_that_cannot_listen_gives_the_store_back() {
     Running::start(embedded(directory.path())).await.api().await.increment("t", None).await;
 }
 
-/// G7: what is no gRPC, or stops half-way, costs nobody else anything.
+/// G7: a connection that does not use gRPC, or stops half-way, does not disturb others.
 #[tokio::test]
 async fn garbage_and_incomplete_requests_do_not_affect_other_clients() {
     const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -126,7 +127,7 @@ async fn garbage_and_incomplete_requests_do_not_affect_other_clients() {
     let mut api = running.api().await;
     let mut half_open = Vec::new();
     let huge_frame = [PREFACE, &[0xff, 0xff, 0xff, 0, 0, 0, 0, 0, 1]].concat();
-    // HEADERS with nonsense in place of HPACK; then HEADERS that never end.
+    // HEADERS with invalid HPACK; then HEADERS that never end.
     let bad_headers = [PREFACE, SETTINGS, &[0, 0, 4, 1, 4, 0, 0, 0, 1, 0xff, 0xff, 0xff, 0xff]].concat();
     let half_headers = [PREFACE, SETTINGS, &[0, 0, 4, 1, 0, 0, 0, 0, 1, 0x82]].concat();
     let sent: [&[u8]; 7] =
@@ -139,7 +140,7 @@ async fn garbage_and_incomplete_requests_do_not_affect_other_clients() {
     for count in 1..=20 {
         assert_eq!(api.increment("t", None).await.count, count);
     }
-    // What cannot become a request any more is hung up on.
+    // Connections that cannot become valid requests are closed.
     for (connection, bytes) in half_open.iter_mut().zip(sent.iter().cycle()) {
         if *bytes == huge_frame || *bytes == bad_headers || bytes.starts_with(b"GET") || bytes.starts_with(&[0xff]) {
             let mut rest = Vec::new();
@@ -164,7 +165,8 @@ async fn health_says_serving_for_the_server_and_for_the_service() {
     assert_eq!(unknown.code(), tonic::Code::NotFound);
 }
 
-/// grpcurl and older tools need one version each; both know every service of the port, and the details of errors.
+/// grpcurl uses one version of reflection, older tools the other; both describe every service of the port, and the
+/// details of errors.
 macro_rules! reflection_knows {
     ($version:ident: $name:ident, $unknown:ident) => {
         #[tokio::test]
@@ -199,7 +201,7 @@ macro_rules! reflection_knows {
                 let file = prost_types::FileDescriptorProto::decode(&found.file_descriptor_proto[0][..]);
                 let file = file.expect("a descriptor");
                 assert!(symbol.starts_with(file.package()), "{symbol}");
-                // With the comments, which grpcurl shows.
+                // Including the comments, which grpcurl shows.
                 let built = prost_types::FileDescriptorSet::decode(pausewatch::proto::DESCRIPTORS).expect("built");
                 let built = built.file.into_iter().find(|built| built.name() == file.name());
                 assert!(built.is_none_or(|built| built == file && built.source_code_info.is_some()), "{symbol}");

@@ -1,4 +1,4 @@
-//! What a server says of pauses, and that nobody waits for who should read it.
+//! What a server logs about pauses, and that an unread log delays nobody.
 use crate::pty::Terminal;
 use crate::support::{Process, timed};
 use rustix::process::Signal;
@@ -13,7 +13,7 @@ fn serve(options: &[&str]) -> Process {
     Process::start(command)
 }
 
-/// What it said until it ended, by target.
+/// The log lines until its end, by target.
 fn said(server: Process) -> Vec<Value> {
     server.signal(Signal::TERM);
     let (status, text) = server.end();
@@ -91,7 +91,7 @@ async fn dropped_lines_of_many_pauses_per_second_are_counted() {
 #[tokio::test]
 async fn g7_an_unread_log_delays_no_call() {
     let server = serve(&["--log-every-pause"]);
-    // Some 500 bytes each: with the pipe, 1.1 MB may wait.
+    // Some 500 bytes each: including the pipe, 1.1 MB may wait.
     let thread = "t".repeat(250);
     for _ in 0..3 {
         timed("1,000 calls", pause(&server, &thread, 500)).await;

@@ -1,8 +1,9 @@
-//! One binary for all integration tests: they link once.
+//! One binary for all integration tests, so that they are linked once.
 //!
-//! Without the feature `exec-server` it has only what needs no program: `tests/mutants/run` links that for each mutant.
+//! Without the feature `exec-server`, it has only the tests that need no program: `tests/mutants/run` links it for each
+//! mutant.
 #![cfg_attr(not(feature = "exec-server"), allow(dead_code, unused_imports))]
-#![allow(clippy::unwrap_used)] // The lint's own exception for tests does not see what tests share.
+#![allow(clippy::unwrap_used)] // The lint's exception for tests does not cover code that tests share.
 #[cfg(feature = "exec-server")]
 mod access;
 #[cfg(feature = "exec-server")]

@@ -1,4 +1,4 @@
-//! The limit of a stopwatch on wall time: nothing extends it, and `ended_by` names the limit that was first.
+//! The wall time limit of a stopwatch: nothing extends it, and `ended_by` names the limit that was reached first.
 use crate::fake::Fake;
 use pausewatch::stopwatch::{EndedBy, Stopwatch, StopwatchController};
 use std::time::Duration;
@@ -12,7 +12,7 @@ fn both(limit: u64, max_wall: u64) -> Stopwatch {
     Stopwatch::builder().limit(s(limit)).max_wall(s(max_wall)).start()
 }
 
-/// How long after `start` it ended, to the second: a query takes milliseconds.
+/// When it ended, since `start`, in whole seconds, because a query takes milliseconds.
 async fn ended(stopwatch: &Stopwatch, start: Instant) -> (Duration, Option<EndedBy>) {
     stopwatch.expired().await;
     (s(start.elapsed().as_secs()), stopwatch.ended_by())
@@ -47,7 +47,7 @@ async fn a_stopwatch_that_is_looked_at_late_ended_by_the_limit_that_was_first() 
     walled.expired().await;
 }
 
-/// Removed (the timer beside the loop), each of these waits for a person, or for a coordinator.
+/// Without the timer beside the loop, each of these would wait for a person, or for a coordinator.
 #[tokio::test(start_paused = true)]
 async fn neither_a_pause_nor_a_query_extends_the_limit_on_wall_time() {
     let fake = Fake::start();
@@ -64,5 +64,5 @@ async fn neither_a_pause_nor_a_query_extends_the_limit_on_wall_time() {
     let max_wall = (s(60), Some(EndedBy::MaxWall));
     let all = tokio::join!(ended(&paused, start), ended(&asking, start), ended(&own, start));
     assert_eq!(all, (max_wall, max_wall, max_wall));
-    assert!(fake.calls("GetPauseState").is_empty(), "nobody is asked at its end");
+    assert!(fake.calls("GetPauseState").is_empty(), "there is no query at its end");
 }

@@ -1,5 +1,5 @@
-//! What `/metrics` shows: each metric moves with what it counts, the format is read by a strict reader, and the page that
-//! explains them names them all.
+//! What `/metrics` shows: each metric follows what it counts, a strict parser accepts the format, and the page about
+//! metrics names all of them.
 use crate::support::http2::{DATA, END_HEADERS, HEADERS, RST_STREAM, Raw, call_as, frame};
 use crate::support::{Running, Samples, ask, call_path, channel, config, embedded, event, scrape, states, timed};
 use pausewatch::server::{Config, Server};
@@ -13,7 +13,7 @@ use tonic::codegen::Service;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// A server, and where its metrics are.
+/// A server, and the URL of its metrics.
 pub(crate) async fn start(config: Config) -> (Running, String) {
     let config = Config { metrics: Some("127.0.0.1:0".into()), ..config };
     let server = Server::start(config).await.expect("the server starts");
@@ -21,7 +21,7 @@ pub(crate) async fn start(config: Config) -> (Running, String) {
     (Running::of(server), url)
 }
 
-/// Asks until it is so: what a stream or a connection leaves behind takes a moment.
+/// Scrapes until `so` holds, because the metrics of a closed stream or connection follow after a moment.
 async fn until(url: &str, what: &str, so: impl Fn(&Samples) -> bool) -> Samples {
     timed(what, async {
         loop {
@@ -53,7 +53,7 @@ async fn each_metric_moves_with_its_cause() {
     api.try_decrement("b", "", None).await.unwrap();
     assert_eq!(api.try_decrement("b", "", None).await.unwrap_err().code(), Code::FailedPrecondition);
     api.get("a").await;
-    // The gauge follows the counter: a scrape between them sees the one without the other.
+    // The gauge follows the counter: a scrape between the two updates shows only the first.
     let after = until(&url, "the end of a lease", |now| {
         now.get("pausewatch_elicitations_closed_total{by=\"lease\"}") > 0.0
             && now.get("pausewatch_open_elicitations") < 2.0
@@ -80,8 +80,8 @@ async fn each_metric_moves_with_its_cause() {
     is("elicitations_closed_total{by=\"lease\"}", 1.0);
     is("pause_duration_seconds_count", 1.0);
     let paused = after.get("pausewatch_pause_duration_seconds_sum");
-    assert!(paused > 0.0 && paused.fract() > 0.0, "{paused}: it is not cut to whole seconds");
-    // Three increments and a decrement one by one, and the end of a lease.
+    assert!(paused > 0.0 && paused.fract() > 0.0, "{paused}: it must not be rounded to whole seconds");
+    // Three increments and a decrement, each in its own batch, and the end of a lease.
     is("commit_batch_size_sum", 5.0);
     is("commit_batch_size_count", 5.0);
     is("commit_duration_seconds_count", 5.0);
@@ -91,7 +91,7 @@ async fn each_metric_moves_with_its_cause() {
     is("store_writable", 1.0);
     assert!(after.get("pausewatch_oldest_pause_seconds") >= 1.0, "the lease of a second has ended since");
 
-    // Of what comes while nobody reads, a watch is given the last state.
+    // A slow watch gets only the latest state.
     assert!(after.get("pausewatch_deliveries_total") >= 2.0);
     drop(watch);
     let closed = until(&url, "the end of the watch", |now| now.get("pausewatch_watchers") == 0.0).await;
@@ -115,7 +115,7 @@ async fn calls_of_what_does_not_exist_are_counted() {
     assert_eq!(scrape(&url).await.get(other), 4.0, "over HTTP/1.1 too");
 }
 
-/// Whoever operates the server is alerted by internal errors.
+/// Internal errors make an alert fire, so clients must not be able to cause them.
 #[tokio::test]
 async fn malformed_requests_are_no_internal_errors() {
     let (server, url) = start(config()).await;
@@ -144,7 +144,7 @@ async fn malformed_requests_are_no_internal_errors() {
     assert!(samples.values.keys().all(|sample| !sample.contains("INTERNAL")), "{:?}", samples.values);
 }
 
-/// Nor is a client that dies, or takes back its request, in the middle of it. What has come of it is no call.
+/// If a client dies, or cancels its request, before the request is complete, there was no call, and so no error.
 #[tokio::test]
 async fn requests_that_are_cut_off_are_no_internal_errors_and_change_nothing() {
     let (server, url) = start(config()).await;
@@ -153,7 +153,7 @@ async fn requests_that_are_cut_off_are_no_internal_errors_and_change_nothing() {
         for content_type in ["application/grpc", "application/json", "application/proto"] {
             let mut raw = Raw::open(&server.address, &[]).await.unwrap();
             let headers = call_as("IncrementElicitation", content_type);
-            // As protobuf this is the thread `t`, and the rest is missing.
+            // As protobuf this is the thread `t`, without the rest of the message.
             let open = [frame(HEADERS, END_HEADERS, 1, &headers), frame(DATA, 0, 1, b"\x0a\x01t")].concat();
             raw.send(&open).await.unwrap();
             raw.wait_for_pong().await.unwrap();
@@ -187,7 +187,7 @@ async fn requests_that_are_cut_off_are_no_internal_errors_and_change_nothing() {
 async fn a_watch_that_is_not_read_has_states_overtaken() {
     let (server, url) = start(config()).await;
     let mut slow = crate::support::narrow(&server.address).await;
-    // More than its window takes.
+    // More than its window holds.
     let threads: Vec<_> = (0..2_000).map(|i| format!("{i:0>200}")).collect();
     let _unread = slow.try_watch(threads.clone(), true).await.unwrap();
     let mut api = server.api().await;
@@ -206,7 +206,7 @@ async fn a_drain_ends_watches_as_unavailable_and_can_be_scraped() {
     let mut watch = server.api().await.watch(&[]).await;
     states(&mut watch).await;
     let Running { address, .. } = &server;
-    // In the middle of a call that never comes whole, the drain waits.
+    // During a call that is never complete, the drain waits.
     let mut raw = crate::support::http2::Raw::open(address, &[]).await.unwrap();
     let head = crate::support::http2::call("GetPauseState");
     let begun =
@@ -223,7 +223,9 @@ async fn a_drain_ends_watches_as_unavailable_and_can_be_scraped() {
 #[tokio::test]
 async fn metrics_are_served_on_loopback_by_default() {
     let off = || Config { metrics: Some("0.0.0.0:0".into()), ..config() };
-    let Err(refused) = Server::start(off()).await else { panic!("it listens off loopback") };
+    let Err(refused) = Server::start(off()).await else {
+        panic!("a server must refuse to serve metrics on an address that is not loopback")
+    };
     assert!(refused.to_string().contains("--metrics-insecure"), "{refused}");
     let told = Server::start(Config { metrics_insecure: true, ..off() }).await.expect("it was told");
     assert!(told.metrics_address().is_some_and(|url| url.starts_with("http://0.0.0.0:")));
@@ -234,7 +236,7 @@ async fn metrics_are_served_on_loopback_by_default() {
 async fn metrics_are_sent_to_a_client_that_has_closed_its_side() {
     let (_server, url) = start(config()).await;
     let address = url.strip_prefix("http://").and_then(|url| url.strip_suffix("/metrics")).expect("as it is printed");
-    // Whether the end of the request was seen before it was answered was a matter of chance.
+    // Whether the end of the request was seen before the answer was random, so there are several attempts.
     for _ in 0..20 {
         let mut stream = TcpStream::connect(address).await.unwrap();
         stream.write_all(b"GET /metrics HTTP/1.0\r\nhost: localhost\r\n\r\n").await.unwrap();
@@ -245,7 +247,7 @@ async fn metrics_are_sent_to_a_client_that_has_closed_its_side() {
     }
 }
 
-/// A name that leads here may be one of a page that somebody opens on this machine.
+/// A web page that is open on this machine may have a name that resolves to this server.
 #[tokio::test]
 async fn g8_a_web_page_reads_no_metrics() {
     let config = Config { web_hosts: vec!["metrics.lan".into()], ..config() };
@@ -279,7 +281,7 @@ async fn g7_whoever_holds_connections_to_the_metrics_is_hung_up_on() {
         connection.write_all(b"GET /metrics HTTP/1.1\r\nHost: ").await.unwrap();
         silent.push(connection);
     }
-    // Each is given a second for its request, but gives way to those after it: a few seconds for all of them.
+    // Each gets a second for its request, but makes room for later ones: all of them take a few seconds.
     scrape(&url).await;
     for (method, path, status) in
         [("GET", "", 404), ("GET", "metrics/x", 404), ("POST", "metrics", 405), ("HEAD", "metrics", 200)]
@@ -312,6 +314,6 @@ async fn the_page_names_every_metric_and_no_other() {
     assert_eq!(
         labels,
         BTreeSet::from(["by", "code", "le", "limit", "rpc", "version"]),
-        "nothing without end is a label"
+        "no label has an unlimited number of values"
     );
 }

@@ -1,4 +1,4 @@
-//! Clients that are not built like ours: generated stubs that name a socket by its path, and what is not gRPC.
+//! Other clients than ours: generated stubs that name a socket by its path, and requests that are not gRPC.
 use crate::support::http2::{
     DATA, END_HEADERS, END_STREAM, HEADERS, PREFACE, RST_STREAM, frame, header, message, settings,
 };
@@ -30,7 +30,7 @@ async fn a_path_as_authority_is_taken_over_a_unix_socket() {
         let fields =
             [(":path", INCREMENT), (":authority", authority), ("content-type", "application/grpc"), ("te", "trailers")];
         let fields = fields.iter().flat_map(|(name, value)| header(name, value));
-        // From the static table: POST, http.
+        // From HPACK's static table: POST, http.
         let head: Vec<u8> = [0x83, 0x86].into_iter().chain(fields).collect();
         let call = [frame(HEADERS, END_HEADERS, 1, &head), frame(DATA, END_STREAM, 1, &increment())].concat();
         let mut stream = UnixStream::connect(&path).await.expect("it listens");
@@ -66,7 +66,7 @@ async fn what_is_not_grpc_is_refused_and_changes_nothing() {
             others.map(Some).into_iter().chain([None]).map(move |of| (*path, of))
         }) {
             if http && path == INCREMENT && content_type == Some("application/json") {
-                continue; // That is Connect.
+                continue; // This is valid Connect.
             }
             let mut request = http::Request::post(format!("http://{}{path}", running.address));
             if let Some(content_type) = content_type {

@@ -1,8 +1,8 @@
 //! The embedded store on a disk that loses power, is damaged, is full, or fails: G5, and S1, S2 and S4 of the store.
 //!
-//! What is random comes from a seed, which a failure prints. `PAUSEWATCH_POWER_LOSS_SEED=N` runs that seed alone,
-//! `PAUSEWATCH_POWER_LOSS_ROUNDS=N` as many others as there is time for. The store has a thread of its own, so that a
-//! seed fixes what is asked of the store and where the disk fails, not how the two threads take turns.
+//! Random choices come from a seed, which a failure prints. `PAUSEWATCH_POWER_LOSS_SEED=N` runs only that seed,
+//! `PAUSEWATCH_POWER_LOSS_ROUNDS=N` runs N others. The store has its own thread, so a seed determines the requests to
+//! the store and where the disk fails, but not how the two threads interleave.
 use crate::support::PATIENCE;
 use crate::support::disk::{Fault, SimDisk, Tear};
 use crate::support::model::{Change, Model, writes};
@@ -12,9 +12,9 @@ use pausewatch::test_support::store::{CommitError, Contents, Embedded, OpenError
 use std::sync::Arc;
 use std::time::Instant;
 
-/// When the store is loaded.
+/// The time at which the store is loaded.
 const NOW: Timestamp = Timestamp { boot: 1 << 50, wall: 1 << 60 };
-/// When it is written to.
+/// The time at which it is written.
 const BEFORE: Timestamp = Timestamp { boot: 1 << 40, wall: 1 << 50 };
 
 fn env(name: &str) -> Option<u64> {
@@ -47,7 +47,7 @@ fn open(disk: &SimDisk) -> Result<(Embedded, Contents), OpenError> {
     Ok((store, contents))
 }
 
-/// What was acknowledged, and that with the batch that was not when the power went.
+/// The acknowledged state, and that state plus the batch that was in flight when the power failed.
 struct Expected {
     acknowledged: Model,
     in_flight: Option<Model>,
@@ -55,18 +55,24 @@ struct Expected {
 
 impl Default for Expected {
     fn default() -> Self {
-        // Batches of many sectors, so that the journal goes round.
+        // Batches of many sectors, so that the journal wraps around.
         Expected { acknowledged: Model::with_ballast(20_000), in_flight: None }
     }
 }
 
 impl Expected {
-    /// The store holds all that was acknowledged, and the batch in flight whole or not at all.
+    /// Asserts that the store holds everything acknowledged, and the batch in flight either completely or not at all.
     fn settle(&mut self, found: &Contents) {
         if let Err(why) = self.acknowledged.compare(found, NOW) {
-            let in_flight = self.in_flight.take().unwrap_or_else(|| panic!("not what was acknowledged: {why}"));
+            let in_flight = self
+                .in_flight
+                .take()
+                .unwrap_or_else(|| panic!("the store does not hold the acknowledged state: {why}"));
             let with_it = in_flight.compare(found, NOW);
-            assert!(with_it.is_ok(), "neither what was acknowledged: {why}\nnor that and the last batch: {with_it:?}");
+            assert!(
+                with_it.is_ok(),
+                "the store holds neither the acknowledged state: {why}\nnor that plus the last batch: {with_it:?}"
+            );
             self.acknowledged = in_flight;
         }
         self.in_flight = None;
@@ -90,7 +96,7 @@ impl Expected {
         match self.try_commit(store, batch) {
             Ok(()) => true,
             Err(CommitError::Fatal(_)) => false,
-            Err(error) => panic!("on a disk with space that nobody else has: {error}"),
+            Err(error) => panic!("on a disk with space and without another process: {error}"),
         }
     }
 
@@ -104,13 +110,13 @@ impl Expected {
         self.commit(store, &batch)
     }
 
-    /// A small batch: it may stand in one sector with all its copies.
+    /// A small batch: it fits into one sector with all its copies.
     fn commit_a_decrement(&mut self, store: &mut Embedded) -> bool {
         let batch = self.acknowledged.close_one(BEFORE).expect("something is open");
         self.commit(store, &batch)
     }
 
-    /// Opens the store and changes it until the power goes.
+    /// Opens the store and changes it until the power fails.
     fn until_the_power_goes(&mut self, disk: &SimDisk, rng: &mut Rng) {
         let (mut store, found) = match open(disk) {
             Ok(opened) => opened,
@@ -129,7 +135,7 @@ fn g5_power_loss_keeps_what_was_acknowledged_and_no_half_batch() {
         let mut expected = Expected::default();
         for _ in 0..10 {
             disk.say_low(rng.u8(..3) > 0);
-            // Most cuts in a long run, some while the store is being opened.
+            // Most power cuts come late in a run, some while the store is being opened.
             let after = if rng.u8(..4) == 0 { rng.u64(1..60) } else { rng.u64(60..700) };
             disk.plan(after, Fault::Cut);
             expected.until_the_power_goes(&disk, rng);
@@ -147,7 +153,7 @@ fn g5_power_loss_at_each_step_of_making_the_store_leaves_one_that_opens() {
     drop(open(&whole).unwrap());
     with_seeds(3, |rng| {
         for at in 1..=whole.operations() {
-            // Twice: what was made before the first cut, and half of it lost, is made again.
+            // Twice: what was created before the first cut, and partly lost, is created again.
             let disk = SimDisk::default();
             disk.plan(at, Fault::Cut);
             assert!(open(&disk).is_err() || disk.is_off() || at == whole.operations());
@@ -165,7 +171,7 @@ fn g5_power_loss_at_each_step_of_making_the_store_leaves_one_that_opens() {
     });
 }
 
-/// A store with some history, and what it holds: after a clean end, or after a power cut.
+/// A store with some history, and its state: after a clean end, or after a power cut.
 fn with_history(rng: &mut Rng, clean_end: bool) -> (SimDisk, Expected) {
     let disk = SimDisk::default();
     disk.say_low(true);
@@ -191,7 +197,7 @@ fn with_history(rng: &mut Rng, clean_end: bool) -> (SimDisk, Expected) {
     (disk, expected)
 }
 
-/// A place in a file of `length` bytes: half of them near its start, where headers are.
+/// A position in a file of `length` bytes: half of them near its start, where the headers are.
 fn place(rng: &mut Rng, length: usize) -> usize {
     let most = if rng.bool() { length.min(8_192) } else { length };
     rng.usize(..most)
@@ -203,7 +209,7 @@ fn g5_damage_is_repaired_or_refused_and_never_accepted() {
         let clean_end = rng.bool();
         let (intact, expected) = with_history(rng, clean_end);
         let mut in_use = intact.files();
-        // What follows the entries is zeros, or older entries: damage there is rarely news.
+        // After the entries there are only zeros or older entries: damage there rarely matters.
         in_use.iter_mut().for_each(|(name, length)| *length = intact.written(name).min(*length));
         for i in 0..36 {
             let (name, length) = &in_use[i % in_use.len()];
@@ -256,7 +262,7 @@ fn g5_a_zeroed_sector_in_the_last_entry_loses_nothing() {
     });
 }
 
-/// Small batches on a full disk, as many as fill the journal several times over. Returns when all were taken.
+/// Commits small batches on a full disk, enough to fill the journal several times. Returns when all were accepted.
 fn decrement_for_long(store: &mut Embedded, expected: &mut Expected, at: u64) {
     for i in 0..1_200 {
         let Some(batch) = expected.acknowledged.close_one(BEFORE) else { return };
@@ -274,13 +280,13 @@ fn g5_a_full_disk_takes_batches_whole_or_refuses_them_and_takes_decrements() {
         let at = rng.u64(1..300);
         disk.plan(at, Fault::Full);
         let deadline = Instant::now() + PATIENCE;
-        // Increments until the store has noticed, some of them larger than a file of the journal.
+        // Increments until the store has noticed the full disk; some are larger than a file of the journal.
         while !store.is_full() {
             let size = if rng.u8(..8) == 0 { 700_000 } else { 30_000 };
             let batch = expected.acknowledged.increments(size, BEFORE);
             let done = expected.try_commit(&mut store, &batch);
             assert!(matches!(done, Ok(()) | Err(CommitError::Refused(_))), "full from operation {at}: {done:?}");
-            assert!(Instant::now() < deadline, "full from operation {at}, and never noticed");
+            assert!(Instant::now() < deadline, "full from operation {at}, but the store has not noticed");
         }
         decrement_for_long(&mut store, &mut expected, at);
         expected.settle(&open(&disk.copy()).unwrap_or_else(|error| panic!("killed while full: {error}")).1);
@@ -313,7 +319,7 @@ fn g5_a_store_that_was_refused_everything_recovers_when_there_is_space() {
             Err(CommitError::Refused(_)) => break,
             Err(error) => panic!("{error}"),
         }
-        assert!(Instant::now() < deadline, "a full disk takes everything");
+        assert!(Instant::now() < deadline, "the full disk still accepts all writes");
     }
     disk.make_space();
     while store.is_full() {
@@ -326,7 +332,7 @@ fn g5_a_store_that_was_refused_everything_recovers_when_there_is_space() {
     expected.settle(&open(&disk).unwrap().1);
 }
 
-/// Commits until the disk fails at some operation. Returns what the store said then.
+/// Commits until the disk fails at some operation. Returns the error of the store.
 fn until_it_fails(disk: &SimDisk, expected: &mut Expected, rng: &mut Rng, fault: Fault) -> String {
     let (mut store, _) = open(disk).unwrap();
     disk.plan(rng.u64(1..600), fault);
@@ -360,8 +366,8 @@ fn g5_an_io_error_is_fatal_and_a_failed_fsync_is_never_tried_again() {
     });
 }
 
-/// A run of a few batches in which the disk fails at every operation in turn; the journal has little room, so that some
-/// of the operations are those of the database.
+/// A run of a few batches in which the disk fails at each operation in turn. The journal is small, so that some of the
+/// operations are those of the database.
 #[test]
 fn g5_an_io_error_at_each_operation_of_a_run_loses_nothing() {
     for fault in [Fault::WriteError, Fault::SyncError] {
@@ -383,11 +389,12 @@ fn g5_an_io_error_at_each_operation_of_a_run_loses_nothing() {
             let next = disk.cut(&mut rng, Tear::Sectors);
             expected.settle(&open(&next).unwrap_or_else(|error| panic!("{fault:?} at {at}: {error}")).1);
         }
-        assert!(failures > 28, "{fault:?}: {failures} of 32 runs have met it");
+        assert!(failures > 28, "{fault:?}: only {failures} of 32 runs reached the fault");
     }
 }
 
-/// A disk that fails while a store is opened is no damaged store: it must not be moved away for that.
+/// A disk that fails while a store is opened does not mean a damaged store: the message must not advise to move it
+/// away.
 #[test]
 fn g5_an_io_error_at_each_operation_of_opening_is_distinguished_from_damage() {
     with_seeds(4, |rng| {
@@ -399,7 +406,7 @@ fn g5_an_io_error_at_each_operation_of_opening_is_distinguished_from_damage() {
                 disk.plan(at, fault);
                 let opened = open(&disk);
                 if !disk.has_failed() {
-                    assert!(at > 3 || fault != Fault::ReadError, "opening reads");
+                    assert!(at > 3 || fault != Fault::ReadError, "opening the store must read");
                     break;
                 }
                 if let Err(error) = opened {
@@ -417,7 +424,7 @@ fn g5_an_io_error_at_each_operation_of_opening_is_distinguished_from_damage() {
     });
 }
 
-/// S4: a store that has failed closes without another look at its disk.
+/// S4: a store that has failed closes without further disk operations.
 #[test]
 fn g5_a_store_whose_fsync_has_failed_leaves_its_disk_alone() {
     for after in [1, 2, 3, 8, 60] {

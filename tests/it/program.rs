@@ -1,13 +1,13 @@
-//! The program as a process, and a coordinator of its own to call.
+//! The program as a process, and a coordinator for it to call.
 //!
-//! 1. Nothing of whoever runs the tests reaches it: no variable of ours, no config file.
-//! 2. Nothing waits for ever: what does not come within [`PATIENCE`] is a failure. Nothing stays behind.
+//! 1. The environment of the test run does not reach it: no variable of ours, no config file.
+//! 2. Nothing waits for ever: what does not happen within [`PATIENCE`] is a failure. No process is left behind.
 use crate::support::PATIENCE;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::mpsc;
 
-/// A coordinator that forgets everything when it ends, which it does when this is dropped.
+/// A coordinator with a memory store, which is killed when this is dropped.
 pub(crate) struct Coordinator {
     process: Process,
     pub(crate) address: String,
@@ -35,7 +35,7 @@ impl Coordinator {
         self.process.signal(signal);
     }
 
-    /// Ends it, with everything written.
+    /// Stops it; returns all its output.
     pub(crate) fn end(self) -> Ended {
         self.signal(rustix::process::Signal::TERM);
         self.process.end()
@@ -53,21 +53,21 @@ impl Coordinator {
         ended(&mut self.command(args))
     }
 
-    /// What it prints when it ends well.
+    /// Runs it to a successful end; returns its output.
     pub(crate) fn answer<const N: usize>(&self, args: [&str; N]) -> String {
         let ended = self.run(args);
         assert_eq!(ended.code, Some(0), "{ended:?}");
         ended.out
     }
 
-    /// The open elicitations of thread `t`.
+    /// The number of open elicitations of thread `t`.
     pub(crate) fn count(&self) -> u64 {
         let json = self.answer(["get", "--output", "json"]);
         let response: serde_json::Value = serde_json::from_str(&json).unwrap();
         response["pauseState"]["count"].as_u64().unwrap_or(0)
     }
 
-    /// A watch of thread `t` that has told its first state.
+    /// A watch of thread `t` that has printed its first state.
     pub(crate) fn watch(&self) -> Watching {
         let process = Process::start(self.command(["watch", "--output", "json"]));
         while !process.line().contains("snapshotComplete") {}
@@ -75,7 +75,7 @@ impl Coordinator {
     }
 }
 
-/// The program without anything of ours in its environment.
+/// The program without any of our variables in its environment.
 pub(crate) fn program() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_pausewatch"));
     for variable in [
@@ -97,7 +97,7 @@ pub(crate) fn program() -> Command {
     command
 }
 
-/// How a process ended and what it said.
+/// How a process ended, and its output.
 #[derive(Debug)]
 pub(crate) struct Ended {
     pub(crate) status: ExitStatus,
@@ -112,7 +112,7 @@ pub(crate) fn ended(command: &mut Command) -> Ended {
     Ended { status, code: status.code(), out: text(stdout), err: text(stderr) }
 }
 
-/// A process that runs beside the test, killed when it is dropped.
+/// A process that runs beside the test, and is killed when this is dropped.
 pub(crate) struct Process {
     child: Child,
     out: Option<mpsc::Receiver<String>>,
@@ -125,7 +125,7 @@ impl Process {
         Self::start_as_it_is(command)
     }
 
-    /// Leaves standard output as the command has it.
+    /// Leaves standard output as the command defines it.
     pub(crate) fn start_as_it_is(mut command: Command) -> Self {
         let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
         let out = child.stdout.take().map(lines);
@@ -154,17 +154,17 @@ impl Process {
         rustix::process::kill_process(self.pid(), signal).unwrap();
     }
 
-    /// Into its standard input, which is a pipe.
+    /// Writes to its standard input, which is a pipe.
     pub(crate) fn write(&mut self, bytes: &[u8]) {
         self.child.stdin.as_mut().unwrap().write_all(bytes).unwrap();
     }
 
-    /// Gives standard input what the process waits for.
+    /// Closes standard input, which the process waits for.
     pub(crate) fn close_stdin(&mut self) {
         drop(self.child.stdin.take());
     }
 
-    /// Waits for its end; the rest of what it said comes with it.
+    /// Waits for its end; returns the rest of its output too.
     pub(crate) fn end(mut self) -> Ended {
         let rest = |lines: &mpsc::Receiver<String>| {
             let mut text = String::new();
@@ -181,7 +181,7 @@ impl Process {
         Ended { status, code: status.code(), out, err }
     }
 
-    /// KILL, and waits for its end, however many children of it go on.
+    /// Kills it, and waits for its end, even if children of it continue.
     pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
@@ -205,7 +205,7 @@ fn lines(from: impl Read + Send + 'static) -> mpsc::Receiver<String> {
 pub(crate) struct Watching(Process);
 
 impl Watching {
-    /// Waits until the thread has so many open elicitations.
+    /// Waits until the thread has `count` open elicitations.
     pub(crate) fn wait_for(&self, count: u64) {
         loop {
             let event: serde_json::Value = serde_json::from_str(&self.0.line()).unwrap();

@@ -1,8 +1,8 @@
-//! A program in a terminal of its own, and what the terminal shows.
+//! A program in its own terminal, and what the terminal shows.
 //!
-//! 1. The program is the job of a shell, and has the terminal as its controlling one: a new size, Ctrl-C and Ctrl-Z are
-//!    signals. The shell outlives it, because the end of the first process of a session resets the terminal.
-//! 2. A sequence that this terminal does not know is a failure: nobody else controls it.
+//! 1. The program is a job of a shell, and the terminal is its controlling terminal: a new size, Ctrl-C and Ctrl-Z are
+//!    signals. The shell outlives it, because the end of a session's first process resets the terminal.
+//! 2. An escape sequence that this terminal does not know is a failure, because nothing else would check it.
 use crate::support::PATIENCE;
 use rustix::{
     process::{Signal, kill_process},
@@ -17,7 +17,7 @@ use std::{
     time::Instant,
 };
 
-/// Runs the program, says how it ended or that it was stopped, and takes commands such as `fg`.
+/// Runs the program, prints how it ended or that it was stopped, and accepts commands such as `fg`.
 const SHELL: &str =
     r#"trap : INT QUIT HUP TERM; "$@"; echo "ended $?"; while read -r line; do $line; echo "ended $?"; done"#;
 
@@ -34,7 +34,7 @@ impl Terminal {
         Self::under(&["-m"], command, columns, lines)
     }
 
-    /// The shell has no jobs, as one that runs a script: nobody can let the program go on when it is stopped.
+    /// The shell has no job control, like one that runs a script: a stopped program cannot be continued.
     pub(crate) fn start_without_jobs(command: &Command, columns: u16, lines: u16) -> Self {
         Self::under(&[], command, columns, lines)
     }
@@ -102,7 +102,7 @@ impl Terminal {
         kill_process(tcgetpgrp(&self.ours).unwrap(), signal).unwrap();
     }
 
-    /// Whether the terminal shows what is typed, and gives it to programs line by line.
+    /// Whether the terminal has its usual modes: it echoes input, and passes it to programs line by line.
     pub(crate) fn is_usual(&self) -> bool {
         let usual = LocalModes::ECHO | LocalModes::ICANON | LocalModes::ISIG;
         tcgetattr(&self.theirs).unwrap().local_modes.contains(usual)
@@ -126,7 +126,7 @@ fn size(columns: u16, lines: u16) -> Winsize {
     Winsize { ws_row: lines, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 }
 }
 
-/// The lines of a terminal, as far as a table needs them.
+/// The lines of a terminal, with the features that a table needs.
 pub(crate) struct Screen {
     lines: Vec<Vec<char>>,
     columns: usize,

@@ -19,7 +19,7 @@ fn signals_are_passed_on_as_often_as_they_come_and_once_each() {
     let mut run = Run::start(&["-s", "KILL", "60", "sh", "-c", script]);
     run.expect("ready");
     for (name, line) in [("TERM", "term"), ("TERM", "term"), ("USR1", "usr1"), ("TERM", "term")] {
-        // While it passes one on, another of the same kind is the same to the kernel.
+        // While it passes a signal on, the kernel merges a second one of the same kind.
         run.at_rest();
         run.signal(name);
         run.expect(line);
@@ -54,7 +54,7 @@ fn in_the_foreground_children_of_the_command_are_not_signalled() {
     let grandchild = run.line();
     run.signal("ALRM");
     assert_eq!(run.ended(), End::Code(124));
-    assert!(kill(&grandchild, "0"), "it lives");
+    assert!(kill(&grandchild, "0"), "the grandchild must survive");
     signal(&grandchild, "KILL");
     assert_eq!(run.rest(), "");
 }
@@ -74,7 +74,7 @@ fn a_command_that_left_the_group_gets_the_signal_too() {
 fn a_stopped_command_continues_and_ends() {
     let mut run = Run::start(&["60", "sh", "-c", "echo $$; kill -STOP $$; echo not reached"]);
     let command = run.line();
-    // The line came before the stop.
+    // The line is printed before the stop.
     until_state(&command, 'T');
     run.signal("ALRM");
     assert_eq!(run.ended(), End::Code(124));
@@ -83,7 +83,7 @@ fn a_stopped_command_continues_and_ends() {
 
 #[test]
 fn signals_ignored_or_blocked_at_the_start_do_not_break_the_limit() {
-    // CHLD ignored: the kernel would keep no status.
+    // CHLD is ignored: then the kernel would keep no exit status.
     let status = plain("env")
         .args(["--ignore-signal=CHLD", env!("CARGO_BIN_EXE_pausewatch"), "run", "60", "sh", "-c", "exit 3"])
         .status();
@@ -92,7 +92,7 @@ fn signals_ignored_or_blocked_at_the_start_do_not_break_the_limit() {
         .args(["--block-signal=CHLD", env!("CARGO_BIN_EXE_pausewatch"), "run", "60", "sh", "-c", "exit 3"])
         .status();
     assert_eq!(End::from(status.unwrap()), End::Code(3));
-    // HUP ignored, as nohup does it: it stays so, for the command too.
+    // HUP is ignored, as with nohup; it stays ignored, also for the command.
     let script = "kill -HUP $PPID; kill -HUP $$; exit 4";
     let status = plain("env")
         .args(["--ignore-signal=HUP", env!("CARGO_BIN_EXE_pausewatch"), "run", "60", "sh", "-c", script])
@@ -111,7 +111,7 @@ fn the_command_starts_with_default_signals() {
     assert_eq!(ours, report(&mut plain("timeout")));
 }
 
-/// The signals 32 and 33, which glibc uses for its threads and does not let programs set (man 7 nptl).
+/// The signals 32 and 33, which glibc uses for its threads and does not let programs change (man 7 nptl).
 const OF_THE_C_LIBRARY: u64 = 1 << 31 | 1 << 32;
 
 #[test]
@@ -125,11 +125,12 @@ fn an_ignored_pipe_signal_stays_ignored_for_the_command() {
     };
     let program = env!("CARGO_BIN_EXE_pausewatch");
     let theirs = report(&["timeout", "60"]);
-    assert_eq!(theirs, [0, 1 << 12], "SIGPIPE is ignored, and timeout changes nothing");
+    assert_eq!(theirs, [0, 1 << 12], "timeout keeps the signal settings: only SIGPIPE is ignored");
     assert_eq!(report(&[program, "run", "60"]), theirs);
     assert_eq!(report(&[program, "run", "60", program, "run", "60"]), theirs, "within another");
     assert_eq!(report(&[program, "hold"]), theirs);
-    // A file without an interpreter is the shell's then too, and what cannot be run has the same codes and words.
+    // The shell also runs a file without an interpreter, and a command that cannot be run has the same exit codes and
+    // messages.
     let directory = tempfile::tempdir().unwrap();
     let script = directory.path().join("script");
     std::fs::write(&script, "exit 5").unwrap();
@@ -166,16 +167,17 @@ fn the_command_ends_when_run_itself_is_killed() {
     }
 }
 
-/// A script at a terminal: `run` is in a group of its own, so its command may not read from there; with `-f` it may.
+/// A script at a terminal: `run` has its own process group, so its command may not read from the terminal; with `-f` it
+/// may.
 #[test]
 fn only_in_the_foreground_the_command_reads_from_the_terminal() {
     at_a_terminal("60", "-f", "hello\nstatus 0\n");
     at_a_terminal(".2", "-p", "status 143\n");
-    // A group that may not write either (tostop): our own message must not stop us.
+    // In a background process group that may not write either (tostop), our own message must not stop us.
     at_a_terminal(".2", "-v", "pausewatch run: sending signal TERM to command ‘head’\nstatus 124\n");
 }
 
-/// What is shown at last when a script at a terminal runs `head -n 1` for a line that is typed.
+/// What the screen finally shows when a script at a terminal runs `head -n 1` on a typed line.
 fn at_a_terminal(limit: &str, option: &str, shown: &str) {
     let program = env!("CARGO_BIN_EXE_pausewatch");
     let script = format!("stty -echo -onlcr tostop; '{program}' run {option} {limit} head -n 1; echo status $?");
@@ -190,11 +192,11 @@ fn at_a_terminal(limit: &str, option: &str, shown: &str) {
     let screen = all_of(terminal.stdout.take().unwrap());
     within_deadline(&mut terminal);
     let screen = screen.within_deadline();
-    // Before it may stand the terminal's echo of what was typed.
+    // The terminal's echo of the input may come first.
     assert!(["", "hello\r\n"].map(|echo| format!("{echo}{shown}")).contains(&screen), "{screen:?}");
 }
 
-/// What is typed belongs to the shell until the person brings the job to the foreground.
+/// Input belongs to the shell until the person brings the job to the foreground.
 #[test]
 fn a_background_job_asks_only_after_it_has_come_to_the_foreground() {
     let directory = tempfile::tempdir().unwrap();
@@ -205,7 +207,7 @@ fn a_background_job_asks_only_after_it_has_come_to_the_foreground() {
     if !checked.out.contains("\nrules: nested programs are judged\n") {
         return skipped("seccomp-notify", checked.out);
     }
-    // Without line editing, it sends the terminal no sequences.
+    // Without line editing, the shell sends no escape sequences to the terminal.
     let mut shell = plain("env");
     shell.args(["PS1=ready> ", "bash", "--norc", "--noprofile", "--noediting", "-i"]);
     for (name, value) in program().get_envs() {
@@ -226,7 +228,7 @@ fn a_background_job_asks_only_after_it_has_come_to_the_foreground() {
     terminal.wait_for_text("line 42");
     let shown = terminal.screen.text();
     assert!(shown.contains("y: command not found") && !shown.contains("Run it?"), "{shown}");
-    // Stopped while it asks, and continued in the background, it waits again.
+    // If it is stopped while it asks, and continued in the background, it waits again.
     terminal.write("fg\n");
     terminal.wait_for_text("Run it? [y/N]");
     terminal.write("\u{1a}");
@@ -242,7 +244,7 @@ fn a_background_job_asks_only_after_it_has_come_to_the_foreground() {
     terminal.write("y\n");
     terminal.write(format!("ls {made} && echo made $?\n"));
     terminal.wait_for_text("made 0");
-    // A job of a shell that is COMMAND is in the foreground too.
+    // If COMMAND is a shell, its jobs get the foreground too.
     terminal.write(format!("{run} --foreground 5m bash --norc --noprofile --noediting -i\n"));
     terminal.write(format!("touch {made}\n"));
     terminal.wait_for("a third question", |screen| screen.text().matches("Run it? [y/N]").count() == 3);

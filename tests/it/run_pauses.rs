@@ -1,4 +1,5 @@
-//! `pausewatch run` and the pauses of its thread. The command reads its standard input, so that a test says when it ends.
+//! `pausewatch run` and the pauses of its thread. The command reads its standard input, so that the test decides when
+//! it ends.
 use crate::shell::{End, Run, pausewatch};
 use pausewatch::{
     client::{Client, Config, IncrementElicitationRequest, Token},
@@ -12,7 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Tells where to ask for pauses, and ends when it is told to, or when its standard input is closed.
+/// Prints the address and the thread, and ends when it gets a line, or when its standard input is closed.
 const TELL_AND_READ: &str =
     "echo $PAUSEWATCH_ADDRESS; echo $PAUSEWATCH_THREAD_ID; echo $PAUSEWATCH_TOKEN; read code; exit $code";
 
@@ -52,7 +53,7 @@ fn run(args: &[&str]) -> Command {
     command
 }
 
-/// G1, G3. Removed (the stopwatch not registered), the command is killed while the thread is paused.
+/// G1, G3. If the stopwatch were not registered, the command would be killed while the thread is paused.
 #[tokio::test(flavor = "multi_thread")]
 async fn time_does_not_count_while_the_thread_is_paused() {
     let (limit, pause) = (Duration::from_secs(2), Duration::from_secs(3));
@@ -60,9 +61,9 @@ async fn time_does_not_count_while_the_thread_is_paused() {
     let mut told = Told::start(&mut run(&["2", "sh", "-c", TELL_AND_READ]));
     told.pause().await;
     let paused = Instant::now();
-    // The time itself is what is tested: it passes, and the command must live.
+    // Real time is tested: it passes, and the command must survive.
     tokio::time::sleep(pause).await;
-    assert!(told.run.is_running(), "out of time while paused");
+    assert!(told.run.is_running(), "the command was killed while its thread was paused");
     let paused = paused.elapsed();
     told.resume().await;
     assert_eq!(told.run.ended(), End::Code(124));
@@ -101,14 +102,14 @@ async fn a_configured_coordinator_is_used_and_passed_on() {
         assert_eq!((told.address.as_str(), told.thread_id.as_str()), (address.as_str(), "a thread"));
         told.pause().await;
         tokio::time::sleep(Duration::from_millis(1_500)).await;
-        assert!(told.run.is_running(), "out of time while paused");
+        assert!(told.run.is_running(), "the command was killed while its thread was paused");
         told.run.write("0\n");
         assert_eq!(told.run.ended(), End::Code(0));
         told.resume().await;
     }
 }
 
-/// A question during the inner command must not run into the outer command's limit.
+/// A question of the inner command must not use up the outer command's limit.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_within_a_run_uses_the_same_thread() {
     let program = env!("CARGO_BIN_EXE_pausewatch");
@@ -154,7 +155,7 @@ async fn a_private_coordinator_is_private_and_removes_its_socket() {
         assert_eq!(told.run.ended(), *end);
         assert_eq!(entries(), <Vec<std::path::PathBuf>>::new(), "{options:?} {signal:?}");
     }
-    // A command that is not found leaves nothing either.
+    // A command that is not found leaves nothing behind either.
     let status = run(&["60", "no-such-command"]).env("TMPDIR", alone.path()).stderr(Stdio::null()).status();
     assert_eq!(End::from(status.unwrap()), End::Code(127));
     assert!(entries().is_empty());
@@ -197,7 +198,7 @@ fn the_limit_holds_without_the_coordinator() {
         started.elapsed()
     };
     unreachable("0", ".2");
-    assert!(unreachable("1s", ".2") >= Duration::from_millis(1_195), "it waits for the link");
+    assert!(unreachable("1s", ".2") >= Duration::from_millis(1_195), "it waits for the connection first");
 }
 
 #[test]
@@ -211,5 +212,5 @@ fn an_invalid_address_or_thread_is_bad_usage() {
     assert_eq!(End::from(status.unwrap()), End::Code(125));
     let mut empty = run(&["5", "true"]);
     empty.env("PAUSEWATCH_ADDRESS", "").env("PAUSEWATCH_THREAD_ID", "");
-    assert_eq!(End::from(empty.status().unwrap()), End::Code(0), "an empty variable is none");
+    assert_eq!(End::from(empty.status().unwrap()), End::Code(0), "an empty variable counts as not set");
 }

@@ -15,7 +15,7 @@ use tempfile::TempDir;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_pausewatch");
 
-/// Runs a command with a report in a directory of its own.
+/// Runs a command with a report in its own directory.
 struct Site(TempDir);
 
 impl Site {
@@ -56,7 +56,7 @@ fn the_report_says_how_the_command_ended() {
         (&["--max-wall", "60", ".1", "sleep", "60"], 124, "timed_out"),
         (&["60", "sh", "-c", "kill -TERM $$"], 143, "signal"),
         (&["-s", "KILL", ".1", "sleep", "60"], 137, "timed_out"),
-        // Without it, the report of the run before would be taken for that of this one.
+        // Without a new report, that of the previous run would be mistaken for one of this run.
         (&["60", "no-such-command"], 127, "exited"),
         (&["60", "/"], 126, "exited"),
     ] {
@@ -78,7 +78,7 @@ fn the_report_says_how_the_command_ended() {
 #[test]
 fn the_report_has_the_paused_time_and_the_reasons() {
     let site = Site::new();
-    // A watch may miss a short question: until it is seen, it takes longer.
+    // A watch may miss a short question, so longer ones are tried until one is seen.
     for seconds in ["0.3", "2", "10", "30"] {
         let hold = format!("\"$PAUSEWATCH\" hold --holder git --reason 'Push?' -- sleep {seconds}");
         let (ended, report) = site.reported(&["--thread-id", "t", "60", "sh", "-c", &hold]);
@@ -97,16 +97,16 @@ fn the_report_has_the_paused_time_and_the_reasons() {
     panic!("the report shows no pause");
 }
 
-/// The server's maximum of a pause and the limit on wall time, in both orders: the earlier one ends the pause, or the command.
+/// The server's maximum pause and the wall time limit, in both orders: the earlier one ends the pause, or the command.
 #[test]
 fn g2_the_report_says_whether_the_servers_maximum_or_the_limit_on_wall_time_was_first() {
     for (max_pause, max_wall, why, ended_by) in
         [("1s", "600", "timed_out", "max_pause"), ("600s", "SECONDS", "max_wall", "decremented")]
     {
-        // At the limit on wall time, `hold` closes what it has open.
+        // At the wall time limit, `hold` closes its elicitation.
         let options = ["--listen", "127.0.0.1:0", "--store", "memory", "--max-pause", max_pause];
         let coordinator = Coordinator::start_with(options);
-        // Until the question is seen, it takes longer.
+        // Longer questions are tried until one is seen.
         let seen = ["3", "10", "30"].into_iter().find_map(|seconds| {
             let directory = tempfile::tempdir().unwrap();
             let mut command = coordinator.command(["run", "--report", "report", "--max-wall"]);
@@ -126,7 +126,7 @@ fn g2_the_report_says_whether_the_servers_maximum_or_the_limit_on_wall_time_was_
     }
 }
 
-/// Removed, the command waits for the person.
+/// Without the limit, the command would wait for the person.
 #[test]
 fn a_pause_does_not_extend_the_limit_on_wall_time() {
     let site = Site::new();
@@ -181,7 +181,7 @@ fn a_report_goes_to_a_descriptor_a_pipe_or_the_file_behind_a_link() {
     assert!(!Path::new("/dev/null").metadata().unwrap().is_file());
 }
 
-/// Removed, a number that the caller did not open is that of a socket of `run`, which gets the report.
+/// Without this check, a number that the caller did not open could be a socket of `run`, which would get the report.
 #[test]
 fn a_report_to_a_descriptor_that_cannot_be_written_to_is_bad_usage() {
     let script = r#"
@@ -199,7 +199,8 @@ fn a_report_to_a_descriptor_that_cannot_be_written_to_is_bad_usage() {
     );
 }
 
-/// It is not opened a second time: the caller may have a right that `run` has not, and the place to write at is the caller's.
+/// It is not opened again: the caller may have a permission that `run` lacks, and the write position belongs to the
+/// caller.
 #[test]
 fn a_report_is_written_to_the_descriptor_itself() {
     let site = Site::new();
@@ -221,7 +222,7 @@ fn a_report_is_written_to_the_descriptor_itself() {
     assert_eq!(report["why"], "exited");
 }
 
-/// The pipes of a Node.js program to its children are sockets.
+/// The pipes between a Node.js program and its children are sockets.
 #[test]
 fn a_report_goes_to_a_socket() {
     let site = Site::new();
@@ -230,7 +231,7 @@ fn a_report_goes_to_a_socket() {
     let mut command = Command::new("sh");
     command.args(["-c", shell]).env("PAUSEWATCH", PROGRAM).env("HOME", "/nonexistent").current_dir(site.0.path());
     let process = command.stdin(OwnedFd::from(theirs)).stderr(Stdio::piped()).spawn().unwrap();
-    // It holds the other end.
+    // The command still has the other end open.
     drop(command);
     let ended = process.wait_with_output().unwrap();
     assert_eq!((ended.status.code(), ended.stderr.as_slice()), (Some(3), &[][..]), "{ended:?}");
@@ -239,7 +240,7 @@ fn a_report_goes_to_a_socket() {
     assert_eq!(serde_json::from_str::<Value>(&text).unwrap()["exit_code"], 3);
 }
 
-/// A sub-agent with a thread of its own asks. Removed (the wait for its thread), that time counts.
+/// A sub-agent with its own thread asks. If its thread were not awaited, that time would be charged.
 #[test]
 fn g1_the_clock_also_stops_while_a_thread_that_the_command_waits_for_is_paused() {
     let site = Site::new();

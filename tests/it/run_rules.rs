@@ -1,4 +1,4 @@
-//! `pausewatch run --rules`: the programs of a command are judged outside MCP too.
+//! `pausewatch run --rules`: the programs of a command are judged without MCP too.
 use crate::{
     exec_server::{client::exec_server, nested::until},
     program::{Ended, Process, ended, program},
@@ -19,7 +19,7 @@ prefix_rule(pattern = ["git", "push"], decision = "prompt", justification = "oth
 prefix_rule(pattern = ["rm"], decision = "forbidden", justification = "use trash")
 "#;
 
-/// A directory with rules, and a `git` that records how it was called.
+/// A directory with rules, and a `git` that records its arguments.
 struct Project(TempDir);
 
 impl Project {
@@ -61,7 +61,7 @@ impl Project {
         ended(&mut self.command(options, command))
     }
 
-    /// What `git` was called with.
+    /// The recorded arguments of `git`.
     fn calls(&self) -> String {
         let calls = fs::read_to_string(self.path("calls")).unwrap_or_default();
         let _ = fs::remove_file(self.path("calls"));
@@ -90,7 +90,7 @@ fn a_program_in_a_makefile_runs_only_after_a_yes_and_is_asked_about_once() {
         let asked = fs::read_to_string(project.path("asked")).unwrap();
         fs::remove_file(project.path("asked")).unwrap();
         let once = format!("{} push origin\n", project.path("bin/git").display());
-        // What failed is no answer.
+        // A failed question is not an answer.
         assert_eq!(asked, if answer == "7" { once.repeat(2) } else { once.clone() }, "{answer}");
         let question = fs::read_to_string(project.path("question")).unwrap();
         for part in
@@ -107,7 +107,7 @@ fn a_program_in_a_makefile_runs_only_after_a_yes_and_is_asked_about_once() {
     }
 }
 
-/// What the question could not show in whole was another program each time.
+/// A program that the question could not show in full counts as a new one each time.
 #[test]
 fn a_yes_to_a_program_with_many_arguments_is_for_that_one_alone() {
     let Some(project) = Project::new() else { return };
@@ -183,7 +183,7 @@ fn a_person_is_asked_on_the_terminal() {
         terminal.wait_for_end(code);
         assert_eq!(project.calls(), calls, "{keys:?}");
     }
-    // A program with the terminal in raw mode, which it gets back.
+    // A program that sets the terminal to raw mode, and gets it back in raw mode.
     let mut raw = project.command(&["--foreground"], &["1m", "sh"]);
     raw.args(["-c", "stty raw -echo; git push origin; stty -a > $0; stty sane"]).arg(project.path("modes"));
     let mut terminal = Terminal::start(&raw, 300, 40);
@@ -193,7 +193,7 @@ fn a_person_is_asked_on_the_terminal() {
     assert_eq!(project.calls(), "push origin\n");
     let modes = fs::read_to_string(project.path("modes")).unwrap();
     assert!(modes.contains("-icanon") && modes.contains("-isig"), "{modes}");
-    // Ctrl-C ends it, and the program that waits does not run. A shell that outlives it says how it ended.
+    // Ctrl-C ends it, and the waiting program does not run. The shell outlives it and prints how it ended.
     let mut shell = Command::new("sh");
     shell.args(["-c", r#"trap : INT; "$@"; echo "it ended with $?""#, "sh"]).arg(command.get_program());
     shell.args(command.get_args());
@@ -224,7 +224,7 @@ fn the_question_is_asked_again_after_a_stop() {
     assert_eq!(project.calls(), "status\npush origin\npush origin\n");
 }
 
-/// Words of the command could clear the screen, or look like another question.
+/// Text from the command could clear the screen, or look like another question.
 #[test]
 fn a_refusal_shows_the_words_of_the_program_as_they_are() {
     let Some(project) = Project::new() else { return };
@@ -241,7 +241,7 @@ fn a_question_is_withdrawn_when_the_command_ends() {
     let Some(project) = Project::new() else { return };
     let command = "git push & while ! [ -s asks ]; do sleep 0.05; done; exit 3";
     let mut run = project.command(&["--ask", "echo $$ > asks; exec sleep 1000"], &["1m", "sh", "-c", command]);
-    // The command that asks has its standard error: its end must not be waited for.
+    // The program that asks has the same standard error: this must not wait for its end.
     let status = run.stdout(Stdio::null()).stderr(Stdio::null()).status().unwrap();
     assert_eq!((status.code(), project.calls().as_str()), (Some(3), ""));
     let asks = fs::read_to_string(project.path("asks")).unwrap();
@@ -252,7 +252,7 @@ fn a_question_is_withdrawn_when_the_command_ends() {
 #[test]
 fn where_programs_cannot_be_judged_nothing_runs_and_the_reason_is_said() {
     let Some(project) = Project::new() else { return };
-    // A process can have one listener only.
+    // A process can have only one listener.
     let inner = format!("{} run --private --rules my.rules 1m touch made", env!("CARGO_BIN_EXE_pausewatch"));
     let ran = project.run(&[], &["1m", "sh", "-c", &format!("{inner}; exit $?")]);
     assert!(!project.path("made").exists() && ran.code == Some(125), "{ran:?}");
@@ -264,7 +264,7 @@ fn where_programs_cannot_be_judged_nothing_runs_and_the_reason_is_said() {
     assert!(ran.code == Some(125) && ran.err.contains("--rules"), "{ran:?}");
 }
 
-/// `run` is killed, or its supervisor: nothing of the command is left.
+/// If `run` or its supervisor is killed, no process of the command is left.
 #[test]
 fn a_killed_run_or_supervisor_leaves_no_process() {
     use crate::exec_server::client::until_gone;
@@ -279,14 +279,14 @@ fn a_killed_run_or_supervisor_leaves_no_process() {
         let supervisor = find(|line| line.contains("exec-supervisor") && line.contains(&mark)).unwrap();
         let pid = if victim == "run" { run.pid() } else { supervisor };
         kill_process(pid, Signal::KILL).unwrap();
-        // Its standard streams are closed, so no process of it is left that has them.
+        // The streams have ended, so no process of the command has them open.
         let ended = run.end();
         assert_eq!(ended.code, None, "{victim}: {ended:?}");
         until_gone(&mark);
     }
 }
 
-/// The kernel forgets which signal such a process gets when its parent dies.
+/// The kernel resets the parent death signal of such a process.
 #[test]
 fn a_command_that_has_changed_its_user_is_killed_with_its_supervisor() {
     use crate::exec_server::client::until_gone;
@@ -306,7 +306,7 @@ fn a_command_that_has_changed_its_user_is_killed_with_its_supervisor() {
     until_gone(&mark);
 }
 
-/// A process with such a command line.
+/// A process whose command line satisfies `is_it`.
 fn find(is_it: impl Fn(&str) -> bool) -> Option<Pid> {
     fs::read_dir("/proc").unwrap().flatten().find_map(|entry| {
         let pid = entry.file_name().to_str()?.parse().ok().and_then(Pid::from_raw)?;

@@ -1,8 +1,8 @@
-//! `pausewatch run` beside GNU `timeout`: every case is run by both, and both must end the same way and write the same.
+//! `pausewatch run` and GNU `timeout`: each case is run with both, and both must end and write the same.
 //!
-//! Where a case needs the time to be up at a certain moment, its command sends ALRM to its parent: that is the signal of
-//! `timeout`'s own clock. So no case depends on how fast the machine is. `parent-waits` lets GNU timeout come to rest
-//! first: a signal that reaches it right after its fork makes it exit and leave the command.
+//! If a case needs the timeout at a certain moment, its command sends ALRM to its parent: that is the signal of
+//! `timeout`'s own clock. So no case depends on the speed of the machine. `parent-waits` first waits until GNU timeout
+//! is idle: a signal right after its fork makes it exit without its command.
 use crate::beside_timeout::{Case, compare, compare_all, outcome};
 use crate::shell::{End, pausewatch};
 use std::path::Path;
@@ -31,13 +31,13 @@ const STATUS: &[Case] = &[
     &["10", "bash", "-c", "kill -s RTMIN+2 $$"],
     &["-p", "10", "sh", "-c", "kill -INT $$"],
     &["-f", "10", "sh", "-c", "kill -HUP $$"],
-    // A core dump is mentioned, where the system writes one.
+    // A core dump is mentioned if the system writes one.
     &["10", "sh", "-c", "ulimit -c unlimited; kill -QUIT $$"],
     &["-v", "10", "sh", "-c", "ulimit -c 0; kill -QUIT $$"],
 ];
 
 const TIME_IS_UP: &[Case] = &[
-    // The command catches the signal and ends as it likes.
+    // The command catches the signal and ends in its own way.
     &[
         "10",
         "sh",
@@ -58,7 +58,7 @@ const TIME_IS_UP: &[Case] = &[
         "-c",
         "trap 'echo caught; exit 7' TERM; . ./parent-waits; kill -ALRM $PPID; while :; do sleep .1; done",
     ],
-    // It ignores it.
+    // It ignores the signal.
     &["-k", ".1", "10", "sh", "-c", "trap '' TERM; . ./parent-waits; kill -ALRM $PPID; while :; do sleep .1; done"],
     &["-vk.1", "10", "sh", "-c", "trap '' TERM; . ./parent-waits; kill -ALRM $PPID; while :; do sleep .1; done"],
     &["-f", "-vk.1", "10", "sh", "-c", "trap '' TERM; . ./parent-waits; kill -ALRM $PPID; while :; do sleep .1; done"],
@@ -96,7 +96,7 @@ const TIME_IS_UP: &[Case] = &[
     &["-k9", "2", "sh", "-c", "trap 'echo caught; exit 7' TERM; kill -STOP $$; exit 8"],
     &["-f", "-vk.1", ".1", "sh", "-c", "kill -STOP $$"],
     &["-vs", "TSTP", "-k.1", ".1", "sleep", "10"],
-    // Processes that it has left in the background.
+    // Processes that it left in the background.
     &[".1", "sh", "-c", "sleep 10 & sleep 10"],
     &["10", "sh", "-c", "sleep .1 & exit 3"],
 ];
@@ -117,7 +117,7 @@ const PASSED_ON: &[Case] = &[
         "-c",
         "trap 'exit 7' USR2; . ./parent-waits; kill -USR2 $PPID; while :; do sleep .1; done",
     ],
-    // Passing a signal on starts the kill-after clock. The other goes on, and then it is KILL's time as well.
+    // Passing a signal on starts the kill-after clock. The first clock continues, and at its end KILL is sent too.
     &["-vk.1", "10", "sh", "-c", "trap '' TERM; . ./parent-waits; kill -TERM $PPID; while :; do sleep .1; done"],
     &["-f", "-k.1", "10", "sh", "-c", "trap '' TERM; . ./parent-waits; kill -TERM $PPID; while :; do sleep .1; done"],
     &["-f", "-k9", "3", "sh", "-c", "trap '' TERM; . ./parent-waits; kill -TERM $PPID; while :; do sleep .1; done"],
@@ -189,7 +189,7 @@ const COMMAND_LINES: &[Case] = &[
     &["-k1", "-k2", "5", "true"],
     &["--kill-after=1", "--signal=INT", "--verbose", "--foreground", "--preserve-status", "5", "true"],
     &["--kill", "1", "--sig", "INT", "--fore", "--pres", "5", "true"],
-    // What follows the command is the command's.
+    // Arguments after the command belong to the command.
     &["5", "echo", "-k", "1", "--help", "--", "-x"],
     &["5", "sh", "-c", "exit 4", "--help"],
     &["5", "env", "--", "sh", "-c", "exit 4"],
@@ -204,7 +204,7 @@ const COMMAND_LINES: &[Case] = &[
     &["5", "./not-executable"],
     &["5", "./not-executable/beneath"],
     &["5", "./no-interpreter"],
-    // A script without #! is the shell's.
+    // A script without `#!` is run by the shell.
     &["5", "./no-shebang", "a b", "--", "-c"],
     &["5", "./empty"],
 ];
@@ -234,7 +234,7 @@ fn command_lines_mean_what_they_mean_to_timeout() {
     compare(COMMAND_LINES);
 }
 
-/// A signal that is ignored or blocked when it starts, as a shell or a service manager may leave it.
+/// A signal that is ignored or blocked at the start, as a shell or a service manager may leave it.
 #[test]
 fn signals_ignored_or_blocked_at_the_start_matter_as_to_timeout() {
     let mut cases = Vec::new();
@@ -249,7 +249,7 @@ fn signals_ignored_or_blocked_at_the_start_matter_as_to_timeout() {
     }));
 }
 
-/// Each is in a group of its own, unless it is in the foreground.
+/// Each has its own process group, unless it is in the foreground.
 #[test]
 fn nested_limits_end_as_under_timeout() {
     let ends_inner: &[&[&str]] = &[&["@.1"], &["@-f", "@.1"], &["@-s", "@INT", "@.1"], &["@-s", "@KILL", "@.1"]];
@@ -260,7 +260,7 @@ fn nested_limits_end_as_under_timeout() {
     compare_all(outer_ends.chain(ends.iter().map(|inner| pair(&["@10"], inner))));
 }
 
-/// `timeout` takes a `--` after DURATION for the command.
+/// `timeout` treats a `--` after DURATION as the command.
 #[test]
 fn dashes_may_stand_before_the_command() {
     for args in [&["5", "--", "sh", "-c", "exit 6"][..], &["--", "5", "--", "sh", "-c", "exit 6"]] {

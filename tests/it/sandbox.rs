@@ -1,4 +1,4 @@
-//! The sandbox: what a command in it can change, and how it ends.
+//! The sandbox: what a command can change in it, and how it ends.
 use crate::support::{sandboxed, skipped};
 use pausewatch::test_support::sandbox::{Enforcement, Sandbox};
 use std::{fs, path::Path, process::Output};
@@ -53,7 +53,7 @@ fn only_files_below_the_writable_roots_can_be_changed() {
         "ln -s in out/linked",
         "mkdir out/new",
         "mkfifo out/new",
-        // What it starts is restricted as well, and cannot free itself.
+        // Child processes are restricted as well, and cannot escape.
         "sh -c 'sh -c \"echo x > out/new\"'",
     ];
     match enforcement {

@@ -1,4 +1,5 @@
-//! TLS of the server (G8): who is let in, what is exchanged while it runs, and what those cost who do not shake hands.
+//! TLS of the server (G8): which clients are accepted, certificates that are replaced while it runs, and the cost of
+//! clients that do not complete the handshake.
 use crate::program::{Process, program};
 use crate::support::certs::Authority;
 use crate::support::{Running, config, timed};
@@ -10,7 +11,7 @@ use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// A directory with an authority and a server's certificate of it.
+/// A directory with an authority and a server certificate from it.
 struct Files {
     directory: TempDir,
     authority: Authority,
@@ -32,7 +33,7 @@ impl Files {
         TlsFiles { cert: self.path("server.crt"), key: self.path("server.key"), client_ca: None }
     }
 
-    /// Who trusts the authority in file `ca`.
+    /// A client that trusts the authority in file `ca`.
     fn client(&self, address: &str, ca: &str, identity: Option<&str>) -> Client {
         let identity = identity.map(|name| (self.path(&format!("{name}.crt")), self.path(&format!("{name}.key"))));
         let identity = identity.as_ref().map(|(cert, key)| (cert.as_path(), key.as_path()));
@@ -66,11 +67,11 @@ async fn g8_tls_is_served_off_loopback_and_plain_text_is_not() {
     assert_eq!(get(&files.client(&addresses[1], "ca.crt", None)).await.unwrap(), 0);
     let plain = addresses[1].strip_prefix("https://").unwrap().parse().unwrap();
     let plain = Client::with_config(&Config { address: plain, retries: 0, ..Config::default() }).unwrap();
-    assert!(matches!(get(&plain).await, Err(Error::Unavailable(_))), "on loopback neither");
+    assert!(matches!(get(&plain).await, Err(Error::Unavailable(_))), "plaintext is refused on loopback too");
     running.stop().await.unwrap();
 }
 
-/// Closed with bytes of theirs that were not read, the connection would be reset, and the alert might be lost.
+/// If the connection were closed with unread bytes, it would be reset, and the alert might be lost.
 #[tokio::test]
 async fn a_client_without_tls_gets_an_alert_however_much_it_sends() {
     let files = Files::new();
@@ -129,7 +130,7 @@ async fn invalid_files_prevent_the_start_and_are_named_with_their_option() {
     }
 }
 
-/// G7: whoever does not shake hands costs nobody else anything, and is not waited for.
+/// G7: a client that does not complete the handshake does not disturb others, and the server does not wait for it.
 #[tokio::test]
 async fn g7_incomplete_handshakes_and_garbage_do_not_affect_other_clients() {
     let files = Files::new();
@@ -137,26 +138,26 @@ async fn g7_incomplete_handshakes_and_garbage_do_not_affect_other_clients() {
     let host = running.address.strip_prefix("https://").unwrap();
     let client = files.client(&running.address, "ca.crt", None);
     get(&client).await.unwrap();
-    // A record that is a ClientHello and goes on for longer than it is; none at all; HTTP/2 without TLS.
+    // A record that announces a ClientHello longer than itself; no record; HTTP/2 without TLS.
     let sent: [&[u8]; 4] =
         [b"", &[0x16, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3], b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", &[0xff; 5_000]];
     let mut connections = Vec::new();
     for bytes in sent.iter().cycle().take(2_200) {
         let mut connection = TcpStream::connect(host).await.unwrap();
-        // What is garbage is hung up on while it is still being sent.
+        // The server closes the connection during invalid input.
         let _ = connection.write_all(bytes).await;
         connections.push(connection);
     }
     get(&client).await.unwrap();
     get(&files.client(&running.address, "ca.crt", None)).await.unwrap();
-    // There are more than are let shake hands at once: the oldest have given way.
+    // There are more connections than may be in the handshake: the oldest were closed.
     let mut byte = [0];
     let closed = connections[0].read(&mut byte);
     let closed = tokio::time::timeout(std::time::Duration::from_secs(5), closed).await.expect("sooner than its time");
     assert!(matches!(closed, Ok(0) | Err(_)), "{closed:?}");
 }
 
-/// The clock goes on by itself as soon as nothing else can happen.
+/// The clock advances by itself as soon as all tasks wait.
 #[tokio::test(start_paused = true)]
 async fn g7_a_handshake_has_its_time() {
     let files = Files::new();
@@ -166,7 +167,7 @@ async fn g7_a_handshake_has_its_time() {
     assert!(matches!(closed, Ok(Ok(0) | Err(_))), "{closed:?}");
 }
 
-/// As certbot and Kubernetes do it: a link is turned to a new directory.
+/// As certbot and Kubernetes do it: a symbolic link is pointed to a new directory.
 #[tokio::test]
 async fn a_new_certificate_is_served_and_connections_go_on() {
     let files = Files::new();
@@ -201,9 +202,16 @@ async fn a_new_certificate_is_served_and_connections_go_on() {
         }
     };
     timed("the new certificate", served_anew).await;
-    assert!(get(&files.client(&running.address, "ca.crt", None)).await.is_err(), "the old one is served no more");
+    assert!(
+        get(&files.client(&running.address, "ca.crt", None)).await.is_err(),
+        "the old certificate is no longer served"
+    );
     let request = IncrementElicitationRequest { thread_id: "t".into(), ..Default::default() };
-    assert_eq!(timed("increment", old.increment_elicitation(request)).await.unwrap().count, 1, "by the old connection");
+    assert_eq!(
+        timed("increment", old.increment_elicitation(request)).await.unwrap().count,
+        1,
+        "the old connection still works"
+    );
     timed("the change", watch.next()).await;
     running.stop().await.unwrap();
 }
@@ -233,7 +241,7 @@ fn the_program_serves_tls_and_reads_its_files_again_on_sighup_and_on_change() {
     says("reloaded");
     std::fs::write(files.path("server.crt"), "half of").unwrap();
     says("still using the previous files");
-    assert_eq!(crate::program::ended(&mut get).code, Some(0), "the old one stays");
+    assert_eq!(crate::program::ended(&mut get).code, Some(0), "the old certificate is still used");
     files.authority.issue().write(files.directory.path(), "server");
     says("reloaded");
     process.signal(Signal::TERM);
@@ -258,7 +266,7 @@ fn half_of_the_flags_is_refused() {
         let refused = crate::program::ended(program().arg("serve").args(args));
         assert!(refused.code == Some(2) && refused.err.contains("--tls-"), "{refused:?}");
     }
-    // A certificate that only the environment names must not be left out in silence.
+    // A certificate that only the environment names must not be ignored silently.
     let mut command = program();
     let refused = crate::program::ended(command.arg("serve").env("PAUSEWATCH_SERVE_TLS_CERT", "x"));
     assert!(refused.code == Some(2) && refused.err.contains("--tls-key"), "{refused:?}");

@@ -1,4 +1,5 @@
-//! The unary calls over the wire: each row of the contract's error table, each limit with its neighbour, and paging.
+//! The unary calls over the network: each row of the error table of the API, each limit with the nearest valid value,
+//! and paging.
 use crate::support::{Api, Running, call_path_with, channel, config, detail, timed};
 use pausewatch::proto::v1;
 use std::time::Duration;
@@ -33,7 +34,7 @@ fn assert_invalid(refused: Result<impl std::fmt::Debug, Status>, field: &str) {
     assert!(violations[0].description.contains(&metadata["allowed"]));
 }
 
-/// What a client sends that does not look at its texts.
+/// A request of a client that does not check that its texts are UTF-8.
 #[derive(Clone, PartialEq, prost::Message)]
 struct Unchecked {
     #[prost(bytes = "vec", tag = "1")]
@@ -100,7 +101,7 @@ async fn a_get_shows_a_thread_with_its_open_elicitations() {
     assert!(state.revision > unknown.revision);
 }
 
-/// G4: sent again, also with another call in between, it counts once and gets the same answer, `watchers` aside.
+/// G4: a repeated call, also with another one in between, counts once and gets the same answer, except for `watchers`.
 #[tokio::test]
 async fn a_duplicated_call_counts_once() {
     let (_server, mut api) = server().await;
@@ -110,14 +111,14 @@ async fn a_duplicated_call_counts_once() {
     let mut watching = other.watch(&["t"]).await;
     crate::support::states(&mut watching).await;
     let again = api.try_increment("t", "r1", None).await.expect("answered");
-    assert_eq!(again.watchers, 1, "watchers is live");
+    assert_eq!(again.watchers, 1, "watchers has the current number");
     assert_eq!(v1::IncrementElicitationResponse { watchers: 0, ..again }, first);
     let closed = api.try_decrement("t", "r1", None).await.expect("closes");
     assert_eq!(api.try_decrement("t", "r1", None).await.expect("answered"), closed);
     assert_eq!(api.get("t").await.count, 1);
 }
 
-/// G4: many at once too, over many connections.
+/// G4: also many at once, over many connections.
 #[tokio::test]
 async fn simultaneous_duplicates_count_once() {
     let (server, mut api) = server().await;

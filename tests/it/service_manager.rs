@@ -1,4 +1,4 @@
-//! What a service manager (systemd, Type=notify) is told.
+//! The messages to a service manager (systemd, Type=notify).
 use crate::program::{Process, program};
 use rustix::process::Signal;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 use tonic::Code;
 
-/// The manager, and a server that it has started.
+/// Starts a server with the manager's socket.
 fn started(socket: &UnixDatagram, name: &str, watchdog: &str) -> Process {
     started_with(socket, name, watchdog, &[])
 }
@@ -55,7 +55,7 @@ fn a_socket_without_a_file_will_do() {
     let server = started(&socket, &format!("@{name}"), "0");
     assert!(told(&socket).starts_with("READY=1\n"));
     server.signal(Signal::TERM);
-    assert!(told(&socket).starts_with("STOPPING=1\n"), "without a watchdog there are no signs of life");
+    assert!(told(&socket).starts_with("STOPPING=1\n"), "without a watchdog, no keep-alive is sent");
 }
 
 #[test]
@@ -67,7 +67,7 @@ fn a_manager_that_is_gone_does_not_keep_it_from_serving() {
     assert_eq!(server.end().code, Some(0));
 }
 
-/// Who refuses calls is alive: a server that is flooded up to its limit is not to be started anew.
+/// A server that refuses calls is alive: flooded up to its limit, it must not be restarted.
 #[test]
 fn the_watchdog_is_notified_while_calls_are_refused() {
     let directory = tempfile::tempdir().unwrap();
@@ -85,7 +85,7 @@ fn the_watchdog_is_notified_while_calls_are_refused() {
                 match api.try_increment("t", "", None).await {
                     Ok(_) => {}
                     Err(status) if status.code() == Code::ResourceExhausted => _ = refused.fetch_add(1, Relaxed),
-                    // It fails without waiting once the connection is gone: to go on would hold the thread for ever.
+                    // If the connection is lost, this fails at once: to continue would block the thread for ever.
                     Err(status) => return status,
                 }
             }
@@ -96,5 +96,5 @@ fn the_watchdog_is_notified_while_calls_are_refused() {
     for _ in 0..20 {
         assert_eq!(told(&socket), "WATCHDOG=1");
     }
-    assert!(refused.load(Relaxed) > 0 && !flood.is_finished(), "it is flooded all the time");
+    assert!(refused.load(Relaxed) > 0 && !flood.is_finished(), "the flood lasts during the whole test");
 }

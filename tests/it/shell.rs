@@ -1,4 +1,4 @@
-//! What tests of the program need: starting it, reading lines from it, and waiting with a deadline.
+//! Helpers for tests of the program: starting it, reading lines from it, and waiting with a deadline.
 use std::{
     io::{BufRead, BufReader, Read, Write},
     os::unix::process::ExitStatusExt,
@@ -7,15 +7,15 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Nothing here takes this long unless it hangs.
+/// Nothing takes this long unless it hangs.
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// The program under test, with nothing of ours in its environment.
+/// The program under test, without any of our variables in its environment.
 pub(crate) fn pausewatch() -> Command {
     plain(env!("CARGO_BIN_EXE_pausewatch"))
 }
 
-/// Any program, with nothing of ours in its environment.
+/// Any program, without any of our variables in its environment.
 pub(crate) fn plain(program: &str) -> Command {
     let mut command = Command::new(program);
     for (name, _) in std::env::vars_os() {
@@ -28,7 +28,7 @@ pub(crate) fn plain(program: &str) -> Command {
     command
 }
 
-/// `pausewatch run` with a command that tells on its standard output how far it is.
+/// `pausewatch run` with a command that reports its progress on standard output.
 pub(crate) struct Run {
     child: Child,
     output: BufReader<ChildStdout>,
@@ -72,23 +72,23 @@ impl Run {
         signal(&self.child.id().to_string(), name);
     }
 
-    /// Waits until it sleeps, with nothing left to do.
+    /// Waits until it sleeps and has nothing left to do.
     pub(crate) fn at_rest(&self) {
         until_state(&self.child.id().to_string(), 'S');
     }
 
-    /// How it ended.
+    /// Waits for its end; returns how it ended.
     pub(crate) fn ended(&mut self) -> End {
         End::from(within_deadline(&mut self.child))
     }
 
-    /// What is written from here on until the last process that could write has ended.
+    /// Reads until all processes that could write have ended.
     pub(crate) fn rest(self) -> String {
         all_of(self.output).within_deadline()
     }
 }
 
-/// Reads in the background until the last process that could write has ended.
+/// Reads in the background until all processes that could write have ended.
 pub(crate) fn all_of(mut output: impl Read + Send + 'static) -> Reading {
     let (done, reading) = mpsc::channel();
     std::thread::spawn(move || {
@@ -113,17 +113,17 @@ pub(crate) fn signal(process: &str, name: &str) {
     assert!(kill(process, name), "kill -{name} {process}");
 }
 
-/// Whether a signal could be sent; `0` asks whether the process exists.
+/// Whether a signal could be sent; `0` only checks that the process exists.
 pub(crate) fn kill(process: &str, name: &str) -> bool {
     Command::new("sh").args(["-c", "kill -s \"$1\" \"$2\" 2>&-", "sh", name, process]).status().unwrap().success()
 }
 
-/// Looks at a process until the kernel shows it in this state (S: sleeps, T: is stopped).
+/// Waits until the kernel shows the process in this state (S: sleeping, T: stopped).
 pub(crate) fn until_state(process: &str, state: char) {
     let end = Instant::now() + DEADLINE;
     let shown = format!(") {state} ");
     while !std::fs::read_to_string(format!("/proc/{process}/stat")).is_ok_and(|stat| stat.contains(&shown)) {
-        assert!(Instant::now() < end, "process {process} never came to state {state}");
+        assert!(Instant::now() < end, "process {process} never reached state {state}");
         std::thread::yield_now();
     }
 }
@@ -144,7 +144,7 @@ impl From<ExitStatus> for End {
     }
 }
 
-/// Waits for it; a child that hangs is killed, and the test fails.
+/// Waits for the child; if it hangs, it is killed, and the test fails.
 pub(crate) fn within_deadline(child: &mut Child) -> ExitStatus {
     let id = child.id().to_string();
     let (ended, end) = mpsc::channel::<()>();
@@ -152,7 +152,7 @@ pub(crate) fn within_deadline(child: &mut Child) -> ExitStatus {
         let hangs = end.recv_timeout(DEADLINE) == Err(mpsc::RecvTimeoutError::Timeout);
         hangs && kill(&id, "KILL")
     });
-    // `wait` would close it, and the command might end by that.
+    // `wait` would close the input, which could end the command.
     let input = child.stdin.take();
     let status = child.wait().unwrap();
     drop((ended, input));

@@ -1,5 +1,5 @@
-//! The machine sleeps, or the server stands still, as the coordinator sees it: on a clock of the test, and on tokio's, which
-//! stands still meanwhile.
+//! A sleep of the machine, or a stopped server, as the coordinator sees it: by a clock of the test, and by tokio's
+//! clock, which stands still meanwhile.
 use crate::support::model::{Obedient, thread_id};
 use pausewatch::test_support::clock::{Clock, Manual};
 use pausewatch::test_support::coordinator::Coordinator;
@@ -21,7 +21,7 @@ fn stores() -> [Box<dyn Store>; 2] {
 }
 
 fn start(store: Box<dyn Store>, clock: &Arc<Manual>) -> Coordinator {
-    let fatal = |fatal| panic!("the store is sound: {fatal}");
+    let fatal = |fatal| panic!("the store must not fail: {fatal}");
     Coordinator::start(store, clock.clone(), None, fatal).expect("the store is sound")
 }
 
@@ -35,7 +35,7 @@ fn ends(coordinator: &Coordinator) -> Option<Timestamp> {
     coordinator.hub().get(&thread_id("t")).open.first().and_then(|open| open.ends)
 }
 
-/// G2: a lease that is longer than the sleep begins anew at the end of the sleep, and not when something else happens.
+/// G2: a lease that is longer than the sleep restarts at the end of the sleep, not at the next event.
 #[tokio::test(start_paused = true)]
 async fn a_sleep_of_the_machine_is_noticed_within_a_second_and_needs_no_call() {
     for store in stores() {
@@ -49,7 +49,7 @@ async fn a_sleep_of_the_machine_is_noticed_within_a_second_and_needs_no_call() {
     }
 }
 
-/// E4: stopped and continued, say. The holder's renewals wait unread meanwhile.
+/// E4: the process is stopped and continued, for example. The holder's renewals wait unread meanwhile.
 #[tokio::test(start_paused = true)]
 async fn g1_after_the_server_stood_still_leases_end_that_much_later() {
     for store in stores() {
@@ -61,7 +61,7 @@ async fn g1_after_the_server_stood_still_leases_end_that_much_later() {
         clock.advance(5 * SECOND);
         tokio::time::sleep(2 * SECOND).await;
         assert_eq!(ends(&coordinator), Some(still), "keeps: {keeps}");
-        // While it lives, the lease runs as ever.
+        // While the server runs, the lease counts down as usual.
         for _ in 0..3 {
             clock.advance(SECOND);
             tokio::time::sleep(SECOND).await;

@@ -1,4 +1,5 @@
-//! Threads that work for nobody who waits let those go first that serve callers (docs/decisions/0006-checkpoints-stand-back.md).
+//! Threads of the server that no caller waits for have a lower priority
+//! (docs/decisions/0006-checkpoints-stand-back.md).
 use crate::support::{PATIENCE, Process, skipped, timed};
 use pausewatch::proto::v1::IncrementElicitationRequest;
 use std::fs;
@@ -9,7 +10,7 @@ use std::time::{Duration, Instant};
 /// In nanoseconds.
 const SLICE: u64 = 100_000;
 
-/// What Linux says of a thread of the server: its nice value and the length of its time slice.
+/// The nice value and the time slice of a thread of the server, from Linux.
 fn scheduling(server: &Process, name: &str) -> Option<(i32, Option<u64>)> {
     let task =
         fs::read_dir(format!("/proc/{}/task", server.id())).unwrap().map(|task| task.unwrap().path()).find(|task| {
@@ -24,7 +25,7 @@ fn scheduling(server: &Process, name: &str) -> Option<(i32, Option<u64>)> {
     Some((nice, slice.and_then(|rest| rest.trim_start_matches([' ', ':']).parse().ok())))
 }
 
-/// Waits until the thread stands back: it begins as any other.
+/// Waits until the thread has the lower priority: it starts with the normal one.
 async fn stands_back(server: &Process, name: &str) {
     let end = Instant::now() + PATIENCE;
     let own = rustix::process::getpriority_process(None).unwrap();
@@ -39,7 +40,7 @@ async fn stands_back(server: &Process, name: &str) {
     }
 }
 
-/// Since Linux 6.12 a thread can set its slice (sched_setattr(2), `sched_runtime`).
+/// Since Linux 6.12, a thread can set its time slice (sched_setattr(2), `sched_runtime`).
 fn shows_slices() -> bool {
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
     let mut numbers = release.split(['.', '-']).map_while(|number| number.parse::<u32>().ok());
@@ -62,7 +63,7 @@ async fn the_thread_of_a_backup_stands_back() {
     let directory = tempfile::tempdir().unwrap();
     let server = Process::serve(directory.path(), "127.0.0.1:0");
     let mut api = server.api().await;
-    // More than a socket takes that is not read, so that the thread is still there.
+    // More than a socket buffers unread, so that the thread still exists.
     for _ in 0..900 {
         let request =
             IncrementElicitationRequest { thread_id: "t".into(), reason: "r".repeat(1_024), ..Default::default() };

@@ -1,4 +1,4 @@
-//! The stopwatch by itself.
+//! The stopwatch alone.
 use pausewatch::client::PauseState;
 use pausewatch::stopwatch::{EndedBy, Stopwatch, StopwatchController};
 use std::{
@@ -156,7 +156,7 @@ async fn a_stopwatch_runs_on_after_its_registration_ends() {
         drop(registered);
     });
     stopwatch.expired().await;
-    assert_eq!(start.elapsed(), s(4), "a waiter that stood still is told");
+    assert_eq!(start.elapsed(), s(4), "a waiting task must be woken");
 }
 
 #[tokio::test(start_paused = true)]
@@ -171,7 +171,7 @@ async fn the_end_of_a_registration_leaves_others_of_its_thread_unchanged() {
     assert_eq!(stopwatches.each_ref().map(Stopwatch::is_paused), [false, true, false]);
 }
 
-/// It must not cost more the less is left of its limit.
+/// It must not use more time when little of its limit is left.
 #[tokio::test(start_paused = true)]
 async fn a_waiter_of_a_paused_stopwatch_sleeps() {
     let controller = StopwatchController::detached();
@@ -198,10 +198,10 @@ async fn a_stopwatch_follows_the_thread_registered_last() {
     assert!(!stopwatch.is_paused());
     controller.apply(&PauseState { thread_id: "other".to_owned(), ..state(1, 1, s(0)) });
     drop(first);
-    assert!(stopwatch.is_paused(), "the older registration has no say any more");
+    assert!(stopwatch.is_paused(), "the older registration no longer has an effect");
 }
 
-/// A resume that comes at any moment between looking and waiting reaches the waiter.
+/// A resume between the check and the wait must still wake the waiter, at any moment.
 #[test]
 fn no_resume_is_lost_between_check_and_wait() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_time().build().unwrap();
@@ -216,7 +216,7 @@ fn no_resume_is_lost_between_check_and_wait() {
                 let stopwatch = stopwatch.clone();
                 async move { stopwatch.expired().await }
             });
-            // A little later each time, so that the two ends meet the waiter at every step.
+            // A little later each time, so that the two threads meet the waiter at every step.
             (0..round % 300).for_each(|_| std::hint::spin_loop());
             drop(own);
             (0..round % 177).for_each(|_| std::hint::spin_loop());
@@ -226,7 +226,8 @@ fn no_resume_is_lost_between_check_and_wait() {
     });
 }
 
-/// As `tokio::time::timeout`: what is ready is returned, and what is not is dropped when the time is over.
+/// As `tokio::time::timeout`: a finished result is returned, and an unfinished future is dropped at the end of the
+/// time.
 #[tokio::test(start_paused = true)]
 async fn run_is_a_timeout_whose_clock_stands_still_in_pauses() {
     let stopwatch = Stopwatch::new(s(3));
@@ -240,14 +241,14 @@ async fn run_is_a_timeout_whose_clock_stands_still_in_pauses() {
     };
     let elapsed = stopwatch.run(work).await.unwrap_err();
     assert_eq!((elapsed.ended_by(), start.elapsed().as_secs()), (EndedBy::Limit, 63));
-    assert!(kept.await.is_err(), "it was dropped");
+    assert!(kept.await.is_err(), "the future must be dropped at the end");
     assert_eq!(std::io::Error::from(elapsed).kind(), std::io::ErrorKind::TimedOut);
-    assert_eq!(stopwatch.run(async { 7 }).await, Ok(7), "what is ready is returned");
+    assert_eq!(stopwatch.run(async { 7 }).await, Ok(7), "a finished result is returned");
     assert!(stopwatch.run(std::future::pending::<()>()).await.is_err());
 
     let walled = Stopwatch::builder().max_wall(s(5)).start();
     let cancelled = tokio::time::timeout(s(1), walled.run(std::future::pending::<()>())).await;
-    assert!(cancelled.is_err() && walled.ended_by().is_none(), "dropped, it runs on");
+    assert!(cancelled.is_err() && walled.ended_by().is_none(), "after a drop, the stopwatch continues");
     let elapsed = walled.run(std::future::pending::<()>()).await.unwrap_err();
     assert_eq!(
         (elapsed.ended_by(), elapsed.to_string()),

@@ -1,4 +1,4 @@
-//! Stopwatches that follow threads: the guarantees G1 to G3 as an exec server has them.
+//! Stopwatches that follow threads: the guarantees G1 to G3 as an exec server sees them.
 mod cut_off;
 
 use crate::fake::{Fake, settle};
@@ -40,7 +40,7 @@ impl Command {
         Self { stopwatch, start, _registered, expired }
     }
 
-    /// How long after its start it was out of time.
+    /// The time from its start to its expiry.
     async fn lasted(self) -> Duration {
         self.expired.await.unwrap()
     }
@@ -50,7 +50,7 @@ impl Command {
     }
 }
 
-/// Where a few milliseconds are allowed: timers, and answers on their way.
+/// Timers, and answers under way, may add a few milliseconds.
 #[track_caller]
 fn assert_close(actual: Duration, expected: Duration) {
     assert!(actual >= expected && actual <= expected + ms(5), "{actual:?}, expected {expected:?}");
@@ -58,7 +58,7 @@ fn assert_close(actual: Duration, expected: Duration) {
 
 async fn connected(fake: &Fake) -> StopwatchController {
     let controller = StopwatchController::new(fake.client());
-    // Something to follow, so that the stream is open.
+    // Any registration, so that the stream is open.
     let idle = Stopwatch::unlimited();
     let _registered = controller.register("t", &idle).unwrap();
     controller.link().wait_for(|link| *link == Link::Connected).await.unwrap();
@@ -86,7 +86,7 @@ async fn g1_increments_just_before_the_deadline_prevent_the_expiry() {
     for before in [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 15, 18, 20, 25, 30, 35, 40, 45, 50] {
         let fake = Fake::start();
         let controller = connected(&fake).await;
-        // The watch has nothing to say: only asking can save the command.
+        // The watch is silent: only a query can save the command.
         fake.script().mute = true;
         let command = Command::start(&controller, s(3));
         command.until(s(3) - ms(before)).await;
@@ -110,13 +110,13 @@ async fn g1_the_answer_to_an_earlier_request_does_not_count() {
     first.until(ms(900)).await;
     fake.hold_answers(true);
     first.until(ms(1_050)).await;
-    assert_eq!(fake.calls("confirm").len(), 1, "asked, and the answer, 'running', waits");
+    assert_eq!(fake.calls("confirm").len(), 1, "the query was sent, and its answer (running) is held back");
     fake.pause("t");
     first.until(ms(1_150)).await;
     fake.hold_answers(false);
     assert_close(first.lasted().await, ms(1_150));
     settle().await;
-    assert!(!second.expired.is_finished(), "the second ran out after the increment");
+    assert!(!second.expired.is_finished(), "the second expired after the increment");
     assert_eq!(fake.calls("confirm").len(), 2);
 }
 
@@ -131,7 +131,7 @@ async fn g1_a_confirmation_finds_the_pause_after_the_server_lost_its_state() {
         fake.resume("t");
         settle().await;
     }
-    // Its revisions begin anew, and the watch does not notice.
+    // Its revisions restart, and the watch does not notice.
     fake.script().mute = true;
     fake.world(|world| world.forget_everything());
     fake.pause("t");
@@ -178,7 +178,7 @@ async fn a_silent_stream_is_given_up_after_twice_as_long_each_time_while_a_confi
     fake.hold_answers(true);
     command.until(s(10)).await;
     let asked: Vec<_> = fake.calls("confirm").iter().map(|call| call.at.as_millis() / 50).collect();
-    // After 250 ms; then on streams that are at least 2 s old.
+    // First after 250 ms; then on streams that are at least 2 s old.
     assert!(asked.len() >= 4 && asked.len() <= 5, "{asked:?}");
     fake.hold_answers(false);
     let lasted = command.lasted().await;
@@ -205,7 +205,7 @@ async fn g3_pauses_before_the_registration_are_not_credited() {
     fake.pause("t");
     sleep(s(3_600)).await;
     fake.resume("t");
-    // The first registration of the process, and one when all is known.
+    // The first registration of the process, and one when everything is known.
     let controller = StopwatchController::new(fake.client());
     let first = Command::start(&controller, s(3));
     settle().await;
@@ -300,7 +300,7 @@ async fn g3_lost_server_state_does_not_reduce_the_credit() {
     fake.mend();
     command.until(s(15)).await;
     assert!(!command.stopwatch.is_paused());
-    // Paused until the link was back, at the latest one longest pause between two attempts later.
+    // It stays paused until the connection is back, or at most one maximum retry delay longer.
     let elapsed = command.stopwatch.elapsed();
     assert!(elapsed <= s(7) && elapsed >= s(1), "{elapsed:?}");
     let rest = s(10) - elapsed;
@@ -363,9 +363,9 @@ async fn a_thread_is_followed_for_30_s_after_its_last_registration() {
         sleep(s(1)).await;
         drop(Command::start(&controller, s(3)));
     }
-    assert_eq!(fake.seen().watches, [1], "commands come and go");
+    assert_eq!(fake.seen().watches, [1], "one stream for all commands");
     sleep(s(31)).await;
-    assert_eq!(fake.seen().open_watches, 0, "nobody has needed it for 30 s");
+    assert_eq!(fake.seen().open_watches, 0, "the watch is closed 30 s after the last registration");
     let command = Command::start(&controller, s(3));
     settle().await;
     fake.pause("t");

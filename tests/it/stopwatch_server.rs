@@ -54,7 +54,8 @@ async fn controller(client: &Client) -> StopwatchController {
     controller
 }
 
-/// One command, and an increment so long before its deadline; `None` if it was acknowledged only afterwards.
+/// One command, and an increment at this time before its deadline; `None` if it was acknowledged only after the
+/// deadline.
 async fn race(client: &Client, controller: &StopwatchController, thread_id: &str, before: Duration) -> Option<()> {
     let limit = ms(150);
     let (stopwatch, deadline) = (Stopwatch::new(limit), Instant::now() + limit);
@@ -67,7 +68,10 @@ async fn race(client: &Client, controller: &StopwatchController, thread_id: &str
     let hold = client.hold(thread_id).open().await.unwrap();
     let in_time = Instant::now() < deadline;
     tokio::time::sleep_until(deadline + ms(150)).await;
-    assert!(!(in_time && expired.is_finished()), "acknowledged within {before:?} before the deadline, and killed");
+    assert!(
+        !(in_time && expired.is_finished()),
+        "acknowledged within {before:?} before the deadline, but the command was killed"
+    );
     hold.release().await.unwrap();
     expired.await.unwrap();
     in_time.then_some(())
@@ -80,7 +84,7 @@ async fn g1_twenty_races_of_increment_and_deadline_on_the_real_server_kill_nothi
     let client = client(directory.path());
     let controller = controller(&client).await;
     let mut in_time = 0;
-    // An increment that was acknowledged too late proves nothing: again, until there are twenty that were not.
+    // An increment that was acknowledged too late proves nothing: repeat until twenty were in time.
     for round in 0..30 {
         let mut races = Vec::new();
         for i in 0..20_u64 {
@@ -124,7 +128,7 @@ async fn g3_charged_time_is_wall_time_minus_paused_total_across_a_restart() {
     follows(true).await;
     running.stop().await;
     sleep(ms(200)).await;
-    assert!(stopwatch.is_paused(), "cut off, the last state holds");
+    assert!(stopwatch.is_paused(), "without a connection, the last state applies");
     let running = Running::start(directory.path()).await;
     hold.release().await.unwrap();
     // And a second pause.

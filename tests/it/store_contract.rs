@@ -1,5 +1,5 @@
-//! What a store promises (S1 to S4 in `src/store/mod.rs`), held against every store, by random batches and a model of
-//! them; and what the embedded store does with files that are not as it left them.
+//! The guarantees of a store (S1 to S4 in `src/coordinator/store/mod.rs`), checked for every store with random batches
+//! and a model; and how the embedded store handles files that have changed.
 use crate::support::disk::{DATABASE, SimDisk};
 use crate::support::model::{Model, writes};
 use fastrand::Rng;
@@ -16,7 +16,7 @@ fn at(step: usize) -> Timestamp {
     NOW.after(Duration::from_millis(step as u64))
 }
 
-/// After every step of a test.
+/// A time after every step of a test.
 fn later() -> Timestamp {
     NOW.after(Duration::from_secs(3_600))
 }
@@ -36,7 +36,7 @@ fn refusal(directory: &Path) -> OpenError {
     }
 }
 
-/// Commits what an engine could, `steps` times.
+/// Commits `steps` batches that an engine could make.
 fn fill(store: &mut impl Store, model: &mut Model, random: &mut Rng, steps: std::ops::Range<usize>) {
     for step in steps {
         let batch = model.random_batch(random, at(step));
@@ -64,7 +64,7 @@ fn a_store_gives_back_what_was_committed_and_nothing_else() {
             let loaded = store.load(later()).expect("it is sound");
             match store.keeps() {
                 true => assert!(model.is(&loaded, later()), "S2: {name}, round {round}"),
-                false => assert!(loaded.records.is_empty() && loaded.next_row == 0, "{name} keeps nothing"),
+                false => assert!(loaded.records.is_empty() && loaded.next_row == 0, "{name} must not keep anything"),
             }
             store.commit(&[]).expect("nothing is something to commit too");
             for step in 0..60 {
@@ -101,7 +101,7 @@ fn a_store_that_is_open_is_refused_with_who_has_it_and_what_to_do() {
     must_open(directory.path());
 }
 
-/// As of a process that is ending, or a child that was forked and has not yet become its program.
+/// Such as a process that is ending, or a forked child that has not yet executed its program.
 #[test]
 fn a_store_that_is_given_back_soon_is_waited_for() {
     let directory = tempfile::tempdir().expect("a directory");
@@ -116,7 +116,7 @@ fn a_store_that_is_given_back_soon_is_waited_for() {
 
 // Files that are not as they were left.
 
-/// Of a server that was killed: else a store of which the only copies were lost would look like an empty one.
+/// The server was killed. Otherwise a store that lost its only copies would look like an empty one.
 #[test]
 fn a_journal_whose_start_was_overwritten_is_refused() {
     let disk = SimDisk::default();
@@ -200,7 +200,7 @@ fn a_store_of_a_later_version_is_refused_with_what_to_do() {
         .insert("pausewatch format", FORMAT + 1)
         .expect("put")
         .map(|f| f.value());
-    assert_eq!(format, Some(FORMAT), "where the format is kept");
+    assert_eq!(format, Some(FORMAT), "this test must read the place of the format");
     transaction.commit().expect("committed");
     drop(database);
     let refused = refusal(directory.path());

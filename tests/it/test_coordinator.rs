@@ -1,4 +1,4 @@
-//! The coordinator for the tests of users.
+//! The coordinator that users can start in their own tests.
 use pausewatch::{
     client::{Client, Config, Error, GetPauseStateRequest},
     server,
@@ -37,6 +37,6 @@ async fn a_test_coordinator_goes_and_comes_back_at_the_same_address() {
     coordinator.stop().await;
     assert!(matches!(count(&client).await, Err(Error::Unavailable(_))));
     let again = TestCoordinator::start_with(server::Config::default(), &address.to_string()).await.unwrap();
-    assert_eq!(count(&again.client().unwrap()).await.unwrap(), 0, "it has kept nothing");
+    assert_eq!(count(&again.client().unwrap()).await.unwrap(), 0, "a new coordinator must be empty");
     drop(hold);
 }

@@ -1,5 +1,5 @@
-//! Programs whose token ends while a question is open: with a token file that is replaced in time the pause lasts as long as
-//! the question, and each test fails with a file that is not, so that it shows what the replacement is for.
+//! Programs whose token expires while a question is open. If the token file is replaced in time, the pause lasts as
+//! long as the question; if not, the same program must fail, which shows what the replacement is for.
 use crate::exec_server::client::{Client, exec_server};
 use crate::program::{Coordinator, Process, ended, program};
 use pausewatch::test_support::access::Role;
@@ -11,7 +11,7 @@ use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// The life of each token in the file, and how often it is replaced.
+/// The lifetime of each token in the file.
 const TOKEN_TTL: Duration = Duration::from_secs(3);
 const REPLACED_EVERY: Duration = Duration::from_secs(1);
 /// The disconnect grace and the time limit of commands, each.
@@ -19,7 +19,7 @@ const SECOND: &str = "1s";
 /// How long the question is open, in seconds: longer than the token, the grace and the limit.
 const QUESTION: &str = "7";
 
-/// A coordinator that wants signed tokens.
+/// A coordinator that requires signed tokens.
 struct Site {
     coordinator: Coordinator,
     signer: Arc<Signer>,
@@ -42,14 +42,14 @@ impl Site {
         TokenFile::new(&self.directory.path().join("token"), self.signer.clone(), role, is_replaced)
     }
 
-    /// With a coordinator, the thread `t` and a token that is taken from a file.
+    /// Adds the coordinator, the thread `t` and the token file to a command.
     fn with_file(&self, mut command: Command, file: &TokenFile) -> Command {
         command.env("PAUSEWATCH_ADDRESS", &self.coordinator.address).env("PAUSEWATCH_THREAD_ID", "t");
         command.env("PAUSEWATCH_TOKEN_FILE", &file.path);
         command
     }
 
-    /// What a caller with a long-lived token is told.
+    /// Runs a command with a long-lived token; returns its output.
     fn asked<const N: usize>(&self, args: [&str; N]) -> String {
         let token = token(&self.signer, Role::Holder, Duration::from_secs(600));
         let ended = ended(self.coordinator.command(args).env("PAUSEWATCH_TOKEN", token));
@@ -123,7 +123,7 @@ fn exec_server_follows_a_pause_that_is_longer_than_its_token() {
         site.asked(["increment"]);
         let file = site.token_file(Role::Watcher, is_replaced);
         let mut command = site.with_file(exec_server(["--disconnect-grace", SECOND]), &file);
-        // The server runs in `/`, its command elsewhere, and gets the file too.
+        // The server runs in `/` and its command elsewhere; both get the file.
         command.env("PAUSEWATCH_TOKEN_FILE", file.path.strip_prefix("/").unwrap());
         let mut client = Client::start(command);
         let line = format!("sleep {QUESTION}; {} get >/dev/null", env!("CARGO_BIN_EXE_pausewatch"));
@@ -134,7 +134,7 @@ fn exec_server_follows_a_pause_that_is_longer_than_its_token() {
     }
 }
 
-/// G1, G2: the lease of the hold is renewed with the token as it is then.
+/// G1, G2: the lease of the hold is renewed with the current token.
 #[test]
 fn hold_keeps_its_pause_for_longer_than_its_token() {
     for (is_replaced, expected) in [(true, "PAUSE_END_DECREMENTED"), (false, "PAUSE_END_EXPIRED")] {

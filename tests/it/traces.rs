@@ -1,4 +1,4 @@
-//! Spans, as a collector gets them: whose calls they are, and how a tool's trace shows its wait.
+//! Spans as a collector receives them: the trace that calls belong to, and how the trace of a tool shows its wait.
 use crate::program::{ended, program};
 use crate::support::{Process, timed};
 use opentelemetry_proto::tonic::collector::trace::v1::trace_service_server::{TraceService, TraceServiceServer};
@@ -20,7 +20,7 @@ fn traceparent() -> String {
     format!("00-{TRACE}-{PARENT}-01")
 }
 
-/// A collector that hands on what it gets.
+/// A collector that passes on what it receives.
 struct Collector {
     url: String,
     spans: mpsc::UnboundedReceiver<(String, Span)>,
@@ -62,7 +62,7 @@ impl Collector {
         Collector { url, spans }
     }
 
-    /// The next span of this name.
+    /// The next span with this name.
     async fn span(&mut self, name: &str) -> Span {
         timed(name, async {
             loop {
@@ -131,14 +131,21 @@ async fn a_tools_trace_shows_its_wait() {
     let wait = find("pausewatch.hold");
     assert_eq!((hex(&wait.trace_id).as_str(), hex(&wait.parent_span_id).as_str()), (TRACE, PARENT));
     assert_eq!(text(&wait.attributes, "pausewatch.thread_id"), "t");
-    assert!(wait.end_time_unix_nano - wait.start_time_unix_nano >= 200_000_000, "as long as the command");
+    assert!(
+        wait.end_time_unix_nano - wait.start_time_unix_nano >= 200_000_000,
+        "the wait must be as long as the command"
+    );
     for call in [find("IncrementElicitation"), find("DecrementElicitation")] {
         assert_eq!((hex(&call.trace_id).as_str(), &call.parent_span_id), (TRACE, &wait.span_id));
     }
-    assert_eq!(held.out.trim(), format!("00-{TRACE}-{}-01", hex(&wait.span_id)), "what the command does belongs to it");
+    assert_eq!(
+        held.out.trim(),
+        format!("00-{TRACE}-{}-01", hex(&wait.span_id)),
+        "the command must get the span of the wait as its parent"
+    );
 }
 
-/// Without a collector of its own, a tool still says whose call it is.
+/// Without its own collector, a tool still passes on the trace of its call.
 #[tokio::test]
 async fn the_context_of_the_environment_is_passed_on() {
     let mut collector = Collector::start().await;
@@ -160,7 +167,7 @@ async fn g7_an_unreachable_or_hanging_collector_delays_no_call() {
     for endpoint in [away, &hangs] {
         let server = serve(endpoint);
         let mut api = server.api().await;
-        // More than its queue takes.
+        // More than its queue can hold.
         for _ in 0..2_500 {
             api.get("t").await;
         }
@@ -174,7 +181,7 @@ async fn g7_an_unreachable_or_hanging_collector_delays_no_call() {
             assert_eq!(said.matches("spans cannot be exported").count(), 1, "{said}");
         }
     }
-    // A server that takes the endpoint fails to listen, with 1.
+    // A server that accepted the endpoint would fail to listen, with exit code 1.
     for wrong in ["not a url", "foo", "127.0.0.1:4317", "ftp://h:1"] {
         let refused =
             ended(program().args(["serve", "--listen", "unix:/nonexistent/p.sock", "--otlp-endpoint", wrong]));

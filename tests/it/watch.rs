@@ -1,4 +1,4 @@
-//! `WatchPauseState` over the wire: snapshot, order, what a slow reader costs, heartbeats.
+//! `WatchPauseState` over the network: snapshot, order, the cost of a slow reader, heartbeats.
 use crate::support::{Process, Running, config, embedded, event, narrow, states, timed};
 use pausewatch::proto::v1::watch_pause_state_response::Event;
 use pausewatch::server::Config;
@@ -25,7 +25,7 @@ async fn a_watch_opens_with_each_thread_once_idle_ones_included_then_the_end_of_
     assert_eq!(shown, ["paused"], "of every thread, only the paused ones");
 }
 
-/// G6: a watch that begins after an answer sees at least that answer.
+/// G6: a watch that begins after an answer sees at least the state of that answer.
 #[tokio::test]
 async fn a_watch_sees_at_least_what_was_answered_before_it_began() {
     let directory = tempfile::tempdir().expect("a directory");
@@ -44,7 +44,7 @@ async fn a_watch_sees_at_least_what_was_answered_before_it_began() {
 
 const NAMES: [&str; 4] = ["a", "b", "c", "d"];
 
-/// G6: the states of a thread have rising revisions and end at the last one, for every kind of watch.
+/// G6: for every kind of watch, the revisions of a thread increase and end at the last one.
 #[tokio::test]
 async fn revisions_rise_and_end_at_the_last_one() {
     let directory = tempfile::tempdir().expect("a directory");
@@ -64,7 +64,7 @@ async fn revisions_rise_and_end_at_the_last_one() {
                     let Event::PauseState(state) = event(&mut watching).await else { continue };
                     let before = seen.insert(state.thread_id.clone(), state.revision);
                     assert!(before.is_none_or(|before| before < state.revision), "{state:?} after {before:?}");
-                    // 50 are opened and none is closed: the last state is the one with all of them.
+                    // 50 are opened and none is closed: the last state has all of them.
                     if state.count == 50 {
                         done.insert(state.thread_id, state.revision);
                     }
@@ -152,7 +152,7 @@ async fn one_watch_follows_10000_threads() {
     drop(api);
     let mut api = running.api().await;
     let gone = async {
-        // The end of the connection reaches the server in its own time.
+        // The server notices the closed connection only after a moment.
         while api.increment("thread-00001", None).await.watchers > 0 {
             tokio::task::yield_now().await;
             api.try_decrement("thread-00001", "", None).await.expect("closes");
@@ -161,14 +161,14 @@ async fn one_watch_follows_10000_threads() {
     timed("the end of the watch", gone).await;
 }
 
-/// G7: readers that never read cost bounded memory, and nobody else waits for them.
+/// G7: readers that never read use bounded memory, and delay nobody else.
 #[cfg(feature = "exec-server")]
 #[tokio::test]
 async fn watches_that_are_never_read_use_bounded_memory_and_delay_no_other() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_pausewatch"));
     command.args(["serve", "--listen", "127.0.0.1:0", "--store", "memory"]);
     let server = Process::start(command);
-    // A connection each: one window is shared by all streams of a connection.
+    // One connection each, because all streams of a connection share one window.
     let (mut lazy, mut lazy_with_elicitations) = (Vec::new(), Vec::new());
     for _ in 0..25 {
         lazy.push(narrow(&server.address).await.watch(&[]).await);
@@ -192,7 +192,7 @@ async fn watches_that_are_never_read_use_bounded_memory_and_delay_no_other() {
         }
         timed("calls beside readers that do not read", callers.join_all()).await;
     };
-    // Fills the windows of the streams and the memory of the threads: from then on nothing may grow.
+    // Fills the windows of the streams and creates the threads: afterwards, memory must not grow.
     churn(500).await;
     let before = server.memory();
     churn(1_000).await;
@@ -209,7 +209,7 @@ async fn watches_that_are_never_read_use_bounded_memory_and_delay_no_other() {
         }
     };
     timed("the reader that reads", read_on).await;
-    // And who reads late catches up with the latest state, not with all that it missed.
+    // A late reader gets the latest state, not all the changes that it missed.
     let mut everything = lazy.swap_remove(0);
     let mut received = 0;
     let catch_up = async {

@@ -1,4 +1,5 @@
-//! `Watch` over the wire: threads come and go on one stream, present states are asked for, requests are refused.
+//! `Watch` over the network: threads are added and removed on one stream, states are confirmed, and invalid requests
+//! are refused.
 mod faults;
 mod rights;
 
@@ -12,11 +13,11 @@ use tonic::{Request, Status, Streaming};
 use v1::elicitation_service_client::ElicitationServiceClient;
 use v1::watch_response::Event;
 
-/// Requests that wait in the client.
+/// The number of requests that wait in the client.
 const QUEUE: usize = 64;
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// One stream, from the side of its client.
+/// One stream, as its client sees it.
 struct Watch {
     /// `None`: the client has closed its side.
     requests: Option<mpsc::Sender<v1::WatchRequest>>,
@@ -135,14 +136,18 @@ async fn threads_are_added_and_removed_on_one_stream() {
     assert_eq!(counts(&watch.ask(add(&["a", "idle", "a"]), 1).await.states), [("a", 1), ("idle", 0)]);
     api.increment("b", None).await;
     assert_eq!(counts(&watch.ask(add(&["b"]), 2).await.states), [("b", 1)]);
-    assert_eq!(counts(&watch.ask(add(&["b"]), 3).await.states), [("b", 1)], "a watched one is told again");
-    assert_eq!(api.increment("b", None).await.watchers, 1, "and watched once");
+    assert_eq!(
+        counts(&watch.ask(add(&["b"]), 3).await.states),
+        [("b", 1)],
+        "the state of a watched thread is sent again"
+    );
+    assert_eq!(api.increment("b", None).await.watchers, 1, "the thread counts as watched only once");
     assert_eq!(watch.state().await.count, 2);
     let request = v1::WatchRequest { remove: ids(&["a", "never added"]), add: ids(&["c"]), ..Default::default() };
     assert_eq!(counts(&watch.ask(request, 4).await.states), [("c", 0)]);
     api.increment("a", None).await;
     api.increment("c", None).await;
-    assert_eq!(watch.state().await.thread_id, "c", "nothing comes of a thread that was removed");
+    assert_eq!(watch.state().await.thread_id, "c", "a removed thread has no events");
     let again = v1::WatchRequest { remove: ids(&["c"]), add: ids(&["c"]), ..Default::default() };
     assert_eq!(counts(&watch.ask(again, 5).await.states), [("c", 1)], "removals come first");
     drop(watch);
@@ -164,10 +169,10 @@ async fn a_confirmation_comes_after_every_state_that_was_committed_before() {
     let answer = watch.ask(confirm(&asked), 2).await;
     let mut told = counts(&answer.states);
     told.sort_unstable();
-    assert_eq!(told, names.iter().map(|&name| (name, 1)).collect::<Vec<_>>(), "all changes come before");
+    assert_eq!(told, names.iter().map(|&name| (name, 1)).collect::<Vec<_>>(), "all changes come before the answer");
     let expected: Vec<_> = asked.iter().map(|&name| (name, u32::from(name != "unknown"))).collect();
     assert_eq!(counts(&answer.confirmed), expected, "in the order of the request");
-    assert_eq!(api.increment("unknown", None).await.watchers, 0, "a confirmed thread is not watched by that");
+    assert_eq!(api.increment("unknown", None).await.watchers, 0, "confirming a thread does not watch it");
 }
 
 #[tokio::test]
@@ -232,7 +237,7 @@ async fn a_watch_goes_on_when_the_client_closes_its_side_and_ends_when_the_serve
     watch.requests = None;
     api.increment("t", None).await;
     assert_eq!(watch.state().await.count, 1);
-    // One that has sent no request ends as well.
+    // A stream without any request ends as well.
     let mut silent = Watch::open(&running).await;
     let stopped = running.stop();
     for watch in [&mut watch, &mut silent] {
@@ -258,7 +263,7 @@ async fn many_threads_are_added_while_others_change() {
         let names: Vec<_> = names.iter().map(String::as_str).collect();
         let states = watch.ask(add(&names), request).await.states;
         let of_busy = states.iter().filter(|state| state.thread_id == "busy");
-        assert!(of_busy.clone().is_sorted_by(|a, b| a.revision < b.revision), "revisions rise");
+        assert!(of_busy.clone().is_sorted_by(|a, b| a.revision < b.revision), "revisions must increase");
         seen = of_busy.map(|state| state.count).chain([seen]).max().unwrap();
         let added: Vec<_> = states.iter().map(|state| &*state.thread_id).filter(|&id| id != "busy").collect();
         assert_eq!(added, names);

@@ -21,7 +21,7 @@ fn watch(coordinator: &Coordinator, directory: &Path, args: &[&str]) -> Process 
     process
 }
 
-/// Waits until the file has so many lines.
+/// Waits until the file has `count` lines.
 fn calls(directory: &Path, count: usize) -> Vec<String> {
     let end = Instant::now() + Duration::from_secs(60);
     loop {
@@ -47,7 +47,11 @@ fn a_command_runs_for_each_change_with_the_reason_and_the_holder() {
     coordinator.answer(["decrement"]);
     assert_eq!(calls(at, 3)[2], "waiting t npm Publish? 1");
     coordinator.answer(["decrement"]);
-    assert_eq!(calls(at, 4)[3], "resumed t npm Publish? 1 decremented", "carried over");
+    assert_eq!(
+        calls(at, 4)[3],
+        "resumed t npm Publish? 1 decremented",
+        "the holder and the reason are those of the last pause"
+    );
     coordinator.answer(["increment", "--reason", "Again?"]);
     assert!(calls(at, 5)[4].starts_with("waiting t ") && calls(at, 5)[4].ends_with(" Again? 1"));
 }
@@ -64,7 +68,7 @@ fn the_command_gets_the_state_as_json() {
     assert_eq!(state["elicitations"][0]["reason"], "Push?");
 }
 
-/// Removed (the delay), the first command is about the short question.
+/// Without the delay, the first command would be about the short question.
 #[test]
 fn with_a_delay_only_what_still_waits_is_reported_and_its_end() {
     let (coordinator, directory) = (Coordinator::start(), tempfile::tempdir().unwrap());
@@ -80,7 +84,8 @@ fn with_a_delay_only_what_still_waits_is_reported_and_its_end() {
     assert_eq!(calls(at, 2), ["waiting t git Long? 1", "resumed t git Long? 1 decremented"]);
 }
 
-/// Removed (a task of its own, or the time limit), the watch stops, or the second thread is never reported.
+/// Without a separate task, or without the time limit, the watch would stop, or the second thread would never be
+/// reported.
 #[test]
 fn a_command_that_hangs_or_fails_neither_blocks_the_watch_nor_is_reported_twice() {
     let (coordinator, directory) = (Coordinator::start(), tempfile::tempdir().unwrap());
@@ -92,11 +97,11 @@ fn a_command_that_hangs_or_fails_neither_blocks_the_watch_nor_is_reported_twice(
     assert!(watching.line().contains("\"count\":1"));
     for count in 2..6 {
         coordinator.answer(["increment", "--holder", "h", "--reason", "fail"]);
-        assert!(watching.line().contains(&format!("\"count\":{count}")), "the watch goes on");
+        assert!(watching.line().contains(&format!("\"count\":{count}")), "the watch continues");
     }
     let error = watching.error_line();
     assert!(error.starts_with("pausewatch watch: the command of --exec failed: it did not end within 1s"), "{error}");
-    // Killed; the changes meanwhile count as one.
+    // The command is killed; the changes meanwhile count as one.
     assert_eq!(calls(at, 2)[1], "waiting t h fail 1");
     for _ in 1..6 {
         coordinator.answer(["decrement"]);
@@ -109,10 +114,10 @@ fn a_command_that_hangs_or_fails_neither_blocks_the_watch_nor_is_reported_twice(
     assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "reported once");
 }
 
-/// A command that waits for the file `go` after it was called, or for the end of the test, which removes the directory.
+/// A command that waits for the file `go` after its call, or for the end of the test, which removes the directory.
 const SLOW: &str = "; while [ -e calls ] && [ ! -e go ]; do sleep 0.02; done";
 
-/// Without the comparison of the pauses, nobody hears of the second question.
+/// Without the comparison of the pauses, the second question would not be reported.
 #[test]
 fn a_question_that_is_asked_while_the_command_for_an_earlier_one_runs_is_reported_too() {
     let (coordinator, directory) = (Coordinator::start(), tempfile::tempdir().unwrap());
@@ -132,7 +137,7 @@ fn a_question_that_is_asked_while_the_command_for_an_earlier_one_runs_is_reporte
     assert_eq!(calls(at, 3)[2], "resumed t git Second? 1 decremented");
 }
 
-/// A command that waits for its turn is about the thread as it is then.
+/// A command that waits for its turn gets the current state of the thread.
 #[test]
 fn a_thread_that_resumes_before_it_is_its_turn_is_not_reported() {
     let (coordinator, directory) = (Coordinator::start(), tempfile::tempdir().unwrap());
@@ -156,13 +161,13 @@ fn a_thread_that_resumes_before_it_is_its_turn_is_not_reported() {
     assert!(all[16].starts_with("waiting last "), "{all:?}");
 }
 
-/// A process that nobody has waited for yet has ended too.
+/// A zombie counts as ended.
 fn is_running(process: Pid) -> bool {
     let stat = fs::read_to_string(format!("/proc/{}/stat", process.as_raw_nonzero())).unwrap_or_default();
     test_kill_process(process).is_ok() && !stat.contains(") Z ")
 }
 
-/// Removed (its process group), the children of a command that hangs run on, one more for each change.
+/// Without its process group, the children of a hung command would keep running, one more for each change.
 #[test]
 fn a_command_that_is_killed_takes_its_children_along() {
     let (coordinator, directory) = (Coordinator::start(), tempfile::tempdir().unwrap());
@@ -175,7 +180,7 @@ fn a_command_that_is_killed_takes_its_children_along() {
         let end = Instant::now() + Duration::from_secs(60);
         let child = Pid::from_raw(child.parse().unwrap()).unwrap();
         while is_running(child) {
-            assert!(Instant::now() < end, "{child:?} runs on");
+            assert!(Instant::now() < end, "{child:?} is still running");
             std::thread::sleep(Duration::from_millis(10));
         }
     };

@@ -1,5 +1,5 @@
-//! Takes a system and the model through the same steps, and compares every answer and, after every step, all that a
-//! reader sees.
+//! Runs a system and the model through the same steps, and compares every answer and, after every step, everything that
+//! a reader sees.
 use crate::hands::Hands;
 use crate::service::{self, Nanos};
 use crate::steps::{NAMES, State, Step, Steps};
@@ -14,11 +14,11 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A system, and the ids that it gave, by the numbers that the model gives them.
+/// A system, and its ids by the numbers that the model uses.
 struct Tested<S> {
     system: S,
     ids: Vec<ElicitationId>,
-    /// What the boot-time clock shows, less the time of the model.
+    /// The boot-time clock minus the time of the model.
     boot_ahead: i64,
 }
 
@@ -59,7 +59,7 @@ impl<S: System> Tested<S> {
         }
     }
 
-    /// The number of an id; a new one gets the next.
+    /// The number of an id; a new one gets the next number.
     fn number(&mut self, id: ElicitationId) -> service::Id {
         self.ids.iter().position(|known| *known == id).unwrap_or_else(|| {
             self.ids.push(id);
@@ -67,7 +67,7 @@ impl<S: System> Tested<S> {
         })
     }
 
-    /// An outcome in the words of the model.
+    /// Translates an outcome into the model's terms.
     fn outcome(&mut self, outcome: Outcome) -> Result<Said, service::Refusal> {
         match outcome {
             Ok(Answer::Incremented { count, revision, elicitation, ends }) => {
@@ -85,7 +85,7 @@ impl<S: System> Tested<S> {
             Err(Refusal::Expired { .. }) => Err(service::Refusal::Expired),
             Err(Refusal::Capped { .. }) => Err(service::Refusal::Capped),
             Err(Refusal::TooMany { .. }) => Err(service::Refusal::TooMany),
-            Err(other) => panic!("it has no reason to say: {other}"),
+            Err(other) => panic!("unexpected error: {other}"),
         }
     }
 
@@ -95,7 +95,7 @@ impl<S: System> Tested<S> {
         while self.system.next_due() <= until {
             let wait = self.system.next_due().saturating_sub(self.system.clock().now().boot);
             turns = if wait > 0 { 0 } else { turns + 1 };
-            assert!(turns < 10, "something is due, and is not done");
+            assert!(turns < 10, "something is due, but is not done");
             self.system.clock().advance(wait.max(0).unsigned_abs());
             self.system.process(&[]);
         }
@@ -120,7 +120,7 @@ impl<S: System> Tested<S> {
         for name in NAMES {
             let (view, expected) = (self.system.view(&thread(name)), model.threads.get(name));
             assert_eq!(view.floor, model.floor, "{name}: the floor");
-            assert_eq!(view.header.is_some(), expected.is_some(), "{name}: is it known?");
+            assert_eq!(view.header.is_some(), expected.is_some(), "{name}: whether it is known");
             let (Some(header), Some(expected)) = (view.header, expected) else {
                 assert_eq!(view.open.len(), 0, "{name}");
                 continue;
@@ -131,7 +131,7 @@ impl<S: System> Tested<S> {
             assert_eq!(began, expected.pause_began.map(|(at, wall)| (at as i64, wall)), "{name}: the open pause");
             assert_eq!(view.pause_end.map(pause_end), expected.pause_end, "{name}: the end of the last pause");
             if let Some(pauses) = self.system.pauses(&thread(name)) {
-                // Those from before the thread was forgotten are older.
+                // Pauses from before the thread was evicted come after these.
                 let pauses = pauses.iter().take(expected.ended.len()).map(|pause| {
                     let began = (pause.since.boot - self.boot_ahead, pause.since.wall);
                     (began, pause.ended.boot - self.boot_ahead, pause_end(pause.how))
@@ -204,7 +204,7 @@ impl<S: System> StateMachineTest for Against<S> {
 
     fn apply(tested: Option<Tested<S>>, state: &State, step: Step) -> Option<Tested<S>> {
         let mut tested = tested?;
-        // The model has said how far time goes.
+        // The model determines how far time advances.
         let until = tested.boot_ahead + state.called as i64;
         let span = (until - tested.system.clock().now().boot).unsigned_abs();
         match step {
@@ -232,9 +232,9 @@ impl<S: System> StateMachineTest for Against<S> {
     }
 }
 
-/// `PROPTEST_CASES` makes it longer, `PROPTEST_RNG_SEED` other or the same again.
+/// `PROPTEST_CASES` makes it longer; `PROPTEST_RNG_SEED` selects other steps, or repeats them.
 fn hold_against_the_model<S: System>(test: &str, cases: u32) {
-    // What the environment says is in the default.
+    // The default includes the environment's settings.
     let mut config = Config::default();
     if std::env::var_os("PROPTEST_CASES").is_none() {
         config.cases = cases;

@@ -1,5 +1,5 @@
-//! Clients that change, read and watch the same threads at the same time, and write down what they see. They send a call
-//! again until it is answered, with its request id; a call that has none is sent once.
+//! Clients that change, read and watch the same threads at the same time, and record what they observe. They repeat a
+//! call with a request id until it is answered; a call without one is sent once.
 use crate::history::{Outcome, Recorder, What};
 use crate::linear::{decrement, increment};
 use crate::service::{Id, Refusal, SECOND};
@@ -20,22 +20,22 @@ use v1::elicitation_service_client::ElicitationServiceClient;
 use v1::watch_pause_state_response::Event;
 use v1::watch_response;
 
-/// The threads of a history, unless another one has used them before.
+/// The threads of a history, unless another history has used them before.
 pub(crate) const THREADS: [&str; 2] = ["t", "u"];
 /// Far longer than a history.
 const TTL: Duration = Duration::from_secs(3_600);
-/// A call without an answer by then is sent again.
+/// A call that is not answered within this time is repeated.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(10);
-/// Between two tries: there is no event that tells that the server is back.
+/// The time between two attempts: no event reports that the server is back.
 const PAUSE: Duration = Duration::from_millis(5);
 
 /// What the clients of one history share.
 pub(crate) struct Shared {
     pub(crate) address: SocketAddr,
-    /// Two, so that calls meet.
+    /// Only two, so that calls interfere.
     pub(crate) threads: [&'static str; 2],
     pub(crate) record: Recorder,
-    /// The ids that were given, and the increments that they were given to.
+    /// The ids that were returned, and the increments that they belong to.
     pub(crate) given: Mutex<Vec<(&'static str, String, Id)>>,
 }
 
@@ -50,7 +50,7 @@ impl Shared {
         self.given.lock().expect("nothing panics while it holds the ids")
     }
 
-    /// Remembers that an id belongs to an increment, and that to no other.
+    /// Records that an id belongs to an increment, and only to this one.
     fn is_given(&self, thread: &'static str, id: String, to: Id) {
         let mut given = self.given();
         let before = given.iter().find(|(_, known, number)| *known == id || *number == to).cloned();
@@ -62,7 +62,7 @@ impl Shared {
         assert_eq!(known, (thread, id, to), "G4: an increment has one id, and an id one increment");
     }
 
-    /// A state in the words of a history. Each elicitation has the number of its increment for a reason.
+    /// Translates a state into the terms of a history. The reason of each elicitation is the number of its increment.
     pub(crate) fn state(&self, thread: &'static str, state: v1::PauseState, whole: bool) -> Outcome {
         assert_eq!((state.paused, &*state.thread_id), (state.count > 0, thread));
         assert_eq!((state.pause_start_time.is_some(), state.paused_for.is_some()), (state.paused, state.paused));
@@ -76,7 +76,7 @@ impl Shared {
     }
 }
 
-/// What the server said, or `None`: it said nothing, or that it could not store.
+/// The refusal of the server; `None`: it did not answer, or could not store the change.
 fn refusal(status: &Status) -> Option<Outcome> {
     let details = status.get_error_details();
     let reason = &details.error_info()?.reason;
@@ -104,7 +104,7 @@ enum Request {
     Increment(v1::IncrementElicitationRequest),
     Decrement(v1::DecrementElicitationRequest),
     Get(v1::GetPauseStateRequest),
-    /// A read by a question on a `Watch`.
+    /// A read by a `confirm` request on a `Watch`.
     Confirm(v1::WatchRequest),
 }
 
@@ -140,7 +140,7 @@ impl Caller {
             }
             4..8 => {
                 let given = self.shared.given().iter().filter(|(of, ..)| *of == thread).cloned().collect::<Vec<_>>();
-                // The latest are the most likely to be open still.
+                // The latest ones are most likely to be still open.
                 let index = given.len().saturating_sub(1 + self.random.usize(..4));
                 let chosen = given.get(index).filter(|_| named).cloned();
                 let (id, which) = chosen.map(|(_, id, number)| (id, number)).unzip();
@@ -166,14 +166,14 @@ impl Caller {
         }
     }
 
-    /// Sends a call until it is answered, or once; writes down the answer.
+    /// Sends a call until it is answered, or once; records the answer.
     async fn send(&mut self, thread: &'static str, number: Id, request: Request, again: bool) {
         let answered = tokio::time::timeout(PATIENCE, async {
             loop {
                 if let Some(answered) = self.try_once(thread, number, request.clone()).await {
                     return Some(answered);
                 }
-                // What could not be sent did not happen.
+                // A request that could not be sent had no effect.
                 if self.api.take().is_some() && !again {
                     return None;
                 }
@@ -185,7 +185,7 @@ impl Caller {
         }
     }
 
-    /// The answer, if one comes.
+    /// The answer, if there is one.
     async fn try_once(&mut self, thread: &'static str, number: Id, request: Request) -> Option<Outcome> {
         if self.api.is_none() {
             self.api = self.shared.connect().await.ok();
@@ -231,7 +231,7 @@ impl Request {
                             return Ok(shared.state(thread, state, true));
                         }
                         Some(watch_response::Event::Heartbeat(_)) => {}
-                        other => panic!("nothing else was asked for: {other:?}"),
+                        other => panic!("unexpected event: {other:?}"),
                     }
                 }
             }
@@ -244,7 +244,7 @@ impl Request {
 pub(crate) enum Watch {
     /// By `WatchPauseState`.
     Fixed { whole: bool },
-    /// By `Watch`: first the one, then the other thread.
+    /// By `Watch`: first one thread, then the other.
     Changing { whole: bool },
 }
 
@@ -288,11 +288,11 @@ impl Watch {
     }
 }
 
-/// Watches both threads, again whenever a watch breaks, until it has seen the last revisions.
+/// Watches both threads, and again whenever a watch breaks, until it has seen the last revisions.
 pub(crate) async fn watch(shared: Arc<Shared>, how: Watch, mut last: tokio::sync::watch::Receiver<Option<[u64; 2]>>) {
     let at_end = last.clone();
     let latest = [const { AtomicU64::new(0) }; 2];
-    // What was called but never answered may come even later.
+    // A call that was never answered may take effect even later.
     let has_seen = |last: &Option<[u64; 2]>| last.is_some_and(|last| (0..2).all(|i| latest[i].load(SeqCst) >= last[i]));
     loop {
         let began = shared.record.now();
@@ -313,7 +313,7 @@ pub(crate) async fn watch(shared: Arc<Shared>, how: Watch, mut last: tokio::sync
         };
         tokio::select! {
             ended = watching => if ended.is_ok() { return },
-            // It may have seen them before it knew that they are the last.
+            // It may have seen them before it knew that they are the last ones.
             _ = last.wait_for(has_seen) => return,
         }
         tokio::time::sleep(PAUSE).await;

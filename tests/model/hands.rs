@@ -1,4 +1,4 @@
-//! A clock whose hands the test moves, in every way in which the clocks of a machine do.
+//! A clock that the test controls: it can change in all ways in which a machine's clocks can.
 use crate::service::Nanos;
 use pausewatch::test_support::clock::Clock;
 use pausewatch::test_support::core::Timestamp;
@@ -41,7 +41,7 @@ impl Hands {
         self.turn(|hands| hands.now.wall += by);
     }
 
-    /// The machine boots: only the wall clock goes on.
+    /// The machine boots: only the wall clock continues.
     pub(crate) fn reboot(&self) {
         self.turn(|hands| {
             (hands.now.boot, hands.awake) = (3_000_000_000, Duration::ZERO);

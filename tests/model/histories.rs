@@ -1,5 +1,5 @@
-//! Histories of the real program: several clients at once, answers that get lost, connections that break, a kill -9 in the
-//! middle. Each must be explained by one order for each thread: linearizable, G4 and G6.
+//! Histories of the real program: several clients at once, lost answers, broken connections, a kill -9 in the middle.
+//! One order per thread must explain each history: linearizable, G4 and G6.
 use crate::clients::{Caller, Shared, THREADS, Watch, watch};
 use crate::history::{Operation, Recorder, What};
 use crate::linear::check_all;
@@ -18,7 +18,7 @@ fn number(variable: &str, otherwise: u64) -> u64 {
     std::env::var(variable).map_or(otherwise, |text| text.parse().expect("a number"))
 }
 
-/// A server, as the test says.
+/// The server of a history.
 enum Kept<'a> {
     In(&'a Path),
     Nowhere,
@@ -45,12 +45,12 @@ fn address(server: &Process) -> std::net::SocketAddr {
     server.address.parse().expect("an address")
 }
 
-/// What a history has come to.
+/// The result of a history.
 struct Played {
     operations: Vec<Operation>,
-    /// The revisions of the threads at its beginning.
+    /// The revisions of the threads at its start.
     floors: [u64; 2],
-    /// Connections that broke, by where.
+    /// The number of broken connections, by kind.
     broken: [usize; 3],
 }
 
@@ -92,7 +92,7 @@ async fn play(seed: u64, kept: &Kept<'_>) -> Played {
     Played { operations: shared.record.operations(), floors, broken: proxy.broken() }
 }
 
-/// `PAUSEWATCH_HISTORIES` says how many, `PAUSEWATCH_HISTORY_SEED` which is the first.
+/// `PAUSEWATCH_HISTORIES` sets the number, `PAUSEWATCH_HISTORY_SEED` the first seed.
 fn play_all(test: &str, kept: fn(&Path) -> Kept<'_>) {
     let first = number("PAUSEWATCH_HISTORY_SEED", 0x5eed_0021);
     println!("replay (what meets what is chance): PAUSEWATCH_HISTORY_SEED=SEED cargo test --test model {test}");
@@ -110,7 +110,7 @@ fn play_all(test: &str, kept: fn(&Path) -> Kept<'_>) {
     println!(
         "{lost} calls were never answered; connections broke before a call, after it, before its answer: {broken:?}"
     );
-    assert!(lost > 0 && broken.iter().all(|count| *count > 0), "a test of faults needs faults");
+    assert!(lost > 0 && broken.iter().all(|count| *count > 0), "too few faults happened to test them");
 }
 
 #[test]

@@ -1,16 +1,16 @@
-//! What clients saw of one service: who called when, and what came back.
+//! What clients observed of one service: the calls, their times, and their results.
 use crate::service::{Call, Id, Refusal};
 use std::fmt::{self, Display, Formatter};
 use std::sync::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 
-/// A call, from when it was first sent to when its answer was there, however often it was sent in between.
+/// A call, from the first time it was sent until its answer arrived, however often it was repeated.
 #[derive(Clone, Debug)]
 pub(crate) struct Operation {
     pub(crate) number: Id,
     pub(crate) thread: String,
     pub(crate) began: u64,
-    /// `None`: nobody knows what became of it.
+    /// `None`: the outcome is unknown.
     pub(crate) ended: Option<(u64, Outcome)>,
     pub(crate) what: What,
 }
@@ -19,7 +19,7 @@ pub(crate) struct Operation {
 pub(crate) enum What {
     Change(Call),
     Get,
-    /// A state that a watch sent, and which one it sent before.
+    /// A state that a watch sent, and the state that it sent before.
     Watch {
         before: Option<Id>,
     },
@@ -33,7 +33,7 @@ pub(crate) enum Outcome {
         revision: u64,
     },
     Refused(Refusal),
-    /// `open`: which elicitations, each named by the increment that opened it; `None`: was not asked.
+    /// `open`: the elicitations, each by the increment that opened it; `None`: not requested.
     State {
         count: usize,
         revision: u64,
@@ -51,7 +51,7 @@ impl Display for Operation {
     }
 }
 
-/// Writes down operations as they begin and end. What it writes is in the order of time: one clock, and one lock.
+/// Records operations when they begin and end, in the order of time: one clock, and one lock.
 #[derive(Default)]
 pub(crate) struct Recorder {
     recorded: Mutex<Recorded>,
@@ -80,7 +80,7 @@ impl Recorder {
         self.recorded().tick()
     }
 
-    /// An operation is about to be sent.
+    /// Records that an operation is about to be sent.
     pub(crate) fn begin(&self, thread: &str, what: What) -> Id {
         let mut recorded = self.recorded();
         let (number, began, thread) = (recorded.operations.len(), recorded.tick(), thread.to_owned());
@@ -89,13 +89,13 @@ impl Recorder {
         number
     }
 
-    /// Its answer has come.
+    /// Records its answer.
     pub(crate) fn end(&self, number: Id, outcome: Outcome) {
         let mut recorded = self.recorded();
         recorded.operations[number].ended = Some((recorded.tick(), outcome));
     }
 
-    /// A watch that was asked for at `began` has sent a state.
+    /// Records a state from a watch that was requested at `began`.
     pub(crate) fn seen(&self, thread: &str, began: u64, before: Option<Id>, outcome: Outcome) -> Id {
         let number = self.begin(thread, What::Watch { before });
         self.recorded().operations[number].began = began;
@@ -103,10 +103,10 @@ impl Recorder {
         number
     }
 
-    /// Waits until so many operations have begun.
+    /// Waits until this many operations have begun.
     pub(crate) async fn begun(&self, operations: usize) {
         loop {
-            // Asked for before the look, so that none is missed.
+            // Registered before the check, so that no notification is missed.
             let grown = self.grown.notified();
             if self.recorded().operations.len() >= operations {
                 return;

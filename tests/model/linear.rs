@@ -1,26 +1,26 @@
-//! Whether the operations of one thread can be put into one order that explains all that was seen: each operation at one
-//! moment between its beginning and its end, each with the outcome that the model gives it there. (Wing and Gong's search,
-//! with Lowe's memory of what was tried.)
+//! Decides whether the operations of one thread have an order that explains all that was observed: each operation takes
+//! effect at one moment between its beginning and its end, with the outcome that the model gives it there. (Wing and
+//! Gong's search, with Lowe's memory of what was tried.)
 //!
-//! - An operation that was never answered may have happened at any moment after its beginning, or not at all.
-//! - The states of a watch are moments of that order, in the order in which they were sent, after the watch was asked for
-//!   and before they were there; of each the revision is higher than of the one before.
+//! - An operation that was never answered may have taken effect at any moment after its beginning, or not at all.
+//! - The states of a watch are moments of that order, in the order in which they were sent, after the watch was
+//!   requested and before they arrived. Each has a higher revision than the one before.
 //!
-//! What changes nothing is placed as soon as it fits: it keeps nothing else from its place. So there is a choice between
-//! changes only, and their revisions leave little of it.
+//! An operation that changes nothing is placed as soon as it fits, because it does not restrict the others. So only
+//! changes leave a choice, and their revisions restrict it.
 use crate::history::{Operation, Outcome, What};
 use crate::service::{Answer, Call, Id, Leases, Now, Thread};
 use std::collections::HashSet;
 
-/// Nothing ends by itself.
+/// No lease ends by itself.
 const NO_LEASES: Leases = Leases { anonymous_ttl: None, max_pause: None };
-/// Time stands still in a history: its leases are long, and what is remembered stays so.
+/// Time stands still in a history: its leases are long, and nothing that is remembered is forgotten.
 const NOW: Now = Now { at: 0, wall: 0 };
 
-/// Looks for an order of `operations`, all of one thread, whose revision was `floor` before.
+/// Searches for an order of `operations`, all of one thread, whose revision was `floor` before.
 ///
 /// # Errors
-/// There is none. Says how far the best try came.
+/// There is none. The error has the longest order that was found.
 pub(crate) fn check(operations: &[Operation], floor: u64) -> Result<(), String> {
     let mut search = Search { operations, tried: HashSet::new(), best: Vec::new(), best_state: Thread::above(floor) };
     let falling = operations.iter().find(|operation| search.does_not_rise(operation));
@@ -41,7 +41,7 @@ pub(crate) fn check(operations: &[Operation], floor: u64) -> Result<(), String> 
     ))
 }
 
-/// The operations that have a place, as bits and in their order.
+/// The operations that are placed, as bits and in their order.
 struct Placed {
     done: Vec<u64>,
     order: Vec<usize>,
@@ -66,14 +66,14 @@ impl Placed {
 
 struct Search<'a> {
     operations: &'a [Operation],
-    /// From where there is no way to the end.
+    /// States from which the search cannot succeed.
     tried: HashSet<(Vec<u64>, Thread)>,
     best: Vec<usize>,
     best_state: Thread,
 }
 
 impl Search<'_> {
-    /// Places the rest, if it can.
+    /// Places the remaining operations, if possible.
     fn complete(&mut self, placed: &mut Placed, state: Thread) -> bool {
         let length = placed.order.len();
         while let Some(i) = self.eligible(placed).into_iter().find(|&i| self.fits_unchanged(i, &state)) {
@@ -99,7 +99,7 @@ impl Search<'_> {
         false
     }
 
-    /// What may come next: nothing that is still to be placed has ended before it began.
+    /// The operations that may come next: no other unplaced operation ended before they began.
     fn eligible(&self, placed: &Placed) -> Vec<usize> {
         let left = || (0..self.operations.len()).filter(|&i| !placed.has(i));
         let ends = left().filter_map(|i| self.operations[i].ended.as_ref().map(|(ended, _)| *ended));
@@ -108,7 +108,7 @@ impl Search<'_> {
         left().filter(ready).collect()
     }
 
-    /// Where the state that the same watch sent before stands.
+    /// The position of the state that the same watch sent before.
     fn before(&self, i: usize) -> Option<usize> {
         let What::Watch { before: Some(before) } = self.operations[i].what else { return None };
         Some(self.place_of(before))
@@ -128,7 +128,7 @@ impl Search<'_> {
         revision(operation) <= revision(&self.operations[self.place_of(before)])
     }
 
-    /// Whether an operation that changes nothing has the outcome here that was seen.
+    /// Whether an operation without effect would have the observed outcome here.
     fn fits_unchanged(&self, i: usize, state: &Thread) -> bool {
         let Some((_, outcome)) = &self.operations[i].ended else { return false };
         match (&self.operations[i].what, outcome) {
@@ -144,7 +144,7 @@ impl Search<'_> {
         }
     }
 
-    /// The state after a change, if it has the outcome here that was seen, or none was.
+    /// The state after a change, if its outcome here is the observed one, or none was observed.
     fn changed(&self, i: usize, state: &Thread) -> Option<Thread> {
         let Operation { number, ended, what: What::Change(call), .. } = &self.operations[i] else { return None };
         let mut next = state.clone();
@@ -169,12 +169,12 @@ pub(crate) fn check_all<'a>(
     })
 }
 
-/// An increment as a history has it.
+/// An increment in a history.
 pub(crate) fn increment(ttl: Option<u64>) -> Call {
     Call::Increment { request_id: None, reason: 0, holder: 0, ttl }
 }
 
-/// A decrement as a history has it.
+/// A decrement in a history.
 pub(crate) fn decrement(elicitation: Option<Id>) -> Call {
     Call::Decrement { request_id: None, elicitation, by_admin: false }
 }

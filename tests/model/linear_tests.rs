@@ -1,4 +1,4 @@
-//! The checker, checked: histories made by hand, each that is possible beside one that is not.
+//! Tests of the checker with hand-made histories: each possible one stands beside an impossible one.
 use crate::history::{Operation, Outcome, What};
 use crate::linear::{check, decrement, increment};
 use crate::service::{Id, Refusal, SECOND};
@@ -28,7 +28,7 @@ fn seen(number: Id, when: (u64, u64), before: Option<Id>, count: usize, revision
     operation(number, when, What::Watch { before }, Outcome::State { count, revision, open: None })
 }
 
-/// Nobody knows what became of it.
+/// The same operation without an answer.
 fn lost(mut operation: Operation) -> Operation {
     operation.ended = None;
     operation
@@ -43,7 +43,7 @@ fn possible(history: &[Operation]) {
 fn impossible(history: &[Operation]) {
     let mut history = history.to_vec();
     assert!(check(&history, 0).is_err());
-    // In whatever order it was written down.
+    // The order in which operations were recorded does not matter.
     history.reverse();
     assert!(check(&history, 0).is_err());
 }
@@ -128,13 +128,13 @@ fn the_states_of_a_watch_are_moments_of_the_order() {
     let with = |states: &[Operation]| [&changes[..], states].concat();
     possible(&with(&[seen(3, (0, 9), None, 0, 0), seen(4, (0, 10), Some(3), 1, 3)]));
     possible(&with(&[seen(3, (0, 9), None, 1, 1), seen(4, (0, 10), Some(3), 2, 2)]));
-    // Stale when it was asked for.
+    // It was already outdated when the watch was requested.
     impossible(&with(&[seen(3, (7, 9), None, 2, 2)]));
-    // Before it happened.
+    // Before the change happened.
     impossible(&with(&[seen(3, (0, 2), None, 2, 2)]));
-    // Back, and again.
+    // Back to an earlier state.
     impossible(&with(&[seen(3, (0, 9), None, 2, 2), seen(4, (0, 10), Some(3), 1, 1)]));
     impossible(&with(&[seen(3, (0, 9), None, 1, 1), seen(4, (0, 10), Some(3), 1, 1)]));
-    // A state that never was.
+    // A state that never existed.
     impossible(&with(&[seen(3, (0, 9), None, 2, 3)]));
 }

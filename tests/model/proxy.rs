@@ -1,5 +1,5 @@
-//! What lies between a client and the server on a bad day: connections break, before a call has come through, after it, or
-//! when its answer was on the way.
+//! A faulty network between a client and the server: connections break before a call has arrived, after it, or before
+//! its answer has arrived.
 use fastrand::Rng;
 use std::io;
 use std::net::SocketAddr;
@@ -8,7 +8,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
-/// What the client says on a connection before it breaks, in pieces: a call is one or two.
+/// The number of pieces that the client sends on a connection before it breaks; a call is one or two.
 const PIECES: usize = 30;
 
 pub(crate) struct Proxy {
@@ -47,12 +47,12 @@ impl Proxy {
         Ok(Proxy { address, to, broken, _links: links })
     }
 
-    /// The server has started again, elsewhere.
+    /// The server was restarted at another address.
     pub(crate) fn turn_to(&self, to: SocketAddr) {
         *lock(&self.to) = to;
     }
 
-    /// How many connections it broke before a call, after one, before an answer.
+    /// The numbers of connections that broke before a call, after one, and before an answer.
     pub(crate) fn broken(&self) -> [usize; 3] {
         *lock(&self.broken)
     }
@@ -62,7 +62,7 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().expect("nothing panics while it holds the lock")
 }
 
-/// Carries bytes both ways until either side is done, or it breaks: then true.
+/// Copies bytes in both directions until either side closes (returns false), or the connection breaks (returns true).
 async fn carry(mut client: TcpStream, to: SocketAddr, mut pieces: usize, how: Break) -> io::Result<bool> {
     let mut server = TcpStream::connect(to).await?;
     client.set_nodelay(true)?;

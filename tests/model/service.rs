@@ -1,6 +1,6 @@
-//! The service as docs/semantics.md tells it, in the plainest way that could be right: a map from thread to its open
-//! elicitations, what is remembered of closed ones and of request ids, and the time as a number. It knows no batches, no
-//! store, no clocks: whoever drives it lets time pass, and says when leases end and when they begin anew.
+//! The service of docs/semantics.md, in the simplest possible way: a map from each thread to its open elicitations,
+//! memories of closed ones and of request ids, and the time as a number. It has no batches, no store and no clocks: the
+//! caller advances the time, and decides when leases end and restart.
 use std::collections::BTreeMap;
 
 /// Nanoseconds.
@@ -12,7 +12,7 @@ pub(crate) const DAY: Nanos = 24 * 60 * MINUTE;
 pub(crate) const MEMORY: (Nanos, usize) = (10 * MINUTE, 1_024);
 pub(crate) const MOST_OPEN: usize = 1_000;
 
-/// An elicitation: they are numbered in the order in which they are opened.
+/// An elicitation; they are numbered in the order in which they are opened.
 pub(crate) type Id = usize;
 pub(crate) type Name = &'static str;
 
@@ -51,7 +51,7 @@ pub(crate) enum PauseEnd {
 }
 
 impl PauseEnd {
-    /// What a late call on the elicitation is told.
+    /// The refusal of a late call on the elicitation.
     fn refusal(self) -> Refusal {
         match self {
             PauseEnd::Decremented | PauseEnd::Released => Refusal::Released,
@@ -61,14 +61,14 @@ impl PauseEnd {
     }
 }
 
-/// The end of a lease: when it is, and what the wall clock was expected to say then.
+/// The end of a lease: its time, and the wall clock that was expected for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct End {
     pub(crate) at: Nanos,
     pub(crate) shown: i64,
 }
 
-/// Now: time passed since the beginning, and what the wall clock says.
+/// The current time: since the beginning, and by the wall clock.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Now {
     pub(crate) at: Nanos,
@@ -81,7 +81,7 @@ impl Now {
     }
 }
 
-/// The server's settings of leases.
+/// The server's settings for leases.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Leases {
     pub(crate) anonymous_ttl: Option<Nanos>,
@@ -94,7 +94,7 @@ pub(crate) struct Open {
     pub(crate) reason: u8,
     pub(crate) holder: u8,
     pub(crate) created: i64,
-    /// Its increment asked for a ttl.
+    /// Whether its increment had a ttl.
     asked: bool,
     lease: Option<Nanos>,
     pub(crate) ends: Option<End>,
@@ -106,14 +106,14 @@ pub(crate) struct Thread {
     /// Oldest first.
     pub(crate) open: Vec<Open>,
     pub(crate) paused_total: Nanos,
-    /// When the open pause began, and what the wall clock said.
+    /// The start of the open pause, also by the wall clock.
     pub(crate) pause_began: Option<(Nanos, i64)>,
     /// How the last pause ended, unless one is open. A restart forgets it.
     pub(crate) pause_end: Option<PauseEnd>,
-    /// Its pauses that have ended since the process began: begin, end, how.
+    /// The pauses that have ended since the process started: begin, end, how.
     pub(crate) ended: Vec<((Nanos, i64), Nanos, PauseEnd)>,
     changed: Nanos,
-    /// Latest last: which, how it ended, when.
+    /// Which ones, how they ended, and when; the latest is last.
     closed: Vec<(Id, Refusal, Nanos)>,
     requests: Vec<(Call, Answer, Nanos)>,
 }
@@ -124,7 +124,7 @@ impl Thread {
         Thread { revision: floor, ..Thread::default() }
     }
 
-    /// Carries out a call, or says why not, and has changed nothing. `fresh`: of what is opened.
+    /// Makes a call, or returns a refusal and changes nothing. `fresh`: the id for an elicitation that it opens.
     pub(crate) fn call(&mut self, call: &Call, fresh: Id, leases: Leases, now: Now) -> Result<Answer, Refusal> {
         if let Some(answer) = self.answered_before(call, now)? {
             return Ok(answer);
@@ -165,7 +165,7 @@ impl Thread {
         Ok(answer)
     }
 
-    /// When the open pause has lasted for as long as it may.
+    /// The time at which the open pause reaches the maximum.
     fn cap(&self, leases: Leases) -> Option<End> {
         let ((at, wall), max) = (self.pause_began?, leases.max_pause?);
         Some(End { at: at + max, shown: wall + max as i64 })
@@ -210,13 +210,13 @@ impl Thread {
         Answer::Closed { count: self.open.len(), revision: self.revision }
     }
 
-    /// How long nothing has happened on it, if nothing is open.
+    /// How long the thread has been idle, if no elicitation is open.
     pub(crate) fn idle(&self, now: Nanos) -> Option<Nanos> {
         self.open.is_empty().then(|| now - self.changed)
     }
 }
 
-/// What a request id stands for: it has the scope of its RPC.
+/// The scope of a request id: it belongs to its RPC.
 fn request_of(call: &Call) -> Option<(bool, u16)> {
     match *call {
         Call::Increment { request_id, .. } => request_id.map(|id| (true, id)),
@@ -229,7 +229,7 @@ fn decremented(by_admin: bool) -> PauseEnd {
     if by_admin { PauseEnd::Released } else { PauseEnd::Decremented }
 }
 
-/// What has to be the same if a call is sent again: it may be another caller who does.
+/// The parts of a call that must be the same when it is repeated; another caller may repeat it.
 fn content(call: &Call) -> Call {
     match *call {
         Call::Decrement { request_id, elicitation, .. } => Call::Decrement { request_id, elicitation, by_admin: false },
@@ -249,9 +249,9 @@ pub(crate) struct Service {
     pub(crate) now: Now,
     pub(crate) leases: Leases,
     pub(crate) threads: BTreeMap<Name, Thread>,
-    /// The highest revision of any thread that was forgotten.
+    /// The highest revision of any thread that was evicted.
     pub(crate) floor: u64,
-    /// Elicitations opened so far.
+    /// The number of elicitations opened so far.
     pub(crate) opened: usize,
 }
 
@@ -265,7 +265,7 @@ impl Service {
         Ok(answer)
     }
 
-    /// Nothing happens for a while.
+    /// Lets time pass without any event.
     pub(crate) fn pass(&mut self, by: Nanos) {
         self.now.at += by;
         self.now.wall += by as i64;
@@ -274,7 +274,7 @@ impl Service {
         }
     }
 
-    /// When the next lease ends.
+    /// The time at which the next lease ends.
     pub(crate) fn next_end(&self) -> Option<Nanos> {
         self.threads.values().flat_map(|thread| &thread.open).filter_map(|open| Some(open.ends?.at)).min()
     }
@@ -295,7 +295,7 @@ impl Service {
         }
     }
 
-    /// The process is another one.
+    /// The process was restarted.
     pub(crate) fn forget_pause_ends(&mut self) {
         self.threads.values_mut().for_each(|thread| {
             thread.pause_end = None;
@@ -303,7 +303,7 @@ impl Service {
         });
     }
 
-    /// After a time in which no holder could renew.
+    /// Called after a time in which no holder could renew.
     pub(crate) fn restart_leases(&mut self) {
         for thread in self.threads.values_mut() {
             let ends = |open: &Open| Some(thread.cut(self.now.end_of(open.lease?), self.leases));

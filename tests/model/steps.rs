@@ -1,4 +1,4 @@
-//! What may happen to the service, one step after the other, and what the model makes of it.
+//! The events that may happen to the service, and the model's reaction to them.
 use crate::service::{Answer, Call, DAY, Id, Leases, MINUTE, MOST_OPEN, Name, Nanos, Now, Refusal, SECOND, Service};
 use crate::system::System;
 use proptest::prelude::*;
@@ -6,32 +6,32 @@ use proptest::sample::select;
 use proptest_state_machine::ReferenceStateMachine;
 use std::marker::PhantomData;
 
-/// Few, so that steps meet.
+/// Only a few, so that steps interfere.
 pub(crate) const NAMES: [Name; 3] = ["a", "b", "c"];
-/// A thread that has been idle for a day is forgotten within this time: the one thing that the service leaves open.
+/// A thread that has been idle for a day is evicted within this time: the only time that the service leaves open.
 const SWEEP: Nanos = MINUTE;
-/// An id that was never given.
+/// An id that was never returned.
 const NEVER: Id = Id::MAX;
 
 #[derive(Clone, Debug)]
 pub(crate) enum Step {
-    /// Calls that come at the same time.
+    /// Calls that arrive at the same time.
     Calls(Vec<(Name, Call)>),
-    /// Time passes, and all that is due in it is done in time.
+    /// Time passes, and all that is due meanwhile is done in time.
     Advance(Nanos),
-    /// The machine is too busy to do what is due; when it is not, calls are waiting.
+    /// The machine is too busy to do what is due; afterwards, calls are waiting.
     Late(Nanos, Vec<(Name, Call)>),
     /// The machine sleeps.
     Sleep(Nanos),
-    /// Somebody sets the wall clock.
+    /// The wall clock is set.
     SetWall(i64),
     /// The process ends, and another one starts after a while.
     Restart(Nanos),
-    /// The machine boots anew.
+    /// The machine reboots.
     Reboot(Nanos),
-    /// A runaway tool opens as many as it can.
+    /// A runaway tool opens as many elicitations as it can.
     Flood(Name, Option<Nanos>),
-    /// More elicitations come and go than can be remembered.
+    /// More elicitations are opened and closed than can be remembered.
     Churn(Name),
 }
 
@@ -55,19 +55,19 @@ impl Step {
     }
 }
 
-/// The model, and what it answered the calls of the latest step.
+/// The model, and its answers to the calls of the latest step.
 #[derive(Clone, Debug)]
 pub(crate) struct State {
     pub(crate) service: Service,
     pub(crate) answers: Vec<Result<Answer, Refusal>>,
-    /// When those calls came.
+    /// The time of those calls.
     pub(crate) called: Nanos,
-    /// After a reboot the wall clock tells how long it took: it must not have been set.
+    /// After a reboot, the wall clock measures how long it took, so it must not have been set.
     wall_was_set: bool,
 }
 
 impl State {
-    /// Lets time pass, and some more where the service may or may not have forgotten a thread by the end of it.
+    /// Lets time pass, and some more if the service might or might not have evicted a thread by its end.
     fn pass(&mut self, by: Nanos, mut pass: impl FnMut(&mut Service, Nanos)) {
         pass(&mut self.service, by);
         let open = |service: &Service| {
@@ -89,7 +89,7 @@ fn in_time(service: &mut Service, by: Nanos) {
     service.pass(until - service.now.at);
 }
 
-/// The steps of one kind of system.
+/// The steps for one kind of system.
 pub(crate) struct Steps<S>(PhantomData<S>);
 
 impl<S: System> ReferenceStateMachine for Steps<S> {
@@ -165,7 +165,7 @@ impl<S: System> ReferenceStateMachine for Steps<S> {
                 }
                 state.pass(by, Service::pass);
                 state.service.restart_leases();
-                // What has been paused for too long meanwhile ends at once.
+                // A pause that has exceeded the maximum meanwhile ends at once.
                 state.service.end_leases();
             }
             Step::SetWall(by) => {
@@ -180,7 +180,7 @@ impl<S: System> ReferenceStateMachine for Steps<S> {
         state.answers = calls.map(|(name, call)| state.service.call(name, &call)).collect();
         state.called = state.service.now.at;
         if matches!(step, Step::Late(..) | Step::Sleep(_) | Step::Restart(_) | Step::Reboot(_)) {
-            // What there is to forget after a leap is forgotten bit by bit: give it the time.
+            // After a leap in time, expired memories are deleted bit by bit: this gives it time.
             state.pass(SECOND, in_time);
             if S::SWEEPS {
                 state.service.forget_idle_threads();
@@ -195,7 +195,7 @@ fn ttl() -> impl Strategy<Value = Option<Nanos>> + Clone {
     prop_oneof![2 => Just(None), 3 => select(lengths.to_vec()).prop_map(Some)]
 }
 
-/// Times on both sides of everything that happens at a time.
+/// Durations just below and above every limit.
 fn span() -> impl Strategy<Value = Nanos> + Clone {
     let edges = [SECOND, 2 * SECOND, 10 * SECOND, 30 * SECOND, 10 * MINUTE, DAY];
     let edge = (select(edges.to_vec()), 0..3_u64).prop_map(|(edge, past)| edge + past - 1);
@@ -203,10 +203,10 @@ fn span() -> impl Strategy<Value = Nanos> + Clone {
 }
 
 fn calls(opened: usize) -> impl Strategy<Value = Vec<(Name, Call)>> + Clone {
-    // Some of those of a churn are remembered, some are not.
+    // Some request ids of a churn are remembered, some are not.
     let request_id =
         || prop_oneof![8 => Just(None), 10 => (0..3_u16).prop_map(Some), 1 => (516..520_u16).prop_map(Some)];
-    // The latest are the most likely to be open still.
+    // The latest ones are most likely to be still open.
     let latest = opened.saturating_sub(4)..opened.max(1);
     let id = prop_oneof![6 => latest, 3 => 0..opened.max(1), 1 => Just(NEVER)];
     let id = id.prop_map(move |id| if id < opened { id } else { NEVER });

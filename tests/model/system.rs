@@ -1,4 +1,4 @@
-//! What is held against the model: the rules alone, and the engine over a store and a hub.
+//! The systems that are compared with the model: the rules alone, and the engine over a store and a hub.
 use crate::hands::Hands;
 use pausewatch::test_support::clock::Clock;
 use pausewatch::test_support::coordinator::{Call, Engine, Outcome, Settings};
@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// The server's settings of leases.
+/// The server's settings for leases.
 #[derive(Clone, Copy)]
 pub(crate) struct Lengths {
     pub(crate) anonymous_ttl: Option<Duration>,
@@ -22,35 +22,35 @@ pub(crate) struct Lengths {
 pub(crate) trait System: 'static {
     /// The revision that every thread starts above.
     const FLOOR: u64 = 0;
-    /// It forgets idle threads.
+    /// Whether it evicts idle threads.
     const SWEEPS: bool = true;
-    /// It notices that the machine slept.
+    /// Whether it notices that the machine slept.
     const SLEEPS: bool = true;
-    /// It can be restarted.
+    /// Whether it can be restarted.
     const KEEPS: bool = false;
 
     fn start(clock: Arc<Hands>, lengths: Lengths) -> Self;
     fn clock(&self) -> &Hands;
-    /// Does what is due, then judges the calls.
+    /// Does what is due, then decides the calls.
     fn process(&mut self, calls: &[Call]) -> Vec<Outcome>;
-    /// When something is due next, on the boot-time clock.
+    /// The next time at which something is due, by the boot-time clock.
     fn next_due(&self) -> i64;
     fn view(&self, thread: &ThreadId) -> View;
 
-    /// Its pauses that have ended, the last one first; `None`: it keeps no history.
+    /// Its ended pauses, the latest first; `None`: it keeps no history.
     fn pauses(&self, _thread: &ThreadId) -> Option<Vec<Arc<EndedPause>>> {
         None
     }
-    /// Ends the process and does `meanwhile` before the next one starts.
+    /// Ends the process and runs `meanwhile` before the next one starts.
     fn restart(self, meanwhile: impl FnOnce(&Hands)) -> Self;
 }
 
-/// `core` and nothing else.
+/// Only `core`.
 pub(crate) struct Rules {
     clock: Arc<Hands>,
     lengths: Lengths,
     records: BTreeMap<ThreadId, Record>,
-    /// How the last pause of each ended.
+    /// How the last pause of each thread ended.
     pause_ends: BTreeMap<ThreadId, PauseEnd>,
     given: u64,
 }
@@ -66,12 +66,12 @@ impl Rules {
         let record = self.records.get_mut(thread).unwrap_or(&mut new);
         let decision = decide(record, command, fresh)?;
         if let Some(change) = &decision.change {
-            // A copy of a flooded thread takes long.
+            // Copying a flooded thread takes long.
             let before = (record.open.len() < 10).then(|| record.clone());
             record.apply(change);
             if let Some(before) = before {
                 record.revert(change);
-                assert_eq!(*record, before, "I3: taken back, it is as it was");
+                assert_eq!(*record, before, "I3: after an undo, the record must be as before");
                 record.apply(change);
             }
             record.memory.forget(now, |_| ());
@@ -138,8 +138,7 @@ impl System for Rules {
     }
 }
 
-/// The engine, and the hub as its readers see it: over the store that keeps nothing, or over the embedded one, in a directory of its
-/// own.
+/// The engine, and the hub as its readers see it: over a memory store, or over the embedded one in its own directory.
 pub(crate) struct Engined<const KEEPS: bool> {
     clock: Arc<Hands>,
     lengths: Lengths,
@@ -166,7 +165,7 @@ impl<const KEEPS: bool> Engined<KEEPS> {
 }
 
 impl<const KEEPS: bool> System for Engined<KEEPS> {
-    /// Without a store, its revisions begin at the wall clock, in microseconds.
+    /// Without a durable store, its revisions start at the wall clock, in microseconds.
     const FLOOR: u64 = if KEEPS { 0 } else { (Hands::BEGINNING.wall / 1_000) as u64 };
     const KEEPS: bool = KEEPS;
 

@@ -1,7 +1,7 @@
-//! What the stage is told to play, and how.
+//! The arguments: which cases are played, and how.
 //!
-//! `cargo test` gives every test program the same arguments: those of libtest that mean nothing here are taken and
-//! ignored, a bare word is a filter.
+//! `cargo test` gives every test program the same arguments: those of libtest that mean nothing here are accepted and
+//! ignored, and a bare word is a filter.
 use clap::Parser;
 use std::path::PathBuf;
 
@@ -28,26 +28,26 @@ pub(crate) struct Arguments {
     /// Prints the cases and plays none
     #[arg(long)]
     pub(crate) list: bool,
-    /// Where the results go, as JSON
+    /// The file for the results, as JSON
     #[arg(long, value_name = "FILE")]
     pub(crate) results: Option<PathBuf>,
-    /// Where clients/LANGUAGE is [default: this repository]
+    /// The directory that contains clients/LANGUAGE [default: this repository]
     #[arg(long, value_name = "DIR")]
     pub(crate) root: Option<PathBuf>,
-    /// A shell command that is the player of the one client that is named
+    /// A shell command that runs the player, for the only client that is named
     #[arg(long, value_name = "COMMAND")]
     pub(crate) player_command: Option<String>,
-    /// Holds the table in FILE against these results; plays nothing
+    /// Checks the table in FILE against these results; plays nothing
     #[arg(long, value_name = "FILE", num_args = 1)]
     pub(crate) check_table: Option<PathBuf>,
-    /// Puts the table of these results into FILE; plays nothing
+    /// Writes the table of these results into FILE; plays nothing
     #[arg(long, value_name = "FILE", conflicts_with = "check_table")]
     pub(crate) write_table: Option<PathBuf>,
 
-    /// Parts of names, as `cargo test` passes them on; with the table, files of results
+    /// Parts of names, from `cargo test`; with the table, files of results
     pub(crate) words: Vec<String>,
 
-    /// Is the player of the Rust client itself.
+    /// Runs as the player of the Rust client.
     #[arg(long, hide = true)]
     pub(crate) player: bool,
     /// Prints the thread that the environment names.

@@ -1,7 +1,8 @@
-//! Cases as they are written, read and checked before any is played.
+//! Parses the cases, and checks all of them before any is played.
 //!
-//! 1. What is not understood is an error that names file and step: a misspelt `expect` must not pass as no expectation.
-//! 2. The order of play is the order of the files' names.
+//! 1. An unknown key or value is an error that names file and step: a misspelt `expect` must not count as no
+//!    expectation.
+//! 2. Cases are played in the order of their file names.
 use crate::{
     expect,
     ops::{self, Op},
@@ -15,7 +16,7 @@ use std::{
     time::Duration,
 };
 
-/// The rows of the table in clients/README.md, in their order.
+/// The rows of the table in clients/README.md, in order.
 pub(crate) const FEATURES: [&str; 12] = [
     "calls",
     "errors",
@@ -31,9 +32,9 @@ pub(crate) const FEATURES: [&str; 12] = [
     "story",
 ];
 const GUARANTEES: [&str; 8] = ["G1", "G2", "G3", "G4", "G5", "G6", "G7", "G8"];
-/// Fewer would mean that they were not found.
+/// With fewer cases, they were probably not found.
 const LEAST: usize = 25;
-/// How long `until` is waited for unless the step says.
+/// The default time for which a step waits for `until`.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 #[derive(Deserialize)]
@@ -45,7 +46,7 @@ pub(crate) struct Case {
     pub(crate) why: String,
     #[serde(default)]
     proxy: bool,
-    /// So many proxies, each an address of the server.
+    /// The number of proxies; each is an address of the server.
     #[serde(default)]
     replicas: usize,
     #[serde(default)]
@@ -53,10 +54,10 @@ pub(crate) struct Case {
     /// More options of `pausewatch serve`.
     #[serde(default)]
     pub(crate) serve: Vec<String>,
-    /// With TLS and tokens.
+    /// Whether the server has TLS and requires tokens.
     #[serde(default)]
     pub(crate) secure: bool,
-    /// Players by name, with the client of each; empty: all are the client under test.
+    /// The client of each named player; empty: all use the client under test.
     #[serde(default)]
     pub(crate) players: BTreeMap<String, String>,
     #[serde(rename = "steps")]
@@ -77,7 +78,7 @@ pub(crate) struct Step {
     pub(crate) action: Action,
     pub(crate) arguments: Map<String, Value>,
     pub(crate) keys: Keys,
-    /// As it is written, for those who look for it.
+    /// The text of the file, for messages.
     pub(crate) text: String,
 }
 
@@ -87,7 +88,7 @@ pub(crate) enum Action {
     Await(String),
 }
 
-/// What every step may have.
+/// The keys that every step may have.
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Keys {
@@ -145,7 +146,7 @@ impl Keys {
         "why",
     ];
 
-    /// Whether it says how long to wait.
+    /// Whether the step has its own time to wait.
     pub(crate) fn waits(&self) -> bool {
         self.within_ms.is_some()
     }
@@ -156,7 +157,7 @@ impl Keys {
 }
 
 impl Case {
-    /// The proxies before the server.
+    /// The number of proxies before the server.
     pub(crate) fn proxies(&self) -> usize {
         self.replicas.max(usize::from(self.proxy))
     }

@@ -1,4 +1,4 @@
-//! Which program plays which client: `clients/scenarios/clients.json`, and what the command line says otherwise.
+//! The program that plays each client: from `clients/scenarios/clients.json`, or from the command line.
 use serde::Deserialize;
 use std::{
     fs,
@@ -20,9 +20,9 @@ pub(crate) struct Clients {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Client {
     pub(crate) name: String,
-    /// What stands over its column in clients/README.md.
+    /// The title of its column in clients/README.md.
     pub(crate) title: String,
-    /// A program, from the root of the repository; absent for the client of this crate.
+    /// The path of a program, from the root of the repository; absent for the Rust client.
     #[serde(default)]
     player: Option<PathBuf>,
 }
@@ -38,7 +38,7 @@ impl Clients {
         &self.table
     }
 
-    /// How the player of a client is started.
+    /// The command that starts the player of a client.
     pub(crate) fn command(&self, name: &str) -> Result<Command, String> {
         let Some(client) = self.table.iter().find(|client| client.name == name) else {
             let known: Vec<_> = self.table.iter().map(|client| client.name.as_str()).collect();
@@ -65,7 +65,7 @@ impl Clients {
             }
         };
         command.current_dir(&self.root);
-        // A player is told where to connect by its steps alone.
+        // A player must get its addresses only from its steps.
         for (variable, _) in std::env::vars_os() {
             let name = variable.to_string_lossy();
             if name.starts_with("PAUSEWATCH_") || ["CODEX_THREAD_ID", "CLAUDE_CODE_SESSION_ID"].contains(&&*name) {

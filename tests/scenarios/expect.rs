@@ -1,13 +1,14 @@
-//! What an answer must be.
+//! Compares an answer with its pattern.
 //!
-//! A pattern is JSON: a number, a string, a boolean is equal; `null` is absent; an object is a subset; a list has as many
-//! elements, each as said; and four forms of one key or three (see [`Form`]). Variables were put in before.
+//! A pattern is JSON: a number, a string or a boolean must be equal; `null` must be absent; an object must be a subset;
+//! a list must have the same length and matching elements; and there are four special forms with one key or three (see
+//! [`Form`]). Variables have already been replaced.
 use serde_json::{Map, Value, json};
 
-/// Languages keep times in microseconds or finer: numbers that differ by less are equal.
+/// Languages store times in microseconds or finer: numbers that differ by less are equal.
 const GRAIN: f64 = 0.001;
 
-/// An object that is not a subset, but a condition.
+/// An object that is a condition instead of a subset.
 enum Form<'a> {
     Between(f64, f64),
     Above(f64),
@@ -16,12 +17,12 @@ enum Form<'a> {
     Sum(f64, f64, f64),
 }
 
-/// Says where `value` is not as `pattern` says, and how.
+/// Compares `value` with `pattern`; the error describes where and how they differ.
 pub(crate) fn check(pattern: &Value, value: &Value) -> Result<(), String> {
     compare("", pattern, Some(value))
 }
 
-/// Whether every condition in `pattern` can be read; variables may still stand for anything.
+/// Checks that every condition in `pattern` is valid; variables may still stand for anything.
 pub(crate) fn validate(pattern: &Value) -> Result<(), String> {
     match pattern {
         Value::Array(elements) => elements.iter().try_for_each(validate),
@@ -114,7 +115,7 @@ fn join(path: &str, key: &str) -> String {
     if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }
 }
 
-/// A stage that cannot tell right from wrong proves nothing: each form, on both sides of its edge.
+/// Tests of the comparison: each form, on both sides of its limit.
 pub(crate) fn check_itself() {
     let answer = json!({"n": 5, "f": 4.9995, "s": "x", "b": true, "list": [{"k": 1}, {}], "none": null, "empty": ""});
     let right = [
@@ -143,11 +144,11 @@ pub(crate) fn check_itself() {
     ];
     for (patterns, holds) in [(&right[..], true), (&wrong[..], false)] {
         for pattern in patterns {
-            assert!(validate(pattern).is_ok(), "{pattern} can be read");
+            assert!(validate(pattern).is_ok(), "{pattern} must be valid");
             assert_eq!(check(pattern, &answer).is_ok(), holds, "{pattern} of {answer}");
         }
     }
     for unreadable in [json!({"between": [1]}), json!({"above": "x"}), json!({"sum": [1], "early": 1})] {
-        assert!(validate(&unreadable).is_err(), "{unreadable} cannot be read");
+        assert!(validate(&unreadable).is_err(), "{unreadable} must be invalid");
     }
 }

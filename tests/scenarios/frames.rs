@@ -1,11 +1,12 @@
-//! Which HTTP/2 streams of a connection are open, read from its bytes as they pass; and what of them does not pass.
+//! Follows which HTTP/2 streams of a connection are open, from the bytes that pass, and removes the frames of muted
+//! streams.
 //!
-//! 1. HEADERS of the client open a stream. END_STREAM of the server, or RST_STREAM of either, closes it.
-//! 2. Of a frame only its nine bytes of header are read, so neither names nor sizes matter, and nothing else is kept.
-//! 3. What the server says on a muted stream (its DATA) is left out, whole frames at a time: all other streams of the
-//!    connection go on as if nothing had happened.
+//! 1. HEADERS from the client open a stream. END_STREAM from the server, or RST_STREAM from either side, closes it.
+//! 2. Only the nine header bytes of a frame are read, so names and sizes do not matter, and nothing else is stored.
+//! 3. DATA from the server on a muted stream is removed, always whole frames: all other streams of the connection
+//!    continue as usual.
 //!
-//! A unary call is a stream too, for as long as it takes; what stays open is a watch.
+//! A unary call is an open stream too, until it ends; a stream that stays open is a watch.
 use std::collections::HashSet;
 
 const PREFACE: usize = 24;
@@ -33,12 +34,12 @@ impl Streams {
         self.open.len()
     }
 
-    /// Mutes those that are open now.
+    /// Mutes the streams that are open now.
     pub(crate) fn mute(&mut self) {
         self.muted.clone_from(&self.open);
     }
 
-    /// Takes a frame's header into account; whether the frame passes.
+    /// Processes a frame's header; returns whether the frame passes.
     fn take(&mut self, from: From, kind: u8, flags: u8, stream: u32) -> bool {
         match (from, kind) {
             (From::Client, HEADERS) => _ = self.open.insert(stream),
@@ -53,7 +54,7 @@ impl Streams {
 /// Reads the frames of one direction.
 pub(crate) struct Reader {
     from: From,
-    /// Bytes until the next header, and whether they pass.
+    /// The number of bytes until the next header, and whether they pass.
     left: usize,
     passes: bool,
     header: Vec<u8>,
@@ -65,7 +66,7 @@ impl Reader {
         Reader { from, left, passes: true, header: Vec::with_capacity(HEADER) }
     }
 
-    /// Adds to `passed` what passes of `bytes`; a header that is not complete waits for its rest.
+    /// Appends the bytes that pass to `passed`; an incomplete header waits for its rest.
     pub(crate) fn read(&mut self, mut bytes: &[u8], streams: &mut Streams, passed: &mut Vec<u8>) {
         while !bytes.is_empty() {
             let (payload, rest) = bytes.split_at(self.left.min(bytes.len()));
@@ -90,7 +91,7 @@ impl Reader {
     }
 }
 
-/// Two streams are opened, one is closed by the server, one is muted and then closed by the client; the bytes come one
+/// Opens two streams; the server closes one, and the other is muted and then closed by the client. The bytes arrive one
 /// at a time, and all at once.
 pub(crate) fn check_itself() {
     let frame = |length: u8, kind: u8, flags: u8, stream: u8| {
@@ -107,7 +108,11 @@ pub(crate) fn check_itself() {
         let step = |reader: &mut Reader, streams: &mut Streams, bytes: &[u8], pass: &[u8], open: usize| {
             let mut passed = Vec::new();
             bytes.chunks(size).for_each(|chunk| reader.read(chunk, streams, &mut passed));
-            assert_eq!((&passed[..], streams.open()), (pass, open), "what passes, and what is open, by {size}");
+            assert_eq!(
+                (&passed[..], streams.open()),
+                (pass, open),
+                "the bytes that pass, and the open streams, in pieces of {size}"
+            );
         };
         step(&mut client, &mut streams, &sent, &sent, 2);
         step(&mut server, &mut streams, &answered, &answered, 1);

@@ -1,21 +1,20 @@
 //! The stage: plays the cases of `clients/scenarios` with client libraries of any language.
 //!
-//! What a case says, what the stage does and what a player answers is written in `clients/scenarios/README.md`. Here:
+//! `clients/scenarios/README.md` documents the cases, the stage and the players. The files here:
 //!
 //! ```text
-//! case, ops, expect   what is written: cases, what can be asked for, what an answer must be
-//! run, pool           many cases at once, players that are used again, what is reported
-//! play, variables     one case: its steps in turn, what it remembers
-//! stage, race         what the stage does itself
-//! server, secrets, proxy   what is played against; frames: the proxy's look into HTTP/2; refusals: a server that is stopped
-//! player, clients     the other side of the lines of JSON; rust_player: the one of this crate
+//! case, ops, expect   what is written: cases, possible operations, patterns of answers
+//! run, pool           many cases at once, players that are reused, reports
+//! play, variables     one case: its steps in order, its saved values
+//! stage, race         the operations of the stage itself
+//! server, secrets, proxy   the server and what protects it; frames: HTTP/2 in the proxy; refusals: a stopping server
+//! player, clients     the peers that exchange lines of JSON; rust_player: the one of this crate
 //! table               the results, feature by client
 //! ```
 //!
-//! 1. Nothing is played before every case is understood, and the stage's own judgement and its proxy are checked.
-//! 2. Every client goes through the same pipes; the stage has no way to tell them apart.
-//! 3. A case shares nothing with another but idle players that were reset: it has a server, data and an address of its
-//!    own.
+//! 1. Nothing is played before every case has been parsed, and the comparison and the proxy have been tested.
+//! 2. Every client is used through the same pipes; the stage cannot distinguish them.
+//! 3. A case shares only idle players that were reset with other cases: it has its own server, data and address.
 mod arguments;
 mod case;
 mod clients;
@@ -51,7 +50,7 @@ fn main() -> ExitCode {
     }
     if arguments.player {
         runtime.block_on(rust_player::run());
-        // Whatever still waits has nobody left to tell.
+        // The tasks that still wait have no one to report to.
         runtime.shutdown_background();
         return ExitCode::SUCCESS;
     }
@@ -65,7 +64,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Does what is asked; whether all was well.
+/// Runs what the arguments request; returns whether all of it succeeded.
 async fn act(arguments: &Arguments) -> Result<bool, String> {
     expect::check_itself();
     frames::check_itself();

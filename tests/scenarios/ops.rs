@@ -1,11 +1,11 @@
-//! What can be asked for, and with which arguments: the tables of clients/scenarios/README.md.
+//! The operations and their arguments: the tables of clients/scenarios/README.md.
 //!
-//! A case that asks for anything else is a mistake in the case, and is found before anything is played.
+//! Any other operation is an error in the case, and is found before anything is played.
 
-/// An operation: its name, the arguments it must have, and those it may have.
+/// An operation: its name, its required arguments, and its optional ones.
 pub(crate) struct Op(&'static str, &'static [&'static str], &'static [&'static str]);
 
-/// What players do.
+/// The operations of players.
 const PLAYER: &[Op] = &[
     Op("client", &["client", "address"], &["environment", "deadline_ms", "retries", "tls_ca", "token", "token_file"]),
     Op("close", &["client"], &[]),
@@ -37,7 +37,7 @@ const PLAYER: &[Op] = &[
     Op("timeout_block", &["client", "thread_id", "limit_ms", "work_ms"], &["max_wall_ms"]),
 ];
 
-/// What the stage does.
+/// The operations of the stage.
 const STAGE: &[Op] = &[
     Op("wait", &["ms"], &[]),
     Op("stop_server", &["how"], &[]),
@@ -60,7 +60,7 @@ const STAGE: &[Op] = &[
     Op("race", &["limit_ms", "leads_ms"], &["player"]),
 ];
 
-/// What the stage does to proxies.
+/// The operations of the stage that need a proxy.
 pub(crate) const NEED_PROXY: [&str; 7] = ["cut", "hang", "drain", "mend", "swallow_answers", "mute_watches", "streams"];
 
 impl Op {
@@ -76,7 +76,7 @@ impl Op {
         self.1.contains(&argument)
     }
 
-    /// Says which argument is missing, or unknown.
+    /// Returns an error for a missing or an unknown argument.
     pub(crate) fn check<'a>(&self, arguments: impl Iterator<Item = &'a String> + Clone) -> Result<(), String> {
         let known = |argument: &&String| self.1.contains(&argument.as_str()) || self.2.contains(&argument.as_str());
         if let Some(unknown) = arguments.clone().find(|argument| !known(argument)) {

@@ -1,8 +1,8 @@
-//! One case, played: its server, its proxies, its players, what it remembers, and each step in turn.
+//! Plays one case: its server, its proxies, its players, its saved values, and each step in order.
 //!
-//! 1. Whatever happens, the end is the same: the proxies are mended, the players are reset while the server still answers,
-//!    then the server ends. Only a player that did everything asked of it is used again.
-//! 2. A step is judged by the moment its answer came, and by nothing that happened since.
+//! 1. Whatever happens, the end is the same: the proxies are repaired, the players are reset while the server still
+//!    answers, then the server is stopped. Only a player that completed all its steps is reused.
+//! 2. A step is checked by the time at which its answer arrived; later events do not matter.
 use crate::{
     case::{Action, Case, Step},
     expect,
@@ -19,9 +19,9 @@ use std::{
 };
 use tokio::time::sleep;
 
-/// The error of a call that reached no server, or only one that does not serve now.
+/// The error of a call that reached no server, or only one that is not serving.
 const UNAVAILABLE: &str = "UNAVAILABLE";
-/// Between two looks at what `until` waits for.
+/// The time between two attempts of a step with `until`.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
 pub(crate) struct Play<'a> {
@@ -29,20 +29,20 @@ pub(crate) struct Play<'a> {
     client: &'a str,
     pool: &'a mut Pool,
     pub(crate) server: Server,
-    /// Before the server; several are its replicas.
+    /// The proxies before the server; several look like replicas.
     pub(crate) proxies: Vec<Proxy>,
     players: BTreeMap<String, Player>,
     started: HashMap<String, Pending>,
     variables: Variables,
 }
 
-/// A step's end: when it began, and what came when.
+/// The result of a step: its start, and each value with its time.
 struct Outcome {
     began: Instant,
     answer: Answer,
 }
 
-/// Plays a case with `client` as every player that the case does not name a client for.
+/// Plays a case. `client` is used for every player for which the case names no client.
 pub(crate) async fn play(case: &Case, client: &str, pool: &mut Pool) -> Result<(), String> {
     let server = Server::start(case).await?;
     let proxies = server.port().into_iter().flat_map(|port| (0..case.proxies()).map(move |_| Proxy::start(port)));
@@ -64,7 +64,7 @@ pub(crate) async fn play(case: &Case, client: &str, pool: &mut Pool) -> Result<(
 impl Play<'_> {
     async fn steps(&mut self) -> Result<(), String> {
         let case = self.case;
-        // How quickly a process starts is nobody's promise, and must not eat up what a step measures.
+        // The start time of a process does not matter, and must not change what a step measures.
         for name in case.player_names() {
             self.player(name).await?;
         }
@@ -95,7 +95,8 @@ impl Play<'_> {
         Ok(())
     }
 
-    /// Does a step until its answer is as wanted; without a wish, once. Nobody there is no answer yet; any other error ends it.
+    /// Repeats a step until its answer is the expected one; without an expectation, runs it once. An unavailable server
+    /// is retried; any other error ends the step.
     async fn until(&mut self, step: &Step, arguments: Map<String, Value>) -> Result<Outcome, String> {
         let Some(wish) = step.until() else { return self.once(step, arguments).await };
         let wish = self.variables.put_into(wish)?;
@@ -135,7 +136,7 @@ impl Play<'_> {
         }
     }
 
-    /// Looks whether a step went as the case says, and keeps what it wants to keep.
+    /// Checks the result of a step, and saves the values that the case names.
     fn judge(&mut self, step: &Step, outcome: Outcome) -> Result<(), String> {
         let Outcome { began, answer: Answer { result, at } } = outcome;
         let keys = &step.keys;
@@ -176,7 +177,7 @@ impl Play<'_> {
         Ok(())
     }
 
-    /// The player of that name, with its first client made; started if it is not there.
+    /// The player with this name; if it does not run, it is started with its first client.
     pub(crate) async fn player(&mut self, name: &str) -> Result<&mut Player, String> {
         if !self.players.contains_key(name) {
             let client = self.case.players.get(name).map_or(self.client, String::as_str);
@@ -186,7 +187,7 @@ impl Play<'_> {
                 (first["tls_ca"], first["token"]) = ("$tls_ca".into(), "$token".into());
             }
             let made = warm_up(&mut player, self.variables.put_into(&first)?).await;
-            // Kept also when it failed: its standard error may say why.
+            // Kept even after a failure, because its standard error may have the cause.
             self.players.insert(name.to_owned(), player);
             made?;
         }
@@ -230,7 +231,7 @@ impl Play<'_> {
 }
 
 impl Step {
-    /// What it waits for: what it says, and for what the stage looks at, what it expects.
+    /// The expectation of the step: its `until`, or for a query of the stage, its `expect`.
     fn until(&self) -> Option<&Value> {
         let looks = matches!(&self.action, Action::Stage(op) if op == "state" || op == "streams");
         let drains = matches!(&self.action, Action::Stage(op) if op == "drain_watch");
@@ -239,7 +240,7 @@ impl Step {
     }
 }
 
-/// Makes the first client of a player, and its first call: what is slow once in a process's life is over then.
+/// Makes the first client of a player, and its first call, so that the slow first steps of a process are over.
 async fn warm_up(player: &mut Player, first: Value) -> Result<(), String> {
     let get = json!({"client": "c", "thread_id": "warm-up"});
     for (op, arguments) in [("client", first), ("get", get)] {

@@ -1,9 +1,9 @@
-//! A player: a process that wraps one client library and takes one line of JSON a step.
+//! A player: a process that wraps one client library and accepts one line of JSON per step.
 //!
-//! 1. Every line that is sent gets one answer, found by its id; answers may overtake each other. The moment of an
-//!    answer is when its line came, not when somebody looked.
-//! 2. A player leads a process group of its own, so that a kill reaches what a starting script has started.
-//! 3. What a player says on standard error is kept for the report of a failure.
+//! 1. Every line gets one answer, which has the same id; answers may arrive in any order. The time of an answer is when
+//!    its line arrived, not when it was read from the queue.
+//! 2. A player leads its own process group, so that a kill also reaches the processes of a start script.
+//! 3. The standard error of a player is kept for the report of a failure.
 use crate::wire;
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde::Deserialize;
@@ -21,9 +21,9 @@ use tokio::{
     time::timeout,
 };
 
-/// A player that says nothing for so long has hung; `within_ms` of the step comes on top.
+/// A player that is silent for this long has hung; `within_ms` of the step is added.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Lines of standard error that are kept.
+/// The number of lines of standard error that are kept.
 const KEPT: usize = 60;
 
 pub(crate) struct Player {
@@ -41,13 +41,13 @@ struct Shared {
     verbose: bool,
 }
 
-/// What came, and when.
+/// An answer, and its time.
 pub(crate) struct Answer {
     pub(crate) result: Result<Value, Refusal>,
     pub(crate) at: Instant,
 }
 
-/// How a library said no.
+/// An error from a library.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Refusal {
@@ -58,7 +58,7 @@ pub(crate) struct Refusal {
     pub(crate) message: String,
 }
 
-/// A step that was sent.
+/// A step whose answer is pending.
 pub(crate) struct Pending {
     asked: String,
     pub(crate) sent: Instant,
@@ -93,7 +93,7 @@ impl Player {
         Ok(Player { client: client.to_owned(), child, input, last_id: 0, shared })
     }
 
-    /// The client that it plays.
+    /// The name of the client that it plays.
     pub(crate) fn client(&self) -> &str {
         &self.client
     }
@@ -124,13 +124,13 @@ impl Player {
         self.send(op, arguments).await?.answer().await
     }
 
-    /// Kills it as a crash would; returns when it is gone.
+    /// Kills it as a crash would, and waits for its end.
     pub(crate) async fn kill(mut self) {
         self.kill_group();
         let _ = self.child.wait().await;
     }
 
-    /// The end of what it said on standard error.
+    /// The end of its standard error.
     pub(crate) fn said(&self) -> String {
         lock(&self.shared.said).iter().fold(String::new(), |text, line| text + "\n    " + line)
     }
@@ -144,7 +144,7 @@ impl Player {
 
     fn kill_group(&self) {
         if let Some(pid) = self.child.id().and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?)) {
-            // It may be gone already.
+            // It may have ended already.
             let _ = kill_process_group(pid, Signal::KILL);
         }
     }
@@ -179,7 +179,7 @@ impl Shared {
     }
 }
 
-/// Hands out answers until the player ends; what waits then learns it by its dropped sender.
+/// Delivers answers until the player ends; pending steps then notice that their sender was dropped.
 async fn listen(name: String, output: BufReader<tokio::process::ChildStdout>, shared: Arc<Shared>) {
     let mut lines = output.lines();
     while let Ok(Some(line)) = lines.next_line().await {
@@ -191,7 +191,7 @@ async fn listen(name: String, output: BufReader<tokio::process::ChildStdout>, sh
             let Line { id, ok, error } = line;
             let result = error.map_or_else(|| Ok(ok.unwrap_or_default()), Err);
             let waiting = lock(&shared.waiting).remove(&id).ok_or_else(|| format!("nothing was asked with id {id}"))?;
-            // Whoever asked may have given up.
+            // The receiver may have given up.
             let _ = waiting.send(Answer { result, at });
             Ok(())
         });

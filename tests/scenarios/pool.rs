@@ -1,4 +1,4 @@
-//! Players that wait for their next case: starting one may take as long as a case.
+//! Idle players for the next case: to start one may take as long as a case.
 use crate::{clients::Clients, player::Player};
 use std::{collections::HashMap, sync::Arc};
 
@@ -21,7 +21,7 @@ impl Pool {
         }
     }
 
-    /// Takes back a player that was reset.
+    /// Returns a player that was reset.
     pub(crate) fn give_back(&mut self, player: Player) {
         self.idle.entry(player.client().to_owned()).or_default().push(player);
     }

@@ -1,11 +1,12 @@
-//! A TCP proxy that can break: what lies between a client and the server on a bad day.
+//! A TCP proxy that simulates network faults between a client and the server.
 //!
-//! 1. Its port stays its own while it refuses: a socket is bound to it that does not listen, so that a connection is
-//!    refused by the system, and nobody else gets the port.
-//! 2. A connection that lost bytes cannot be mended, so mending drops what was there while something was lost.
-//! 3. Several proxies before one server are its replicas, as far as a client can see.
-//! 4. A process that another case is starting has copies of all sockets until it executes its program. Closing a listener
-//!    leaves it listening in such a copy; only a shutdown ends it for all.
+//! 1. Its port stays reserved while it refuses connections: a socket is bound to it but does not listen, so the system
+//!    refuses connections, and no other process gets the port.
+//! 2. A connection that lost bytes cannot be repaired, so `mend` drops the connections that existed while bytes were
+//!    lost.
+//! 3. To a client, several proxies before one server look like its replicas.
+//! 4. A child process of another case has copies of all sockets until it executes its program. A closed listener still
+//!    listens in such a copy; only a shutdown ends it for all.
 use crate::{
     frames::{From, Reader, Streams},
     refusals,
@@ -28,10 +29,10 @@ use tokio::{
     task::{AbortHandle, JoinHandle},
 };
 
-/// More connections than a case makes at a moment.
+/// More connections than a case opens at once.
 const BACKLOG: u32 = 128;
 
-/// A port of this machine that nobody else gets, on which a server may listen or not.
+/// A port of this machine that no other process gets, on which a server may listen or not.
 pub(crate) struct Port {
     _bound: TcpSocket,
     pub(crate) address: SocketAddr,
@@ -56,10 +57,10 @@ pub(crate) struct Proxy {
     to: SocketAddr,
     links: Links,
     faults: Arc<Faults>,
-    /// When the latest connection was made, compared with other proxies; 0: none was.
+    /// The number of the latest connection, to compare with other proxies; 0: there was none.
     latest: Arc<AtomicU64>,
     refusing: Option<JoinHandle<()>>,
-    /// Something was lost: connections of now cannot be mended.
+    /// Whether bytes were lost, so that present connections cannot be repaired.
     spoiled: bool,
     accepting: Option<Accepting>,
 }
@@ -71,13 +72,13 @@ struct Accepting {
 
 #[derive(Default)]
 struct Faults {
-    /// What the server says is dropped.
+    /// Whether bytes from the server are dropped.
     swallowing: AtomicBool,
-    /// Nothing is carried either way.
+    /// Whether no bytes are passed on, in either direction.
     hanging: AtomicBool,
 }
 
-/// Numbers the connections of all proxies.
+/// Counts the connections of all proxies.
 static CONNECTIONS: AtomicU64 = AtomicU64::new(1);
 
 type Links = Arc<Mutex<Vec<Link>>>;
@@ -111,8 +112,8 @@ impl Proxy {
         self.drop_links();
     }
 
-    /// Drops all connections; new ones are taken, and their calls refused with UNAVAILABLE, as by a server that is stopped
-    /// in order.
+    /// Drops all connections; new ones are accepted, and their calls refused with UNAVAILABLE, as by a server that is
+    /// stopping.
     pub(crate) async fn drain(&mut self) -> io::Result<()> {
         self.cut().await;
         let listener = bound(SocketAddr::from(([127, 0, 0, 1], 0)))?.listen(BACKLOG)?;
@@ -122,7 +123,7 @@ impl Proxy {
         self.accept(to)
     }
 
-    /// Keeps connections and takes new ones, and carries nothing any more.
+    /// Keeps connections and accepts new ones, but passes no bytes on.
     pub(crate) fn hang(&mut self) {
         self.faults.hanging.store(true, Relaxed);
         self.spoiled = true;
@@ -130,26 +131,26 @@ impl Proxy {
 
     async fn stop_accepting(&mut self) {
         if let Some(Accepting { listener, task }) = self.accepting.take() {
-            // Point 4. It fails only where the listener has ended.
+            // Point 4. This fails only if the listener has ended.
             let _ = shutdown(&*listener, Shutdown::Both);
             task.abort();
             let _ = task.await;
         }
     }
 
-    /// Goes on bringing calls to the server, and drops what it answers.
+    /// Passes calls on to the server, but drops its answers.
     pub(crate) fn swallow_answers(&mut self) {
         self.faults.swallowing.store(true, Relaxed);
         self.spoiled = true;
     }
 
-    /// Drops what the server says on streams that are open now; everything else goes on.
+    /// Drops the server's data on streams that are open now; everything else passes.
     pub(crate) fn mute_watches(&mut self) {
         lock(&self.links).iter().for_each(|link| lock(&link.streams).mute());
         self.spoiled = true;
     }
 
-    /// Lets new connections through, and drops those that may have lost something.
+    /// Passes new connections on, and drops those that may have lost bytes.
     pub(crate) async fn mend(&mut self) -> io::Result<()> {
         self.faults.swallowing.store(false, Relaxed);
         self.faults.hanging.store(false, Relaxed);
@@ -163,7 +164,7 @@ impl Proxy {
         if self.accepting.is_none() { self.accept(self.to) } else { Ok(()) }
     }
 
-    /// Streams that are open now, over all connections.
+    /// The number of open streams of all connections.
     pub(crate) fn open_streams(&self) -> usize {
         let links = lock(&self.links);
         let alive = links.iter().filter(|link| !link.pump.is_finished());
@@ -199,10 +200,10 @@ impl Drop for Proxy {
     }
 }
 
-/// Carries bytes both ways until either side is done.
+/// Copies bytes in both directions until either side closes.
 async fn pump(client: TcpStream, to: SocketAddr, streams: Arc<Mutex<Streams>>, faults: Arc<Faults>) {
     let Ok(server) = TcpStream::connect(to).await else { return };
-    // What is small must not wait for more.
+    // Small messages must not wait for more data.
     let _ = (client.set_nodelay(true), server.set_nodelay(true));
     let (from_client, to_client) = client.into_split();
     let (from_server, to_server) = server.into_split();
@@ -225,7 +226,7 @@ async fn carry(
     loop {
         let length = from.read(&mut bytes).await?;
         if faults.hanging.load(Relaxed) {
-            // Until the connection is dropped, also when its other side ends it.
+            // Until the connection is dropped, even if its other side has closed it.
             return std::future::pending().await;
         }
         if length == 0 {
@@ -243,7 +244,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Point 4: with a copy of the listener, a proxy refuses when it is cut, and listens again when it is mended or drained.
+/// Point 4: with a copy of the listener in a child, a proxy refuses when it is cut, and listens again when it is
+/// repaired or drained.
 pub(crate) async fn check_itself() {
     let server = Port::reserve().expect("a port can be had");
     let mut proxy = Proxy::start(server.address).expect("a proxy can be started");

@@ -1,14 +1,14 @@
-//! G1, at its edge: an increment that is acknowledged just before a timeout runs out.
+//! G1 at its limit: an increment that is acknowledged just before a timeout expires.
 //!
-//! The timeout begins between the moment it is asked for and the moment that is answered. So an increment that was
-//! acknowledged a limit after it was asked for came in time for certain; then the timeout must stand still while the
-//! elicitation is open. One that came later may go either way. In both cases it must expire once the thread runs.
+//! The timeout starts between the time of its request and the time of its answer. So an increment that is acknowledged
+//! within the limit after the request is certainly in time: then the timeout must stay paused while the elicitation is
+//! open. A later one may have either result. In both cases, the timeout must expire once the thread runs.
 use crate::play::{Play, tell};
 use serde_json::{Map, Value, json};
 use std::time::{Duration, Instant};
 use tokio::time::sleep_until;
 
-/// How long after its time ran out a timeout has to stand still.
+/// How long after its limit a timeout must stay paused.
 const STILL: Duration = Duration::from_millis(150);
 
 pub(crate) async fn race(play: &mut Play<'_>, arguments: &Map<String, Value>) -> Result<Value, String> {

@@ -1,4 +1,4 @@
-//! A server that is being stopped: it takes connections, and refuses every call with UNAVAILABLE.
+//! A server that is stopping: it accepts connections, and refuses every call with UNAVAILABLE.
 use std::{
     convert::Infallible,
     future::{Ready, ready},

@@ -1,7 +1,7 @@
-//! Many cases at once, and what is said of them.
+//! Runs many cases at once, and reports their results.
 //!
-//! 1. What is said of a case is said in one piece, when it is over.
-//! 2. A case of several languages is played once, if every client that it names is among those asked for.
+//! 1. The report of a case is printed in one piece, when the case has ended.
+//! 2. A case of several languages is played once, if every client that it names is selected.
 use crate::{
     arguments::Arguments,
     case::Case,
@@ -17,10 +17,10 @@ use std::{
 };
 use tokio::sync::mpsc;
 
-/// No case takes this long; one that does has run into a fault of the stage.
+/// No case takes this long; if one does, the stage has an error.
 const LONGEST: Duration = Duration::from_secs(180);
 
-/// A case to be played with a client; of several languages, the first stands for all.
+/// A case to be played with a client; if it has several languages, the first one stands for all.
 type Turn = (Arc<Case>, String);
 
 struct Played {
@@ -29,7 +29,7 @@ struct Played {
     took: Duration,
 }
 
-/// Plays what is asked for. Whether all cases passed, and there were any.
+/// Plays the selected cases. Returns whether there were any, and all passed.
 pub(crate) async fn run(cases: Vec<Case>, clients: Clients, arguments: &Arguments) -> Result<bool, String> {
     let asked = arguments.clients();
     for client in &asked {

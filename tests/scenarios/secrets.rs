@@ -1,7 +1,8 @@
-//! What a secure server and its callers have: an authority with the server's certificate, and a key that signs tokens.
+//! The secrets of a secure server and its callers: an authority with the server's certificate, and a key that signs
+//! tokens.
 //!
-//! The tokens are made by the program under test: `pausewatch token`.
-#[allow(dead_code, clippy::unwrap_used)] // Made for `it`, which uses all of it.
+//! The program under test makes the tokens: `pausewatch token`.
+#[allow(dead_code, clippy::unwrap_used)] // `it` uses all of it.
 #[path = "../it/support/certs.rs"]
 mod certs;
 
@@ -15,7 +16,7 @@ use std::{
 pub(crate) struct Secrets {
     program: PathBuf,
     directory: PathBuf,
-    /// For the stage's own calls.
+    /// The token for the stage's own calls.
     pub(crate) admin: String,
 }
 
@@ -36,13 +37,13 @@ impl Secrets {
         self.path("ca.crt")
     }
 
-    /// Options of `pausewatch serve`.
+    /// The options for `pausewatch serve`.
     pub(crate) fn options(&self) -> Vec<String> {
         let files = [("--tls-cert", "server.crt"), ("--tls-key", "server.key"), ("--jwt-keys", "issuer.key.pub")];
         files.iter().flat_map(|(option, name)| [(*option).to_owned(), self.path(name)]).collect()
     }
 
-    /// Puts a token into a file, in one step; its path.
+    /// Writes a token to a file, atomically; returns the path.
     pub(crate) fn write(&self, name: &str, token: &str) -> Result<String, String> {
         let (path, new) = (self.path(name), self.path(&format!("{name}.new")));
         let written = fs::write(&new, token).and_then(|()| fs::rename(&new, &path));

@@ -1,8 +1,8 @@
-//! A real `pausewatch serve` on data and an address of its own, and the stage's own connection to it.
+//! A real `pausewatch serve` with its own data and address, and the stage's own connection to it.
 //!
-//! 1. A server that is started again has the same data and the same address; while it is down its port stays reserved.
-//! 2. The stage calls with the generated stub, not with a client library: what is under test does not judge itself.
-//! 3. A secure server is called by the stage over a Unix socket, with a token of the stage's own.
+//! 1. A restarted server has the same data and the same address; while it is down, its port stays reserved.
+//! 2. The stage calls it with the generated stub, not with a client library, because the library is under test.
+//! 3. The stage calls a secure server over a Unix socket, with its own token.
 use crate::{
     case::{Case, Listen},
     proxy::Port,
@@ -24,7 +24,7 @@ use tonic::{
     transport::{Channel, Endpoint},
 };
 
-/// Nothing that a server does on its own takes this long, even on a busy machine.
+/// Nothing that a server does by itself takes this long, even on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 pub(crate) struct Server {
@@ -37,12 +37,12 @@ pub(crate) struct Server {
 
 struct Running {
     child: Child,
-    /// Kept open: a server may say more.
+    /// Kept open, because the server may print more.
     _out: BufReader<ChildStdout>,
     stub: ElicitationServiceClient<Channel>,
 }
 
-/// The program under test: the one that was built with this stage, unless told otherwise.
+/// The program under test: by default the one that was built with this stage.
 fn program() -> PathBuf {
     let told = std::env::var_os("PAUSEWATCH_PROGRAM").filter(|program| !program.is_empty());
     told.map_or_else(|| env!("CARGO_BIN_EXE_pausewatch").into(), PathBuf::from)
@@ -75,7 +75,7 @@ impl Server {
         self.port.as_ref().map_or_else(|| self.socket_address(), |port| port.address.to_string())
     }
 
-    /// Where a proxy connects to.
+    /// The port that a proxy connects to.
     pub(crate) fn port(&self) -> Option<SocketAddr> {
         self.port.as_ref().map(|port| port.address)
     }
@@ -119,7 +119,7 @@ impl Server {
         Endpoint::from_shared(address).expect("an address").timeout(PATIENCE)
     }
 
-    /// Ends the server; returns when it is gone.
+    /// Stops the server, and waits for its end.
     pub(crate) async fn stop(&mut self, how: &str) -> Result<(), String> {
         let Some(Running { mut child, .. }) = self.running.take() else { return Err("no server runs".to_owned()) };
         let signal = match how {
@@ -136,7 +136,7 @@ impl Server {
         }
     }
 
-    /// One call of the stage's own, arguments as the players'.
+    /// Makes a call for the stage, with the same arguments as the players'.
     pub(crate) async fn call(&self, op: &str, arguments: &Map<String, Value>) -> Result<Value, String> {
         let running = self.running.as_ref().ok_or("no server runs")?;
         let mut stub = running.stub.clone();
@@ -179,7 +179,7 @@ impl Server {
         Ok(request)
     }
 
-    /// Increments and decrements in turn; the last revision.
+    /// Alternates increments and decrements; returns the last revision.
     pub(crate) async fn flip(&self, thread_id: &str, times: u64) -> Result<Value, String> {
         let arguments = Map::from_iter([("thread_id".to_owned(), thread_id.into())]);
         let mut revision = Value::Null;
@@ -190,7 +190,7 @@ impl Server {
         Ok(json!({ "revision": revision }))
     }
 
-    /// Kills it, and gives what it said on standard error.
+    /// Kills it; returns its standard error.
     pub(crate) async fn end(mut self) -> String {
         let Some(mut running) = self.running.take() else { return String::new() };
         let _ = running.child.start_kill();

@@ -1,4 +1,4 @@
-//! What the stage does itself: to the server, to the proxy, to players; and what it looks at.
+//! The operations of the stage itself, on the server, the proxy and the players, and its queries.
 use crate::{
     case::Step,
     expect, ops,
@@ -20,7 +20,7 @@ impl Play<'_> {
         let text = |key: &str| arguments.get(key).and_then(Value::as_str).unwrap_or_default();
         let number = |key: &str| arguments.get(key).and_then(Value::as_u64).unwrap_or_default();
         match op {
-            // A saved time has fractions.
+            // A saved time has a fraction.
             "wait" => sleep(Duration::from_secs_f64(arguments["ms"].as_f64().unwrap_or_default() / 1e3)).await,
             "stop_server" => self.server.stop(text("how")).await?,
             "start_server" => self.server.run().await?,
@@ -70,7 +70,7 @@ impl Play<'_> {
         Ok(if op == "streams" { json!({ "watches": watches }) } else { json!({}) })
     }
 
-    /// Reads a player's watch until a state of the thread is as `until` says.
+    /// Reads a player's watch until a state of the thread matches `until`.
     async fn drain_watch(&mut self, arguments: &Map<String, Value>, step: &Step) -> Result<Value, String> {
         let wish = step.keys.until.as_ref().ok_or("drain_watch needs an until")?;
         let wish = self.put_in(wish)?;

@@ -1,7 +1,7 @@
-//! The results, feature by client, as the table of clients/README.md has them.
+//! The results, by feature and client, as in the table of clients/README.md.
 //!
-//! The table is what was played, never what somebody wrote: it stands between two markers, is made from the results of
-//! a run with every client, and a run that gives another one fails.
+//! The table is always generated from the results of a run with every client. It stands between two markers, and a run
+//! with another result fails.
 use crate::{case::FEATURES, clients::Clients};
 use serde::{Deserialize, Serialize};
 use std::{fs, path::Path};
@@ -9,7 +9,7 @@ use std::{fs, path::Path};
 const BEGIN: &str = "<!-- table: clients/test --write-table -->\n";
 const END: &str = "<!-- end of the table -->\n";
 
-/// A case as one client played it.
+/// The result of a case with one client.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Row {
     pub(crate) client: String,
@@ -23,7 +23,7 @@ pub(crate) fn save(file: &Path, rows: &[Row]) -> Result<(), String> {
     fs::write(file, text + "\n").map_err(|error| format!("write {}: {error}", file.display()))
 }
 
-/// Whether the file has the table of these results.
+/// Whether the table in the file agrees with these results.
 pub(crate) fn check(file: &Path, clients: &Clients, results: &[String]) -> Result<bool, String> {
     let (text, made) = replaced(file, clients, results)?;
     if text != made {
@@ -33,7 +33,7 @@ pub(crate) fn check(file: &Path, clients: &Clients, results: &[String]) -> Resul
     Ok(text == made)
 }
 
-/// Puts the table of these results into the file.
+/// Writes the table of these results into the file.
 pub(crate) fn write(file: &Path, clients: &Clients, results: &[String]) -> Result<bool, String> {
     let (_, made) = replaced(file, clients, results)?;
     fs::write(file, made).map_err(|error| format!("write {}: {error}", file.display()))?;

@@ -1,4 +1,4 @@
-//! What a case remembers: saved values, and the moments that were marked.
+//! The values of a case: saved values, and times of marks.
 use serde_json::{Map, Value};
 use std::{
     collections::{BTreeMap, HashMap},
@@ -16,7 +16,7 @@ impl Variables {
         self.saved.insert(name.to_owned(), value);
     }
 
-    /// Keeps parts of an answer, each by its path.
+    /// Saves parts of an answer, each by its path.
     pub(crate) fn save(&mut self, paths: &BTreeMap<String, String>, answer: &Value) -> Result<(), String> {
         for (name, path) in paths {
             let found = path.split('.').try_fold(answer, |value, key| match value {
@@ -29,7 +29,7 @@ impl Variables {
         Ok(())
     }
 
-    /// `value` with saved values for every `"$name"`.
+    /// Replaces every `"$name"` in `value` by the saved value.
     pub(crate) fn put_into(&self, value: &Value) -> Result<Value, String> {
         Ok(match value {
             Value::String(text) => match text.strip_prefix('$') {
@@ -50,7 +50,7 @@ impl Variables {
         self.marks.insert(name.to_owned(), at);
     }
 
-    /// Milliseconds from a mark to a moment; below zero if the moment was before.
+    /// The milliseconds from a mark to `at`; negative if `at` is earlier.
     pub(crate) fn since(&self, mark: &str, at: Instant) -> Result<f64, String> {
         let mark = self.marks.get(mark).ok_or_else(|| format!("no moment was marked as {mark:?}"))?;
         let after = at.saturating_duration_since(*mark).as_secs_f64();
@@ -58,7 +58,7 @@ impl Variables {
     }
 }
 
-/// `#` in a text becomes the number of the repetition.
+/// Replaces `#` in a text by the number of the repetition.
 pub(crate) fn number(fields: &Map<String, Value>, repetition: usize) -> Map<String, Value> {
     let numbered = |value: &Value| match value {
         Value::String(text) => text.replace('#', &repetition.to_string()).into(),

@@ -1,4 +1,4 @@
-//! Answers as the line protocol has them: times in milliseconds with fractions, what is not used left out.
+//! Answers in the form of the line protocol: times in milliseconds with fractions, unused fields left out.
 use pausewatch::proto::v1;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -7,14 +7,14 @@ pub(crate) fn milliseconds(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1e3
 }
 
-/// `None` for what is no duration.
+/// `None` if it is not a valid duration.
 pub(crate) fn duration(ms: f64) -> Option<Duration> {
     Duration::try_from_secs_f64(ms / 1e3).ok()
 }
 
 pub(crate) fn wire_duration(ms: f64) -> prost_types::Duration {
     let nanos = (ms * 1e6).round();
-    // Both fit: a ttl is a day at most, and what is out of its limits is far inside of an i64.
+    // Both fit: a ttl is at most a day, and even invalid test values are far below the maximum of an i64.
     prost_types::Duration { seconds: (nanos / 1e9).floor() as i64, nanos: nanos.rem_euclid(1e9) as i32 }
 }
 

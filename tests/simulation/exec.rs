@@ -7,14 +7,14 @@ use pausewatch::stopwatch::{EndedBy, Link, Stopwatch, StopwatchController};
 use std::time::Duration;
 use tokio::time::{Instant, sleep, sleep_until};
 
-/// Commands that run at the same time.
+/// The number of commands that run at the same time.
 const LANES: u64 = 3;
-/// A thread that nobody ever names in a call.
+/// A thread that no call ever names.
 pub(crate) const NEVER: &str = "never";
-/// Between two looks at a stopwatch.
+/// The time between two checks of a stopwatch.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// The process; ends never.
+/// Runs the process; never returns.
 pub(crate) async fn run(place: Place, oracle: Oracle, grace: Duration) -> turmoil::Result {
     let client = net::client(&place.host, &oracle, Duration::from_secs(5));
     let controller = StopwatchController::with_sleep_clock(client, grace, machine::slept);
@@ -31,14 +31,14 @@ pub(crate) async fn run(place: Place, oracle: Oracle, grace: Duration) -> turmoi
     std::future::pending().await
 }
 
-/// One command, to its end or to the end of its time.
+/// Runs one command until it ends or expires.
 async fn command(place: &Place, oracle: &Oracle, controller: &StopwatchController, random: &mut Rng) {
     let thread = place.any_thread(random);
     let limit = Duration::from_millis(random.u64(300..8_000));
-    // Most run until they are stopped.
+    // Most commands run until they are stopped.
     let takes = if random.u8(..4) == 0 { Duration::from_millis(random.u64(100..10_000)) } else { Duration::MAX };
     let done = Instant::now().checked_add(takes);
-    // Some have a limit on wall time too, before the other one or after it.
+    // Some have a wall time limit too, which is reached before the other one or after it.
     let max_wall = (random.u8(..3) == 0).then(|| Duration::from_millis(random.u64(300..20_000)));
     let builder = Stopwatch::builder().limit(limit);
     let stopwatch = max_wall.map_or(builder.clone(), |max_wall| builder.max_wall(max_wall)).start();

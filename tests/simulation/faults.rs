@@ -1,4 +1,4 @@
-//! What goes wrong, and when: drawn step by step from the seed.
+//! The faults and their times: drawn step by step from the seed.
 use crate::net::SERVER;
 use crate::oracle::{Link, Oracle};
 use crate::run::{EXECS, HOLDERS, WATCHER};
@@ -13,15 +13,15 @@ pub(crate) struct Faults {
     random: Rng,
     server: Server,
     oracle: Oracle,
-    /// Until when each host but the server is cut off, and how.
+    /// Each host except the server that is cut off: until when, and how.
     cuts: BTreeMap<&'static str, (Duration, Link)>,
-    /// Until when each host is down; and whether its power is off too.
+    /// Each host that is down: until when, and whether its power is off too.
     down: BTreeMap<&'static str, (Duration, bool)>,
     refusing_until: Option<Duration>,
     next: Duration,
-    /// Mean time between two faults of this run.
+    /// The mean time between two faults of this run.
     calm: Duration,
-    /// After a reboot the wall clock bridges the gap, so it must not have been set in the same run.
+    /// Whether this run has reboots: the wall clock measures their length, so it must not be set in the same run.
     reboots: bool,
 }
 
@@ -30,7 +30,7 @@ impl Faults {
         let calm = Duration::from_millis(random.u64(800..8_000));
         let reboots = random.bool();
         let (cuts, down, refusing_until) = Default::default();
-        // A first look at all of it without faults.
+        // The run starts without faults.
         let next = Duration::from_secs(1);
         Faults { random, server, oracle, cuts, down, refusing_until, next, calm, reboots }
     }
@@ -51,7 +51,7 @@ impl Faults {
         }
     }
 
-    /// Ends all that is wrong.
+    /// Ends all faults.
     pub(crate) fn heal(&mut self, sim: &mut Sim<'_>) {
         let cuts: Vec<_> = self.cuts.keys().copied().collect();
         cuts.into_iter().for_each(|host| self.mend(sim, host));
@@ -106,7 +106,7 @@ impl Faults {
         if self.cuts.contains_key(host) || self.down.values().any(|(_, power)| *power) {
             return;
         }
-        // Some are over before anybody notices, some outlast every patience.
+        // Some end before they are noticed, some outlast every timeout.
         let lasts = match self.random.u8(..3) {
             0 => self.random.u64(20..800),
             1 => self.random.u64(800..8_000),
@@ -135,7 +135,7 @@ impl Faults {
         self.oracle.link(host, Link::Up);
     }
 
-    /// A process is killed, or its machine loses its power: then nobody is told that its connections are gone.
+    /// A process is killed, or its machine loses power: then no peer learns that its connections are lost.
     fn crash(&mut self, sim: &mut Sim<'_>, now: Duration, host: &'static str) {
         if self.down.contains_key(host) {
             return;
@@ -154,7 +154,7 @@ impl Faults {
             self.server.keep_disk();
         }
         sim.crash(host);
-        // A restart longer than any lease, sometimes.
+        // Sometimes a restart takes longer than any lease.
         let off = if self.random.bool() { self.random.u64(20..1_500) } else { self.random.u64(1_500..12_000) };
         self.down.insert(host, (now + Duration::from_millis(off), power));
         self.oracle.crashed(host, power);

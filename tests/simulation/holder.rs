@@ -1,4 +1,4 @@
-//! A program that asks people: with the guard of the client library, or with calls of its own.
+//! A program that asks people: with the guard of the client library, or with its own calls.
 use crate::net;
 use crate::oracle::{Ended, Oracle, Token};
 use crate::run::Place;
@@ -10,10 +10,10 @@ use pausewatch::client::{
 use std::time::Duration;
 use tokio::time::sleep;
 
-/// Questions that are put at the same time.
+/// The number of questions at the same time.
 const LANES: u64 = 2;
 
-/// The process; ends never.
+/// Runs the process; never returns.
 pub(crate) async fn run(place: Place, oracle: Oracle) -> turmoil::Result {
     let client = net::client(&place.host, &oracle, Duration::from_secs(5));
     for lane in 0..LANES {
@@ -45,7 +45,7 @@ impl Holder {
         }
     }
 
-    /// With the guard.
+    /// Asks with the guard.
     async fn hold(&self, thread: &str, random: &mut Rng) {
         let ttl = Duration::from_secs(random.u64(1..7));
         let asks_for = Duration::from_millis(random.u64(50..9_000));
@@ -69,7 +69,7 @@ impl Holder {
         match hold.release().await {
             Ok(Release::Closed { revision, .. }) => self.oracle.closed(token, Ended::Released, Some(revision)),
             Ok(Release::Expired) => self.oracle.closed(token, Ended::Expired, None),
-            // By a decrement that named none.
+            // Closed by a decrement without an elicitation id.
             Ok(Release::Released) => self.oracle.closed(token, Ended::Released, None),
             Ok(Release::Unknown) => self.oracle.violation("G5", format!("{token} was acknowledged, and is unknown")),
             Err(error) => self.oracle.expect_transient("release a hold", &error),
@@ -78,7 +78,7 @@ impl Holder {
         self.oracle.abandons(token);
     }
 
-    /// With calls, and request ids of its own: sent again when no answer came, sent twice at once, sent again late.
+    /// Asks with calls and its own request ids: repeated without an answer, sent twice at once, repeated late.
     async fn count_by_hand(&self, thread: &str, random: &mut Rng) {
         let ttl = Duration::from_secs(random.u64(1..7));
         let token = self.oracle.asks(&self.place.host, thread, ttl);
@@ -115,13 +115,13 @@ impl Holder {
         }
         match random.u8(..8) {
             0 => {}
-            // None named: closes the oldest, whosever that is.
+            // Without an id, it closes the oldest, which may belong to another program.
             1 => self.decrement(thread, None, token, random).await,
             _ => self.decrement(thread, Some(id), token, random).await,
         }
     }
 
-    /// Sends an increment until there is an answer, or patience ends.
+    /// Repeats an increment until there is an answer, or until it gives up.
     async fn increment(
         &self,
         request: &IncrementElicitationRequest,
@@ -181,7 +181,7 @@ impl Holder {
                             false => self.oracle.acknowledged(thread, answer.revision),
                         }
                         first = Some(answer);
-                        // Once in a while the same again.
+                        // Sometimes the same call again.
                         if random.u8(..3) > 0 {
                             return;
                         }
@@ -196,7 +196,7 @@ impl Holder {
         }
     }
 
-    /// Reads a thread: what was acknowledged before must be seen.
+    /// Reads a thread: all changes acknowledged before must be visible.
     async fn look(&self, thread: &str) {
         let at_least = self.oracle.acknowledged_revision(thread);
         match self.client.get_pause_state(GetPauseStateRequest { thread_id: thread.to_owned() }).await {
@@ -206,7 +206,7 @@ impl Holder {
     }
 }
 
-/// What must be the same in each answer to one increment; `watchers` is live.
+/// The parts that must be the same in each answer to one increment; `watchers` is the current number.
 #[derive(PartialEq)]
 struct Same<'a>(u32, u64, Option<&'a str>);
 

@@ -1,6 +1,6 @@
-//! The clocks of the server's machine, on simulated time.
+//! The clocks of the server's machine, in simulated time.
 //!
-//! A laptop that sleeps is seen by its processes as this: the boot-time clock and the wall clock jump ahead, the time
+//! The processes of a laptop see its sleep like this: the boot-time clock and the wall clock jump ahead, but the time
 //! awake does not. So a sleep takes no simulated time, and all hosts of a run sleep together.
 use pausewatch::test_support::clock::Clock;
 use pausewatch::test_support::core::Timestamp;
@@ -12,7 +12,7 @@ use std::time::Duration;
 const EPOCH: i64 = 1_780_000_000_000_000_000;
 
 thread_local! {
-    /// What exec servers are told of sleep: a run has a thread of its own.
+    /// The sleep that exec servers see: each run has its own thread.
     static SLEPT: Cell<Duration> = const { Cell::new(Duration::ZERO) };
 }
 
@@ -21,13 +21,13 @@ pub(crate) fn slept() -> Duration {
     SLEPT.get()
 }
 
-/// The machine. Clones are the same one.
+/// The machine. Clones share one state.
 #[derive(Clone, Default)]
 pub(crate) struct Machine(Arc<Mutex<State>>);
 
 #[derive(Default)]
 struct State {
-    /// Simulated time at the latest step: for those who ask from outside of it.
+    /// The simulated time at the latest step, for readers outside the simulation.
     last: Duration,
     booted: Duration,
     slept: Duration,
@@ -50,7 +50,7 @@ impl Machine {
         self.0.lock().expect("no panic while locked")
     }
 
-    /// Simulated time now; to be told at each step.
+    /// Sets the simulated time; called at each step.
     pub(crate) fn stepped(&self, elapsed: Duration) {
         self.state().last = elapsed;
     }

@@ -1,4 +1,4 @@
-//! The simulated network, as the server and the client library take it.
+//! The simulated network, as the server and the client library use it.
 use crate::oracle::Oracle;
 use hyper_util::rt::TokioIo;
 use pausewatch::client::{Client, Config};
@@ -15,7 +15,7 @@ use turmoil::net::{TcpListener, TcpStream};
 pub(crate) const SERVER: &str = "server";
 const PORT: u16 = 7420;
 
-/// A client on `host`, which this is called on.
+/// A client on `host`; called on that host.
 pub(crate) fn client(host: &str, oracle: &Oracle, deadline: Duration) -> Client {
     let connect = {
         let (host, oracle) = (host.to_owned(), oracle.clone());
@@ -30,8 +30,8 @@ pub(crate) fn client(host: &str, oracle: &Oracle, deadline: Duration) -> Client 
     Client::with_connector(tower::service_fn(connect), &Config { deadline, ..Config::default() })
 }
 
-/// A connection, as the client has it. Once something that it sent is lost it is dead both ways: the network has no
-/// retransmission, and none of a real one's acknowledgements without which the other side could not go on sending.
+/// A connection of the client. Once data that it sent is lost, it is dead in both directions: the simulated network has
+/// no retransmission, and none of TCP's acknowledgements, without which a real peer could not continue to send.
 struct Opened {
     stream: TcpStream,
     host: String,
@@ -42,7 +42,7 @@ struct Opened {
 impl AsyncRead for Opened {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         match self.has_lost {
-            // Its user's timers wake it.
+            // The timers of its user wake it.
             true => Poll::Pending,
             false => Pin::new(&mut self.stream).poll_read(cx, into),
         }
@@ -65,7 +65,7 @@ impl AsyncWrite for Opened {
     }
 }
 
-/// The connections that the server's host is asked for.
+/// The incoming connections of the server's host.
 pub(crate) async fn accept() -> io::Result<impl Stream<Item = io::Result<Accepted>>> {
     let listener = TcpListener::bind(("0.0.0.0", PORT)).await?;
     let (to, connections) = tokio::sync::mpsc::channel(16);
@@ -80,7 +80,7 @@ pub(crate) async fn accept() -> io::Result<impl Stream<Item = io::Result<Accepte
     Ok(ReceiverStream::new(connections))
 }
 
-/// A connection, as tonic takes it.
+/// A connection as tonic accepts it.
 pub(crate) struct Accepted(TcpStream);
 
 impl Connected for Accepted {

@@ -11,21 +11,21 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The grain of simulated time: what G3 allows for, less the shortest way of a message.
+/// The resolution of simulated time: what G3 allows, minus the shortest delay of a message.
 pub(crate) const TICK: Duration = Duration::from_millis(2);
-/// Faults happen in this time...
+/// The time in which faults happen.
 const STORM: Duration = Duration::from_secs(60);
-/// ...and then all is well, until all must have come to rest: a dead connection is noticed (15 s), made anew (6 s), a
-/// lease ends (6 s), a command is out of time (8 s).
+/// The time without faults until everything must be idle: a dead connection is detected (15 s) and reopened (6 s), a
+/// lease ends (6 s), a command expires (8 s).
 const REST: Duration = Duration::from_secs(38);
-/// Between two looks of the oracle at what nobody tells it.
+/// How many steps lie between two checks of the oracle for missing events.
 const LOOK_EVERY: u32 = 25;
 
 pub(crate) const HOLDERS: [&str; 2] = ["holder-1", "holder-2"];
 pub(crate) const EXECS: [&str; 2] = ["exec-1", "exec-2"];
 pub(crate) const WATCHER: &str = "watcher";
 
-/// Where a process runs, and in which of its host's lives.
+/// The host on which a process runs, and the number of its start.
 #[derive(Clone)]
 pub(crate) struct Place {
     pub(crate) host: String,
@@ -35,7 +35,7 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// Random numbers for one task of the process.
+    /// The random numbers of one task of the process.
     pub(crate) fn random(&self, task: u64) -> Rng {
         let host = self.host.bytes().fold(self.seed, |hash, byte| hash.wrapping_mul(0x100_0000_01b3) ^ u64::from(byte));
         Rng::with_seed(host ^ (self.life << 32) ^ (task << 48))
@@ -46,16 +46,16 @@ impl Place {
     }
 }
 
-/// Runs `seed`. All of it happens on this thread.
+/// Runs `seed`, entirely on this thread.
 pub(crate) fn run(seed: u64) -> Course {
-    // The client library's, for the pauses between its retries.
+    // The client library uses this generator for the delays between its retries.
     fastrand::seed(seed);
     let mut random = Rng::with_seed(seed);
     let machine = Machine::new();
     let latency = Duration::from_millis(random.u64(3..20));
     let grace = Duration::from_secs(random.u64(2..12));
     let threads: Arc<[String]> = (1..=random.u8(2..5)).map(|number| format!("thread-{number}")).collect();
-    // Shorter and longer than what people are asked for.
+    // Some maximums are shorter than the questions, some are longer.
     let max_pause = (random.u8(..3) > 0).then(|| Duration::from_millis(random.u64(1_500..12_000)));
     let oracle = Oracle::new(machine.clone(), grace, latency, max_pause, threads.to_vec());
     let mut sim = turmoil::Builder::new()

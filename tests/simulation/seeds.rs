@@ -1,4 +1,4 @@
-//! Many runs, each in a process of its own, on all cores, for a number of seeds or for a time.
+//! Many runs, each in its own process, on all cores: a number of seeds, or for some time.
 use crate::run;
 use std::collections::BTreeMap;
 use std::process::{Command, Output};
@@ -7,16 +7,16 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// What one call of the test does unless told otherwise: whichever comes first, but on a busy machine longer, until it has seen what
-/// it must.
+/// The default of one call of the test: this many seeds or this time, whichever comes first. On a busy machine it
+/// continues until it has seen everything in `MUST_HAPPEN`.
 const SEEDS: u64 = 200;
 const TIME: Duration = Duration::from_secs(3 * 60);
 /// Names the one seed to run.
 const SEED: &str = "PAUSEWATCH_SIM_SEED";
-/// Begins a line of a run that counts something.
+/// The start of a line with a count.
 const COUNT: &str = "counted ";
 
-/// What each set of runs must have seen, lest the simulation goes blind.
+/// What each set of runs must contain, so that the simulation cannot stop testing something unnoticed.
 const MUST_HAPPEN: [&str; 32] = [
     "batches that the store refused",
     "breaks of a watch",
@@ -56,7 +56,7 @@ fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|value| value.parse().unwrap_or_else(|_| panic!("{name} is no number: {value}")))
 }
 
-/// Runs seeds until there are enough, or one fails; or, in the process of one seed, that seed.
+/// Runs seeds until there are enough, or until one fails; in the process of one seed, runs only that.
 pub(crate) fn run_all() {
     match number(SEED) {
         Some(seed) => run_here(seed),
@@ -64,7 +64,7 @@ pub(crate) fn run_all() {
     }
 }
 
-/// Runs a seed in this process, and says what happened.
+/// Runs a seed in this process, and prints what happened.
 fn run_here(seed: u64) {
     let course = run::run(seed);
     course.lines.iter().for_each(|line| println!("{line}"));
@@ -73,7 +73,7 @@ fn run_here(seed: u64) {
     assert!(violation.is_none(), "seed {seed}: {}\nreplay: {}", violation.expect("there is one"), replay(seed));
 }
 
-/// A run in a process of its own: nothing of one reaches the next, and a replay is the same.
+/// Runs a seed in its own process: no state of one run reaches the next, so a replay is the same.
 pub(crate) fn run_in_process(seed: u64) -> Output {
     let mut this = Command::new(std::env::current_exe().expect("this test is a program"));
     this.args(["guarantees_hold_under_faults", "--exact", "--nocapture"]).env(SEED, seed.to_string());
@@ -83,7 +83,7 @@ pub(crate) fn run_in_process(seed: u64) -> Output {
 fn run_many() {
     let seconds = number("PAUSEWATCH_SIM_SECONDS");
     let (seeds, time) = seconds.map_or((SEEDS, TIME), |seconds| (u64::MAX, Duration::from_secs(seconds)));
-    // For longer runs, others than last time.
+    // A longer test starts from a random seed each time.
     let first = if seconds.is_some() { fastrand::u64(..1 << 40) } else { 1 };
     let (began, next) = (Instant::now(), AtomicU64::new(0));
     let (counts, failed) = (Mutex::new(BTreeMap::<String, u64>::new()), Mutex::new(None));
@@ -119,7 +119,7 @@ fn run_many() {
         panic!("seed {seed} failed:\n{text}\nreplay: {}", replay(seed));
     }
     for what in MUST_HAPPEN {
-        assert!(counts.contains_key(what), "the simulation has gone blind: no {what}");
+        assert!(counts.contains_key(what), "the simulation did not contain: {what}");
     }
 }
 

@@ -1,4 +1,4 @@
-//! The host of the coordinator: the real one, on a store that tells the oracle of each commit.
+//! The host of the coordinator: the real one, on a store that reports each commit to the oracle.
 use crate::disk::SimDisk;
 use crate::machine::Machine;
 use crate::net;
@@ -21,7 +21,7 @@ pub(crate) struct Server {
     pub(crate) oracle: Oracle,
     max_pause: Option<Duration>,
     disk: Rc<RefCell<SimDisk>>,
-    /// Of the process that runs now.
+    /// Belongs to the process that runs now.
     killed: Rc<RefCell<Arc<AtomicBool>>>,
     refuses: Arc<AtomicBool>,
 }
@@ -32,7 +32,7 @@ impl Server {
         Server { machine, oracle, max_pause, disk, killed, refuses }
     }
 
-    /// To be called before a crash: what the disk holds now is what the next process finds. A process that crashes in
+    /// Must be called before a crash: the next process finds the present content of the disk. A process that crashes in
     /// this simulation has its values dropped, and a store that is dropped writes to its disk.
     pub(crate) fn keep_disk(&self) {
         let kept = self.disk.borrow().copy();
@@ -40,12 +40,12 @@ impl Server {
         self.killed.take().store(true, Relaxed);
     }
 
-    /// From now on the store refuses changes, or takes them again.
+    /// From now on, the store refuses changes, or accepts them again.
     pub(crate) fn refuse_changes(&self, refuses: bool) {
         self.refuses.store(refuses, Relaxed);
     }
 
-    /// The process.
+    /// Runs the process.
     pub(crate) async fn run(self) -> turmoil::Result {
         let disk = Arc::new(self.disk.borrow().clone());
         let inner = Embedded::on(disk, "the disk of the simulation", self.machine.boot_id())?;
@@ -60,7 +60,7 @@ impl Server {
     }
 }
 
-/// A store that tells the oracle what is durable, and refuses changes when told to.
+/// A store that reports to the oracle what is durable, and refuses changes on request.
 struct Recorded {
     inner: Embedded,
     oracle: Oracle,

@@ -6,7 +6,7 @@ use pausewatch::client::{Event, Watch};
 use std::time::Duration;
 use tokio::time::sleep;
 
-/// The process; ends never.
+/// Runs the process; never returns.
 pub(crate) async fn run(place: Place, oracle: Oracle) -> turmoil::Result {
     let client = net::client(&place.host, &oracle, Duration::from_secs(5));
     let mut some = client.watch().with_elicitations();
@@ -37,7 +37,7 @@ async fn read(
             Event::Disconnected { .. } => oracle.count("breaks of a watch"),
             _ => {}
         }
-        // Now and then it has something else to do.
+        // Sometimes it is busy with something else.
         if random.u8(..20) == 0 && !oracle.is_over() {
             oracle.count("slow reads of a watch");
             oracle.watch_is_busy(&name, true);

@@ -1,4 +1,4 @@
-//! Callers who write down what they were told: no acknowledged change is lost, none is counted twice (G4, G5).
+//! Callers that record what was acknowledged: no acknowledged change is lost, none is counted twice (G4, G5).
 use crate::world::World;
 use fastrand::Rng;
 use pausewatch::client::{Client, DecrementElicitationRequest, IncrementElicitationRequest};
@@ -11,10 +11,10 @@ use tokio::task::JoinHandle;
 const CALLERS: usize = 24;
 /// Threads that all callers change.
 const SHARED: usize = 4;
-/// Open elicitations of a caller on one thread, at most.
+/// The maximum number of elicitations that a caller has open on one thread.
 const MOST: usize = 6;
 
-/// What is known of one thread.
+/// What a caller knows about one thread.
 #[derive(Clone, Debug, Default)]
 struct Book {
     open: Vec<String>,
@@ -107,7 +107,7 @@ impl Caller {
     }
 
     async fn decrement(&mut self, thread_id: &str, request_id: String, named: bool, book: &mut Book) -> Option<u32> {
-        // Of its own, where all asked for no ttl, an unnamed decrement closes the oldest.
+        // On the caller's own thread no elicitation has a ttl, so a decrement without an id closes the oldest.
         let named = named || self.random.bool();
         let closed = book.open.remove(if named { self.random.usize(..book.open.len()) } else { 0 });
         let (thread_id, elicitation_id) = (thread_id.to_owned(), named.then_some(closed));
@@ -128,7 +128,7 @@ impl Caller {
     }
 }
 
-/// Compares all books with what the server says, while nobody writes.
+/// Compares all records with the state of the server, while no caller works.
 pub(crate) async fn compare(world: &World, callers: &Callers) {
     let mut expected: BTreeMap<String, Book> = BTreeMap::new();
     for books in &callers.books {

@@ -1,5 +1,5 @@
-//! Commands whose thread is held just before their time runs out: none is killed while it is held (G1), each is charged
-//! what it should be (G3), and each expires afterwards (G2).
+//! Commands whose thread is paused just before they expire: none is killed during the pause (G1), each is charged
+//! correctly (G3), and each expires afterwards (G2).
 use crate::world::{World, worst};
 use fastrand::Rng;
 use pausewatch::client::{Client, Release};
@@ -12,11 +12,11 @@ use tokio::time::{sleep, sleep_until};
 
 const EXEC_SERVERS: usize = 2;
 const COMMANDS: usize = 12;
-/// What a stopwatch may be wrong by.
+/// The maximum error of a stopwatch.
 const EXACT: Duration = Duration::from_millis(5);
-/// So long after a resume everybody knows of it: longer than any fault lasts, and than the disconnect grace.
+/// The time after a resume until every process knows of it: longer than any fault lasts, and than the disconnect grace.
 const KNOWN: Duration = Duration::from_secs(45);
-/// Longer than any fault lasts: so a hold is never lost to one.
+/// Longer than any fault lasts, so that no hold is lost to a fault.
 const TTL: Duration = Duration::from_secs(20);
 
 pub(crate) fn start(world: &Arc<World>, random: &mut Rng) -> Vec<JoinHandle<()>> {
@@ -24,7 +24,7 @@ pub(crate) fn start(world: &Arc<World>, random: &mut Rng) -> Vec<JoinHandle<()>>
     for server in 0..EXEC_SERVERS {
         let controller = StopwatchController::new(world.client(server));
         for number in 0..COMMANDS {
-            // The tool that asks is another process than the exec server, with a connection of its own.
+            // The tool that asks stands for another process than the exec server, so it has its own connection.
             let (client, controller) = (world.client(number), controller.clone());
             let name = format!("commands of {server}-{number}");
             let slot = Slot { name, client, controller, world: world.clone(), random: random.fork() };
@@ -75,13 +75,13 @@ impl Slot {
         sleep_until((start + limit - lead).into()).await;
         let hold = match self.client.hold(thread_id).ttl(TTL).open().await {
             Ok(hold) => hold,
-            // Nobody answered for the whole deadline: whether it is open is unknown, and its lease ends it.
+            // No answer within the whole deadline: whether it is open is unknown, and its lease ends it.
             Err(error) if error.is_transient() => return Ok(()),
             Err(error) => return Err(format!("{error:?}")),
         };
         let in_time = Instant::now() < start + limit;
         sleep(Duration::from_millis(200 + self.random.u64(..1_500))).await;
-        // Before the release is sent, since the answer to it may be lost.
+        // Checked before the release is sent, because its answer may be lost.
         let was_killed = expired.is_finished();
         let release = self.world.answered(|| hold.release()).await;
         let held = matches!(release, Ok(Release::Closed { .. }));
@@ -109,7 +109,7 @@ impl Slot {
         Ok(())
     }
 
-    /// Waits until the exec server knows of the whole pause, and compares what it charges.
+    /// Waits until the exec server knows of the whole pause, and checks what it charges.
     async fn charged(&self, stopwatch: &Stopwatch, start: Instant, paused: Duration) -> Result<(), String> {
         let asked = Instant::now();
         loop {

@@ -1,4 +1,4 @@
-//! A proxy that cuts all its connections now and then, or holds back for a while what they carry.
+//! A proxy that sometimes cuts all its connections, or holds their data back for a while.
 use fastrand::Rng;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -8,7 +8,7 @@ use tokio::time::sleep;
 
 #[derive(Clone, Copy, Default)]
 struct Weather {
-    /// How often connections were cut.
+    /// The number of cuts.
     cuts: u64,
     held: bool,
 }
@@ -39,7 +39,7 @@ pub(crate) async fn start(server: String, mut random: Rng) -> String {
     address
 }
 
-/// Carries both ways, until one side ends or the connection is cut.
+/// Copies bytes in both directions, until one side closes or the connection is cut.
 async fn carry(client: TcpStream, server: &str, mut weather: watch::Receiver<Weather>) -> std::io::Result<()> {
     let server = TcpStream::connect(server).await?;
     let (mut from_client, mut to_client) = client.into_split();

@@ -1,4 +1,4 @@
-//! Tools that ask and die: their leases end the pause, not earlier than they were promised, not much later (G2).
+//! Tools that ask and die: their leases end the pause, not before their time, and not much later (G2).
 use crate::world::{World, worst};
 use fastrand::Rng;
 use pausewatch::client::{Client, IncrementElicitationRequest};
@@ -9,7 +9,7 @@ use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
 const DESERTERS: usize = 8;
-/// How late an end may be seen: 100 ms of the server, and an fsync of a disk that has much to do.
+/// The maximum delay until an end is visible: 100 ms of the server, and an fsync on a busy disk.
 const LATE: Duration = Duration::from_secs(5);
 
 pub(crate) fn start(world: &Arc<World>, random: &mut Rng) -> Vec<JoinHandle<()>> {
@@ -58,7 +58,7 @@ async fn left_open(world: &World, client: &Client, thread_id: &str, ttl: Duratio
         if count == 0 {
             return Ok(());
         }
-        // A server that was away gives every lease a full ttl again.
+        // A restarted server gives every lease a full ttl again.
         let over = acknowledged.max(*world.up()) + ttl;
         let late = asked.saturating_duration_since(over);
         worst(&world.counts.worst_lease, late);

@@ -1,18 +1,18 @@
-//! The soak: load, faults and checks on a real server for as long as one likes, and a verdict.
+//! The soak test: load, faults and checks on a real server for any length of time, and a verdict.
 //!
-//! `tests/soak/run MINUTES` runs it with the release build; `cargo test --test soak` for half a minute.
+//! `tests/soak/run MINUTES` runs it with the release build; `cargo test --test soak` runs it for half a minute.
 //!
 //! ```text
-//! world       what all share: where to call, when the server came up, what was found
+//! world       the shared state: addresses, when the server was started, results
 //! server      the process, and its faults: kill -9, SIGTERM, SIGSTOP
 //! cutter      a proxy that cuts its connections and holds back what they carry; half of all clients go through it
-//! books       callers who know what they were told (G4, G5)
-//! commands    stopwatches whose thread is held (G1, G3), and expire afterwards (G2)
-//! deserters   elicitations that nobody closes (G2)
+//! books       callers that record what was acknowledged (G4, G5)
+//! commands    stopwatches whose thread is paused (G1, G3), and that expire afterwards (G2)
+//! deserters   elicitations that are never closed (G2)
 //! watchers    streams of all threads (G6)
 //! ```
 //!
-//! The load rests for a moment now and then, and all books are compared with what the server says.
+//! The load sometimes pauses for a moment, and all records are compared with the state of the server.
 mod books;
 mod commands;
 mod cutter;
@@ -29,9 +29,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 use world::World;
 
-/// How long the load goes on between two comparisons.
+/// The duration of the load between two comparisons.
 const ROUND: Duration = Duration::from_secs(15);
-/// The short form.
+/// The duration of the short form.
 const SHORT: Duration = Duration::from_secs(30);
 
 fn number(name: &str) -> Option<u64> {
@@ -39,7 +39,7 @@ fn number(name: &str) -> Option<u64> {
 }
 
 fn main() -> ExitCode {
-    // Each actor writes and reads by itself, and the proxy is one of them.
+    // Each actor does its own I/O, and the proxy is one of them.
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     runtime.expect("a runtime can be made").block_on(soak())
 }

@@ -1,4 +1,4 @@
-//! The server as a process, and what is done to it.
+//! The server as a process, and its faults.
 use crate::world::World;
 use fastrand::Rng;
 use rustix::process::{Pid, Signal, kill_process};
@@ -12,9 +12,9 @@ use tokio::time::{sleep, timeout};
 
 /// Nothing that the server does takes this long.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// A drain takes 5 s at most, and then the store is closed: an fsync or two of a disk that has much to do.
+/// A drain takes at most 5 s, and then the store is closed: one or two fsyncs on a busy disk.
 const DRAIN: Duration = Duration::from_secs(10);
-/// More memory than this is a leak: there are a few thousand threads.
+/// There are only a few thousand threads, so more memory than this means a leak.
 const MOST_MEMORY: u64 = 256 << 20;
 
 pub(crate) struct Server {
@@ -45,7 +45,7 @@ impl Server {
             0..6 => {
                 self.kills += 1;
                 self.child.kill().await.expect("the server runs");
-                // Now and then for longer than clients are patient.
+                // Sometimes for longer than clients wait.
                 sleep(Duration::from_millis(if random.usize(..20) == 0 { 7_000 } else { random.u64(..500) })).await;
                 self.again(world).await;
             }
@@ -85,7 +85,7 @@ impl Server {
         }
     }
 
-    /// Looks at memory and disk.
+    /// Checks memory and disk.
     pub(crate) fn measure(&mut self, world: &World) {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id().expect("the server runs")));
         let resident = status.unwrap_or_default().lines().find_map(|line| {
@@ -116,12 +116,12 @@ impl Server {
     }
 }
 
-/// A server that listens, its address, and how long that took.
+/// Starts a server and waits until it listens; returns its address, and how long that took.
 async fn spawn(data: &Path, listen: &str) -> (Child, String, Duration) {
     let asked = Instant::now();
     let mut command = Command::new(env!("CARGO_BIN_EXE_pausewatch"));
     command.args(["serve", "--listen", listen, "--data-dir"]).arg(data);
-    // What it has to say is a message of the soak, too.
+    // Its messages are part of the output of the soak test.
     let mut child = command.stdout(Stdio::piped()).kill_on_drop(true).spawn().expect("the program starts");
     let mut lines = BufReader::new(child.stdout.take().expect("it is piped")).lines();
     let line = timeout(PATIENCE, lines.next_line()).await.expect("the server listens in time");

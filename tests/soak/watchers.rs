@@ -1,5 +1,5 @@
-//! Watches: revisions never fall, and a watch that names its threads ends at the last one (G6). A watch of everything is
-//! told of a break what is paused, and what no longer is.
+//! Watches: revisions never decrease, and a watch that names its threads ends at the last one (G6). After a broken
+//! connection, a watch of all threads gets the ones that are paused, and those that no longer are.
 use crate::books;
 use crate::world::World;
 use pausewatch::client::{Event, PauseState};
@@ -10,12 +10,12 @@ use std::time::{Duration, Instant};
 use tokio::time::sleep;
 
 const WATCHERS: usize = 4;
-/// So long after all is quiet everybody has seen the last state.
+/// The time after the load has stopped by which every watcher has the last state.
 const CAUGHT_UP: Duration = Duration::from_secs(30);
-/// Threads that are looked at while the load rests, in each watch.
+/// The number of threads that are checked in each watch while the load is paused.
 const LOOKED_AT: usize = 100;
 
-/// What a watch has told last of each thread.
+/// The last state of each thread that a watch delivered.
 type Seen = Arc<Mutex<HashMap<String, PauseState>>>;
 
 pub(crate) struct Watcher {
@@ -24,7 +24,7 @@ pub(crate) struct Watcher {
 }
 
 impl Watcher {
-    /// Two watches are of everything, directly and through the proxy, two of threads by name.
+    /// Two watches are of all threads, directly and through the proxy, and two name their threads.
     fn names_threads(&self) -> bool {
         self.number >= WATCHERS / 2
     }
@@ -60,7 +60,7 @@ impl Watcher {
         let seen = self.seen(&state.thread_id);
         match self.names_threads() {
             true => seen.is_none_or(|seen| seen.revision != state.revision),
-            // Of what was paused and resumed again within a break it is not told.
+            // A thread that was paused and resumed during a broken connection is not reported.
             false => seen.is_some_and(|seen| seen.paused) != state.paused,
         }
     }
@@ -97,7 +97,7 @@ pub(crate) fn start(world: &Arc<World>) -> Vec<Watcher> {
     (0..WATCHERS).map(start).collect()
 }
 
-/// Waits until all watchers have seen what the server says, while nobody writes.
+/// Waits until all watchers have the state of the server, while no caller works.
 pub(crate) async fn compare(world: &World, watchers: &[Watcher]) {
     for watcher in watchers {
         watcher.compare(world).await;

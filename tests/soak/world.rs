@@ -1,4 +1,4 @@
-//! What all actors share.
+//! The state that all actors share.
 use pausewatch::client::{Client, Config, Error, GetPauseStateRequest, PauseState};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -6,35 +6,35 @@ use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 use tokio::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-/// What is told of failures, at most.
+/// The maximum number of failures that are printed.
 const MOST_FAILURES: usize = 20;
 
 pub(crate) struct World {
-    /// The server itself, and the proxy in front of it.
+    /// The addresses of the server itself, and of the proxy in front of it.
     addresses: [String; 2],
-    /// Everybody is to end.
+    /// Set when all actors must end.
     pub(crate) over: AtomicBool,
-    /// Taken for reading by each piece of work, for writing by a rest.
+    /// Read-locked during each piece of work, write-locked during a rest.
     gate: RwLock<()>,
-    /// When the server last was started, or went on.
+    /// The last time at which the server was started or continued.
     up: Mutex<Instant>,
     failures: Mutex<Vec<String>>,
     pub(crate) counts: Counts,
 }
 
-/// What has happened.
+/// The counts of a run.
 #[derive(Default)]
 pub(crate) struct Counts {
     pub(crate) calls: AtomicU64,
-    /// Calls that the client's own retries did not bring through.
+    /// The calls that needed more than the client's own retries.
     pub(crate) repeated: AtomicU64,
     pub(crate) races: AtomicU64,
     pub(crate) frozen: AtomicU64,
     pub(crate) expired: AtomicU64,
-    /// The greatest difference between what a stopwatch charged and what it should have, in microseconds.
+    /// The maximum error of what a stopwatch charged, in microseconds.
     pub(crate) worst_charge: AtomicU64,
     pub(crate) deserted: AtomicU64,
-    /// So long after the end of a lease somebody still found it open, in microseconds.
+    /// The maximum time after the end of a lease for which it was still seen open, in microseconds.
     pub(crate) worst_lease: AtomicU64,
     pub(crate) states: AtomicU64,
     pub(crate) breaks: AtomicU64,
@@ -53,19 +53,19 @@ impl World {
         }
     }
 
-    /// A connection of its own; every other one through the proxy.
+    /// A new connection; every other one goes through the proxy.
     pub(crate) fn client(&self, number: usize) -> Client {
         let address = self.addresses[number % 2].parse().expect("an address");
         Client::with_config(&Config { address, ..Config::default() }).expect("a client without TLS")
     }
 
-    /// Held during a piece of work. `None`: there is to be no more.
+    /// Held during a piece of work. `None`: no more work may start.
     pub(crate) async fn work(&self) -> Option<RwLockReadGuard<'_, ()>> {
         let working = self.gate.read().await;
         (!self.over.load(Relaxed)).then_some(working)
     }
 
-    /// Waits until nobody is at work; nobody begins while it is held.
+    /// Waits until no work is running; none starts while the guard is held.
     pub(crate) async fn rest(&self) -> RwLockWriteGuard<'_, ()> {
         self.gate.write().await
     }
@@ -74,7 +74,7 @@ impl World {
         *self.up() = Instant::now();
     }
 
-    /// When the server last came up: leases begin anew then.
+    /// The last time at which the server was started: leases restart then.
     pub(crate) fn up(&self) -> MutexGuard<'_, Instant> {
         self.up.lock().expect("nothing panics while it holds it")
     }
@@ -92,7 +92,7 @@ impl World {
         self.failures().len() >= MOST_FAILURES
     }
 
-    /// Calls until there is an answer. A call whose outcome is unknown is made again, just so.
+    /// Calls until there is an answer. A call with an unknown outcome is repeated unchanged.
     pub(crate) async fn answered<R, F>(&self, call: impl Fn() -> F) -> Result<R, Error>
     where
         F: Future<Output = Result<R, Error>>,
@@ -167,7 +167,7 @@ impl World {
 }
 
 impl Counts {
-    /// What should have happened at least once, and has not.
+    /// The events that should have happened at least once, but have not.
     fn idle(&self) -> impl Iterator<Item = &'static str> {
         let counts = [
             (&self.frozen, "no command was frozen"),

@@ -3,7 +3,8 @@ use crate::client::{Elicitation, PauseState};
 
 const MINUTE: i64 = 60;
 
-/// Paused for so many seconds; each question has a holder, a reason and the seconds of its lease, 0 for none.
+/// A row that has been paused for `paused_for` seconds. Each question has a holder, a reason and the seconds of its
+/// lease, 0 for none.
 fn row(thread_id: &str, paused_for: i64, watchers: Option<u32>, questions: &[(&str, &str, i64)]) -> Row {
     let time = |seconds| prost_types::Timestamp { seconds, nanos: 0 };
     let elicitation = |&(holder, reason, left): &(&str, &str, i64)| Elicitation {
@@ -46,7 +47,7 @@ fn shown(lines: &[Line]) -> String {
     lines.iter().map(|line| line.text.clone() + "\n").collect()
 }
 
-/// With `PAUSEWATCH_UPDATE_SNAPSHOTS=1` in the environment, the file is written instead.
+/// With `PAUSEWATCH_UPDATE_SNAPSHOTS=1` in the environment, this writes the file instead.
 #[test]
 fn screens_of_40_46_80_and_200_columns_match_the_snapshot() {
     let (rows, mut text) = (rows(), String::new());
@@ -76,7 +77,7 @@ fn no_screen_is_exceeded() {
             for lost in [None, Some(LOST)] {
                 let drawn = view(&rows, lost).lines(Size { columns, lines });
                 assert!(drawn.len() <= lines, "{columns} x {lines}:\n{}", shown(&drawn));
-                // A table needs a character of each column, and the gaps.
+                // A table needs at least one character for each column, and the gaps.
                 let least = columns.max(10);
                 assert!(drawn.iter().all(|line| line.text.width() <= least), "{columns} x {lines}:\n{}", shown(&drawn));
                 assert!(drawn.iter().all(|line| !line.text.chars().any(char::is_control)));

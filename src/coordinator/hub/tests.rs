@@ -1,4 +1,4 @@
-//! H1 to H3, with a sink that writes down what it is given and a waker that counts.
+//! H1 to H3, with a sink that records the events, and a waker that counts.
 mod change;
 mod history;
 mod ids;
@@ -27,7 +27,7 @@ enum Given {
     Heartbeat,
 }
 
-/// Takes up to `room` messages a poll.
+/// Accepts up to `room` messages per poll.
 struct Notes {
     given: Vec<Given>,
     room: usize,
@@ -72,11 +72,15 @@ impl Watching {
         let mut notes = Notes { given: Vec::new(), room };
         let waker = self.wakes.clone().into();
         let polled = self.subscription.poll_next(&mut Context::from_waker(&waker), &mut notes);
-        assert_eq!(polled == Poll::Ready(true), !notes.given.is_empty(), "ready when something was given");
+        assert_eq!(
+            polled == Poll::Ready(true),
+            !notes.given.is_empty(),
+            "it must be ready exactly when there are events"
+        );
         polled.map(|_| notes.given)
     }
 
-    /// All that is due now. If nothing is, the waker is kept.
+    /// All events that are due now. If there are none, the waker is kept.
     fn take(&mut self) -> Vec<Given> {
         let mut all = Vec::new();
         while let Poll::Ready(given) = self.poll(usize::MAX) {
@@ -103,7 +107,7 @@ fn watch(hub: &Arc<Hub>, interest: Interest) -> Watching {
     Watching { subscription: hub.watch(interest), wakes: Arc::default() }
 }
 
-/// A watch that does not count among the watchers.
+/// A watch that does not count as a watcher.
 fn observe(hub: &Arc<Hub>, interest: Interest) -> Watching {
     Watching { subscription: hub.observe(interest), wakes: Arc::default() }
 }
@@ -127,7 +131,7 @@ fn opened(thread: &str, revision: u64) -> Committed {
     Committed { thread: id(thread), header: header(revision, true), event: Event::Opened(Arc::new(elicitation), None) }
 }
 
-/// `opened`: the revision that opened what is closed; the thread runs then.
+/// `opened`: the revision that opened the elicitation; the thread runs afterwards.
 fn closed(thread: &str, revision: u64, opened: u64) -> Committed {
     let event = Event::Closed(ElicitationId(opened.into()), PauseEnd::Decremented);
     Committed { thread: id(thread), header: header(revision, false), event }
@@ -142,12 +146,12 @@ fn scope(ids: &[&str], prefixes: &[&str]) -> Scope {
     Scope::of(&owned(ids), &owned(prefixes)).unwrap()
 }
 
-/// G8: a watch of all that may be seen begins and goes on with that, and counts for nothing else.
+/// G8: a watch of everything in a scope starts and continues with that scope, and counts for nothing else.
 fn topics(hub: &Hub) -> usize {
     hub.lock().topics.len()
 }
 
-/// The lists of the state agree with each other: every subscriber is where its watch says, and the reverse.
+/// Checks that the lists of the state agree: every subscriber is where its watch expects it, and the reverse.
 fn check(hub: &Hub) {
     let state = hub.lock();
     assert_eq!(state.index.len(), state.topics.len());
@@ -158,7 +162,7 @@ fn check(hub: &Hub) {
             topic.id,
             if topic.known.is_some() { TopicId::Shared((*thread).clone()) } else { topic.id.packed() }
         );
-        assert!(topic.known.is_some() || !topic.subscribers.is_empty(), "{thread} is of no use to anyone");
+        assert!(topic.known.is_some() || !topic.subscribers.is_empty(), "{thread} must not be kept");
         if let Some(known) = &topic.known {
             assert_eq!(state.changes.get(&known.change.number), Some(&(key as u32)), "{thread}");
             assert_eq!(known.change.pause().is_some(), known.header.pause.since.is_some(), "{thread}");
@@ -173,7 +177,7 @@ fn check(hub: &Hub) {
     for keys in [&state.watch_all, &state.watch_within] {
         for (place, &key) in keys.iter().enumerate() {
             let Changed::All(all) = &state.watchers[key as usize].changed else {
-                panic!("{key} watches no thread of its own")
+                panic!("{key} watches no named thread")
             };
             assert_eq!(all.place as usize, place);
         }
@@ -187,10 +191,10 @@ fn check(hub: &Hub) {
     assert_eq!(state.known.len(), state.topics.iter().filter(|(_, topic)| topic.known.is_some()).count());
 }
 
-// H1: rising revisions, and the last one.
+// H1: revisions increase, and the last one arrives.
 
-/// G6: who does not look for a thousand changes is given one state, the last.
-/// A drain ends watches part by part: those of the other parts go on until it is their turn.
+/// G6: a watch that is not polled during a thousand changes gets only the last state.
+/// A drain ends watches part by part: those of the other parts continue until it is their turn.
 #[test]
 fn watches_end_part_by_part() {
     let hub = Arc::<Hub>::default();
@@ -217,14 +221,14 @@ fn h3_a_watch_of_every_thread_needs_no_memory_per_thread() {
     hub.publish((0..5_000).map(|i| opened(numbered(i).as_str(), 1)));
     let mut watching = watch(&hub, Interest::All);
     let room = |hub: &Hub| hub.lock().watchers.iter().map(|(_, watcher)| watcher.room()).sum::<usize>();
-    assert_eq!(room(&hub), 0, "nobody has read yet");
+    assert_eq!(room(&hub), 0, "no watch has read yet");
     for _ in 0..10 {
         assert_eq!(watching.poll(450).map(|given| given.len()), Poll::Ready(450));
         hub.publish((0..5_000).map(|i| opened(numbered(i).as_str(), 2)));
     }
     assert!((1..32).contains(&room(&hub)), "{}", room(&hub));
     assert_eq!(watching.take().len(), 500 + 1 + 4_500);
-    assert_eq!(room(&hub), 0, "all was read");
+    assert_eq!(room(&hub), 0, "everything was read");
 }
 
 #[test]
@@ -238,7 +242,7 @@ fn a_watcher_that_was_slow_is_given_the_last_state_alone() {
         let mut watching = watch(&hub, interest);
         assert_eq!(watching.take(), snapshot);
         (1..=1_000).for_each(|revision| hub.publish([opened("a", revision)]));
-        assert_eq!(watching.wakes(), 1, "woken once, since it has not looked since");
+        assert_eq!(watching.wakes(), 1, "it must be woken only once, because it has not been polled since");
         assert_eq!(watching.take(), [state("a", 1_000, 1_000)]);
         assert_eq!(watching.poll(1), Poll::Pending);
     }
@@ -273,7 +277,7 @@ fn a_thread_that_was_forgotten_and_named_again_goes_on_above_what_watchers_saw()
     check(&hub);
 }
 
-// H3: what is held.
+// H3: bounded memory.
 
 #[test]
 fn an_unknown_thread_without_watchers_leaves_nothing_behind() {
@@ -283,7 +287,7 @@ fn an_unknown_thread_without_watchers_leaves_nothing_behind() {
     assert_eq!((topics(&hub), hub.streams()), (3, 2));
     drop(one);
     check(&hub);
-    assert_eq!(topics(&hub), 3, "the other still watches a");
+    assert_eq!(topics(&hub), 3, "the other watch still has a");
     drop(many);
     assert_eq!((topics(&hub), hub.streams()), (1, 0));
     hub.publish([forgotten("c", 2)]);
@@ -297,7 +301,7 @@ fn random_watches_come_and_go_and_every_place_stays_right() {
     let mut random = Random(0x5eed_0002);
     let hub = Arc::<Hub>::default();
     let mut watches: Vec<(Vec<usize>, Watching)> = Vec::new();
-    // The last revision of each thread, and what each watch saw last of each.
+    // The last revision of each thread, and the last one that each watch received.
     let mut revisions: HashMap<usize, u64> = HashMap::new();
     for step in 0..3_000 {
         match random.below(4) {
@@ -349,7 +353,7 @@ fn the_watchers_of_a_thread_are_counted_with_those_of_every_thread() {
     assert_eq!(hub.watchers(&id("a")), 0);
 }
 
-// Silence, and the end.
+// Heartbeats, and the end.
 
 #[test]
 fn a_heartbeat_breaks_a_silence_of_a_full_round_and_nothing_else() {
@@ -357,14 +361,14 @@ fn a_heartbeat_breaks_a_silence_of_a_full_round_and_nothing_else() {
     let mut watching = watch_some(&hub, &["a"]);
     watching.take();
     hub.beat(0, 1);
-    assert_eq!(watching.take(), [], "something was sent since the last beat");
+    assert_eq!(watching.take(), [], "there were events since the last heartbeat");
     hub.beat(0, 1);
     assert_eq!(watching.wakes(), 1);
     assert_eq!(watching.take(), [Given::Heartbeat]);
     hub.beat(0, 1);
     hub.publish([opened("a", 1)]);
     hub.beat(0, 1);
-    assert_eq!(watching.take(), [state("a", 1, 1)], "a state breaks the silence too");
+    assert_eq!(watching.take(), [state("a", 1, 1)], "a state also counts as a sign of life");
 }
 
 #[test]
@@ -389,7 +393,7 @@ fn closing_ends_every_watch_and_every_later_one() {
     assert_eq!(hub.streams(), 0);
 }
 
-// Listing.
+// Lists.
 
 #[test]
 fn pages_list_every_thread_once_in_the_order_of_their_ids() {
@@ -405,7 +409,10 @@ fn pages_list_every_thread_once_in_the_order_of_their_ids() {
         let (mut all, mut after) = (Vec::new(), None::<String>);
         loop {
             let (views, more) = hub.list(after.as_deref(), size, include_running, scope);
-            assert!(views.len() <= size && (all.is_empty() || !views.is_empty()), "no page is empty after another");
+            assert!(
+                views.len() <= size && (all.is_empty() || !views.is_empty()),
+                "only a page of an empty list may be empty"
+            );
             all.extend(views.iter().map(|view| view.thread.to_string()));
             after = all.last().cloned();
             if !more {
@@ -433,7 +440,7 @@ fn pages_list_every_thread_once_in_the_order_of_their_ids() {
     }
 }
 
-/// SplitMix64: the same numbers for the same seed, everywhere.
+/// SplitMix64: the same numbers for the same seed on every machine.
 struct Random(u64);
 
 impl Random {

@@ -160,7 +160,7 @@ unsafe fn seccomp(operation: u32, flags: c_ulong, arguments: *mut libc::c_void) 
 mod tests {
     use super::*;
     use std::{
-        io::Read,
+        io::{Read, Write},
         process::{Command, ExitStatus},
         sync::mpsc,
         thread,
@@ -199,7 +199,8 @@ mod tests {
     }
 
     fn skipped<T>(why: &io::Error) -> Option<T> {
-        eprintln!("skipped: seccomp-notify: {why}");
+        // Written directly to standard error, because the test runner hides the output of tests that pass.
+        let _ = writeln!(io::stderr(), "skipped: seccomp-notify: {why}");
         let is_ci = std::env::var("CI").is_ok_and(|ci| ci == "true");
         let lacks = std::env::var("PAUSEWATCH_CI_LACKS").unwrap_or_default();
         assert!(!is_ci || lacks.contains("seccomp-notify"), "CI lacks seccomp-notify: {why}");

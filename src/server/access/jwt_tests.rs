@@ -6,7 +6,7 @@ use std::time::Duration;
 
 const NOW: i64 = 1_000 * SECOND;
 
-/// Made by `openssl`, of which we use nothing.
+/// A key made by `openssl`; otherwise we do not use it.
 const RSA_PEM: &str = "-----BEGIN PUBLIC KEY-----\n\
     MIIBIjANBgkqhkiG9w0BAQEFAAOCAQ8AMIIBCgKCAQEA2VU1p6yUkkss69s4/NIk\n\
     WTK2kQpPToGi0Cn1BfOi0CzTooG+hQ4oJW56Byx9GsPHO1roqI6XmVcOyQQNkTrn\n\
@@ -53,7 +53,7 @@ impl Issuer {
 
 const HEADER: &str = r#"{"alg":"EdDSA"}"#;
 
-/// Valid claims at `NOW`, with `replacement` for the claim that begins so.
+/// Valid claims at `NOW`, with `replacement` in place of the claim that begins with `replaced`.
 fn claims(replaced: &str, replacement: &str) -> String {
     let all = [
         r#""sub":"s""#,
@@ -77,7 +77,7 @@ fn rsa_signatures_of_openssl_are_valid() {
     assert_eq!(grant.left(NOW), Duration::from_secs(2_000_000_000 - 1_000));
 }
 
-/// G8: each claim that is missing, wrong or not yet right makes the token invalid.
+/// G8: each claim that is missing, wrong or not valid yet makes the token invalid.
 #[test]
 fn g8_a_token_is_valid_only_with_all_its_claims() {
     let issuer = Issuer::new();
@@ -85,9 +85,9 @@ fn g8_a_token_is_valid_only_with_all_its_claims() {
     assert!(token("", "").is_ok());
     assert!(token("\"aud\"", r#""aud":["a","pausewatch"]"#).is_ok());
     assert!(token("\"nbf\"", "").is_ok());
-    assert!(token("\"nbf\"", r#""nbf":1005"#).is_ok(), "the clocks differ by 5 s at most");
+    assert!(token("\"nbf\"", r#""nbf":1005"#).is_ok(), "clocks may differ by up to 5 s");
     assert!(token("\"exp\"", r#""exp":1000.5"#).is_ok());
-    assert!(token("\"sub\"", r#""sub":"s","other":{"pausewatch":1}"#).is_ok(), "other claims are others'");
+    assert!(token("\"sub\"", r#""sub":"s","other":{"pausewatch":1}"#).is_ok(), "unknown claims must be ignored");
     for (replaced, with, why) in [
         ("\"exp\"", "", "no `exp`"),
         ("\"exp\"", r#""exp":1000"#, "expired"),
@@ -115,14 +115,14 @@ fn g8_a_token_is_valid_only_with_all_its_claims() {
     assert!(!check(&claims("", "")) && !check(&claims("\"sub\"", r#""sub":"s","iss":"them""#)));
 }
 
-/// G8: what a token says of how it was signed opens nothing.
+/// G8: what a token claims about its own signature grants nothing.
 #[test]
 fn g8_the_algorithm_is_the_keys_and_not_the_tokens() {
     let issuer = Issuer::new();
     let valid = claims("", "");
     assert!(issuer.verify(&issuer.sign(r#"{"alg":"EdDSA","typ":"JWT","kid":"k","more":1}"#, &valid), NOW).is_ok());
     let none = format!("{}.{}.", URL_SAFE_NO_PAD.encode(r#"{"alg":"none"}"#), URL_SAFE_NO_PAD.encode(&valid));
-    // Signed with what everybody knows: the public key as the secret of an HMAC.
+    // Signed with public data: the public key as the secret of an HMAC.
     let message = format!("{}.{}", URL_SAFE_NO_PAD.encode(r#"{"alg":"HS256"}"#), URL_SAFE_NO_PAD.encode(&valid));
     let secret = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, issuer.pair.public.as_bytes());
     let hmac = format!("{message}.{}", URL_SAFE_NO_PAD.encode(ring::hmac::sign(&secret, message.as_bytes())));
@@ -152,7 +152,7 @@ fn g8_the_algorithm_is_the_keys_and_not_the_tokens() {
     for token in forged {
         assert_eq!(issuer.verify(&token, NOW), Err(UNKNOWN), "{token}");
     }
-    // A key of another kind, that the token names.
+    // A key of another type, which the token names.
     let rsa = Issuer { keys: keys(RSA_PEM), ..Issuer::new() };
     assert_eq!(rsa.verify(&rsa.sign(r#"{"alg":"RS256"}"#, &valid), NOW), Err(UNKNOWN));
 }
@@ -174,7 +174,7 @@ fn a_named_key_is_looked_for_by_its_name() {
 
 #[test]
 fn tokens_signed_by_both_kinds_of_keys_are_valid_until_they_expire() {
-    // By `openssl genpkey`.
+    // Made by `openssl genpkey`.
     const P256: &str = "-----BEGIN PRIVATE KEY-----\n\
         MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgmLiNN5S3BlxRCS5v\n\
         x9SRmgDGY2fpqMrfUKZNLRbklsyhRANCAAQRRQVhjxzMJtE0Bz+OrycXAbuw16C0\n\

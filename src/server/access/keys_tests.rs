@@ -1,7 +1,7 @@
 use super::*;
 
-/// The examples of RFC 8037, A.4, and of RFC 7515, A.3, and what `openssl` has made of RSA: the key, what was signed, the
-/// signature.
+/// The examples of RFC 8037, A.4, and of RFC 7515, A.3, and one for RSA made by `openssl`: the key, the signed data,
+/// the signature.
 const EXAMPLES: [(&str, &str, &str); 3] = [
     (
         r#"{"kty":"OKP","crv":"Ed25519","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}"#,
@@ -71,7 +71,7 @@ fn a_set_has_the_keys_that_are_for_us_and_leaves_others_out() {
 fn pem_may_have_several_keys() {
     let keys = parse(&format!("a comment\n{ED25519_PEM}{ED25519_PEM}")).unwrap();
     assert_eq!(keys.len(), 2);
-    assert!(keys[0].may_be(Some("whatever")), "PEM has no names");
+    assert!(keys[0].may_be(Some("whatever")), "a key in PEM has no name");
 }
 
 #[test]
@@ -98,7 +98,7 @@ fn an_invalid_key_is_refused_with_the_reason() {
     ];
     for (text, why) in cases {
         let error = parse(&text).map(|keys| keys.len()).unwrap_err();
-        assert!(error.contains(why), "{error}: wanted {why}");
+        assert!(error.contains(why), "{error}: expected {why}");
         assert!(!error.contains("c2VjcmV0"), "{error}");
     }
 }

@@ -50,7 +50,7 @@ impl Site {
     }
 }
 
-/// An editor empties a file before it writes it anew.
+/// An editor empties a file before it writes the new content.
 #[test]
 fn an_empty_file_revokes_nothing_unless_it_says_so() {
     let site = site();
@@ -60,7 +60,7 @@ fn an_empty_file_revokes_nothing_unless_it_says_so() {
     }
     assert_eq!(site.write("tokens", "token = []\n"), Ok(()));
     assert!(site.ask("a-secret-that-is-long").is_err());
-    assert_eq!(site.write("tokens", ""), Ok(()), "there was none");
+    assert_eq!(site.write("tokens", ""), Ok(()), "the file was empty before");
 }
 
 #[test]
@@ -68,7 +68,7 @@ fn a_caller_is_who_its_token_says_until_it_ends() {
     let site = site();
     let jwt = site.jwt();
     for (token, subject) in [("a-secret-that-is-short", "short"), (jwt.as_str(), "jwt")] {
-        // The second time from memory.
+        // The second attempt uses the cache.
         for _ in 0..2 {
             assert_eq!(site.ask(token).unwrap().subject(), subject);
         }
@@ -101,7 +101,10 @@ fn a_header_is_bearer_and_a_token_and_there_is_one() {
     for header in wrong.iter().chain(&["Bearer a-secret-that-is-lonG", "Bearer a-secret-that-is-long,x"]) {
         assert!(matches!(ask(&[header]), Err(Denial::Invalid(_))), "{header}");
     }
-    assert!(matches!(ask(&["Bearer a-secret-that-is-long"; 2]), Err(Denial::Invalid(_))), "two of them");
+    assert!(
+        matches!(ask(&["Bearer a-secret-that-is-long"; 2]), Err(Denial::Invalid(_))),
+        "two headers must be refused"
+    );
 }
 
 #[test]
@@ -116,16 +119,19 @@ fn a_token_removed_from_its_file_is_revoked() {
     let site = site();
     let jwt = site.jwt();
     assert!(site.ask(&jwt).is_ok() && site.ask("a-secret-that-is-long").is_ok());
-    assert!(site.write("tokens", "nonsense").unwrap_err().contains("/tokens: line 1: "), "which file, and where");
-    assert!(site.ask("a-secret-that-is-long").is_ok(), "a bad file changes nothing");
+    assert!(
+        site.write("tokens", "nonsense").unwrap_err().contains("/tokens: line 1: "),
+        "the error must name the file and the line"
+    );
+    assert!(site.ask("a-secret-that-is-long").is_ok(), "an invalid file must change nothing");
     site.write("tokens", &entry("short")).unwrap();
     assert!(matches!(site.ask("a-secret-that-is-long"), Err(Denial::Invalid(_))));
     assert!(site.ask(&jwt).is_ok() && site.ask("a-secret-that-is-short").is_ok());
     site.write("keys", &Pair::generate().unwrap().public).unwrap();
-    assert!(matches!(site.ask(&jwt), Err(Denial::Invalid(_))), "though its signature was found right before");
+    assert!(matches!(site.ask(&jwt), Err(Denial::Invalid(_))), "even if its signature was verified before");
 }
 
-/// A future that is polled once; whether it ended, and with what.
+/// Polls a future once; returns its result, if it has ended.
 fn now<F: Future>(future: &mut std::pin::Pin<Box<F>>) -> Option<F::Output> {
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
     match future.as_mut().poll(&mut context) {
@@ -169,7 +175,7 @@ async fn a_right_ends_when_it_is_taken_back_and_not_when_something_else_is() {
     site.write("tokens", &entry("long")).unwrap();
     assert_eq!((now(&mut token), now(&mut jwt)), (None, None));
     site.write("tokens", &entry("long").replace("holder", "watcher")).unwrap();
-    assert!(matches!(now(&mut token), Some(Denial::Invalid(_))), "it grants something else now");
+    assert!(matches!(now(&mut token), Some(Denial::Invalid(_))), "the token now grants something else");
     assert_eq!(now(&mut jwt), None);
     site.write("keys", &Pair::generate().unwrap().public).unwrap();
     assert!(matches!(now(&mut jwt), Some(Denial::Invalid(_))));

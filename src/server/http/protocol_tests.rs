@@ -77,7 +77,11 @@ fn get_is_for_what_changes_nothing() {
         (Form::Unary(Codec::Proto), Codec::Proto, &b"\n\x01t"[..])
     );
     let unknown = asked("GetPauseState", "GET", "?encoding=xml", &[]).unwrap_err();
-    assert_eq!(unknown.http, Some(StatusCode::UNSUPPORTED_MEDIA_TYPE), "as another content type of a POST");
+    assert_eq!(
+        unknown.http,
+        Some(StatusCode::UNSUPPORTED_MEDIA_TYPE),
+        "it must be like any other content type of a POST"
+    );
     let events = asked("WatchPauseState", "GET", "", &[SSE]).unwrap();
     assert_eq!((events.codec, &events.message.unwrap()[..]), (Codec::Json, &b"{}"[..]));
 }

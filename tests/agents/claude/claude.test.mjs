@@ -1,4 +1,5 @@
-// The hook with the real Claude Code: install writes the settings, Claude Code calls the hook, and the limit waits for people.
+// The hook with the real Claude Code: install writes the settings, Claude Code calls the hook, and the limit waits for
+// the person.
 import assert from 'node:assert/strict'
 import { execFileSync, spawn } from 'node:child_process'
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs'
@@ -15,7 +16,7 @@ const scratch = realpathSync(mkdtempSync(join(tmpdir(), 'pausewatch-claude-test-
 after(() => rmSync(scratch, { recursive: true, force: true }))
 let places = 0
 
-/** A home with the hook installed, or without, and a directory to work in. */
+/** A home with or without the installed hook, and a working directory. */
 function place({ hook = true } = {}) {
   const home = join(scratch, `${++places}`)
   const work = join(home, 'work')
@@ -26,7 +27,7 @@ function place({ hook = true } = {}) {
   return { home, work, env }
 }
 
-/** Runs one conversation of these Bash calls, and returns the result of each and the seconds that it took. */
+/** Runs one conversation with these Bash calls; returns the result and the duration of each, in seconds. */
 async function converse({ work, env }, inputs, { allowed = ['Bash'], settings, during } = {}) {
   const model = await startModel(inputs)
   const options = settings ? ['--settings', JSON.stringify(settings)] : []
@@ -57,15 +58,15 @@ async function converse({ work, env }, inputs, { allowed = ['Bash'], settings, d
   return Object.assign(model.results, { seconds: (performance.now() - started) / 1000 })
 }
 
-/** As the hook quotes its own path. */
+/** Quotes a path as the hook quotes its own. */
 function quoted(path) {
   return /^[\w/.+@%-]*$/.test(path) ? path : `'${path.replaceAll("'", String.raw`'\''`)}'`
 }
 
-/** A person who answers when the file `answer` is there, in a hold. `asked` is there while the person is asked. */
+/** A hold with a person who answers when the file `answer` exists. The file `asked` exists once the person is asked. */
 const question = `${quoted(pausewatch)} hold --reason 'Push?' -- sh -c 'touch asked; until [ -e answer ]; do sleep 0.1; done'`
 
-/** The processes that have the clocks of this home. */
+/** The processes that run the clocks of this home. */
 function clocksOf(home) {
   const read = (id, name) => {
     try {
@@ -79,7 +80,7 @@ function clocksOf(home) {
   return clocks.filter(id => read(id, 'environ').includes(`HOME=${home}\0`)).map(Number)
 }
 
-/** Waits. The bound is for a machine that is stuck, not for a slow one. */
+/** Waits. The deadline ends a test that hangs; a slow machine does not reach it. */
 async function until(found) {
   const end = performance.now() + 180_000
   while (!found()) {
@@ -104,13 +105,13 @@ async function startCoordinator(here) {
   return { call, stop: () => coordinator.kill('SIGKILL') }
 }
 
-/** Lets a question outlast the limit of a command that then goes on with `then`, and returns the result. */
+/** Lets a question take longer than the limit of a command, which then runs `then`; returns the result. */
 async function outlast(here, limit, then, whenAsked) {
   const results = await converse(here, [{ command: `${question}; ${then}`, timeout: limit }], {
     during: async () => {
       await until(() => existsSync(join(here.work, 'asked')))
       whenAsked()
-      // The time itself is what is tested.
+      // Real time is tested.
       await new Promise(resolve => setTimeout(resolve, limit + 1000))
       writeFileSync(join(here.work, 'answer'), '')
     },
@@ -118,7 +119,7 @@ async function outlast(here, limit, then, whenAsked) {
   return results[0]
 }
 
-// The thread is paused by the test until the command asks, so that a slow start uses up no limit.
+// The test pauses the thread until the command asks, so that a slow start does not use up the limit.
 for (const [what, limit, then, expected] of [
   ['finishes with what was left', 12_000, 'echo finished', { text: /^finished$/, isError: false }],
   ['is ended if it hangs then', 2000, 'exec sleep 1000', { text: /the command timed out after 2\.0s/, isError: true }],
@@ -196,7 +197,7 @@ test('permission rules see the command itself', async () => {
   assert.deepEqual(exact.map(result => result.isError), [false, true])
   const denied = await converse(here, [{ command: 'git --version' }], { settings: { permissions: { deny: ['Bash(git *)'] } } })
   assert.match(denied[0].text, /denied/)
-  // The installed rule allows the clock alone.
+  // The installed rule allows only the clock.
   const clock = `${quoted(pausewatch)} hook claude clock 5s`
   const more = await converse(here, [{ command: `${clock}; ln -s a b` }, { command: `${clock} $(ln -s a b)` }], { allowed: [] })
   assert.deepEqual(more.map(result => result.isError), [true, true])

@@ -1,5 +1,5 @@
-// A model on loopback that speaks the Messages API: it calls Bash with the inputs that the test gives it, one after the other,
-// and then says "done". It keeps the result of every call.
+// A fake model on loopback with the Messages API: it calls Bash with the inputs of the test, one after another, and
+// then answers "done". It keeps the result of every call.
 import { createServer } from 'node:http'
 
 /** Starts it. `inputs`: the input of each Bash call of the conversation. */
@@ -17,7 +17,7 @@ export async function startModel(inputs) {
       response.writeHead(200, { 'content-type': 'application/json' }).end('{"input_tokens":1}')
       return
     }
-    // Requests without the tool are about something else, such as a title for the conversation.
+    // Requests without the tool are for something else, such as a title of the conversation.
     const ours = (body.tools ?? []).some(tool => tool.name === 'Bash')
     const found = ours ? resultsIn(body.messages) : []
     if (found.length > results.length) results.push(...found.slice(results.length))

@@ -4,7 +4,7 @@ import { createInterface } from "node:readline";
 
 const { WebSocket } = await import(process.env.PAUSEWATCH_WS);
 
-/** Waits. The bound is for a machine that is stuck, not for a slow one. */
+/** Waits. The deadline ends a test that hangs; a slow machine does not reach it. */
 export async function until(found, what) {
   const end = performance.now() + 180_000;
   while (!(await found())) {
@@ -22,7 +22,7 @@ export class Client {
   #notifications = [];
   #waiting = [];
 
-  /** The client of a process that speaks the protocol over its standard streams. */
+  /** The client of a process that uses the protocol over its standard streams. */
   static ofProcess(command, args, options) {
     const client = new Client();
     client.process = spawn(command, args, { ...options, stdio: "pipe" });
@@ -35,7 +35,7 @@ export class Client {
     return client;
   }
 
-  /** A client of a listening app-server, which may be about to listen. */
+  /** A client of a listening app-server, which may not listen yet. */
   static async ofSocket(path) {
     for (;;) {
       const client = new Client();
@@ -71,7 +71,7 @@ export class Client {
     return result;
   }
 
-  /** The next notification of this method, also one that came before. */
+  /** The next notification of this method, also one that has already arrived. */
   async notification(method) {
     const index = this.#notifications.findIndex((one) => one.method === method);
     if (index >= 0) return this.#notifications.splice(index, 1)[0].params;
@@ -94,7 +94,7 @@ export class Client {
     return count - 1;
   }
 
-  /** Waits until Codex counts so many questions. */
+  /** Waits until Codex counts this many questions. */
   async countBecomes(threadId, expected) {
     await until(async () => (await this.count(threadId)) === expected, `a count of ${expected}`);
   }
@@ -103,7 +103,7 @@ export class Client {
     const message = JSON.parse(text);
     if (message.method === undefined) {
       this.#calls.get(message.id)?.(message);
-      // A message that is no answer to us is a mistake of the bridge.
+      // A message that answers none of our calls is an error of the bridge.
       if (!this.#calls.delete(message.id)) throw new Error(`an answer to nobody: ${text}`);
     } else if (message.id !== undefined) {
       this.onRequest(message);

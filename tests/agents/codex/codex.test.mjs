@@ -1,7 +1,8 @@
 // `pausewatch bridge codex` between a client and the real Codex 0.169.0.
 //
-// The limit is the time after which Codex's `exec_command` reports that its command still runs. A thread is paused by the test until
-// its command asks, so that a slow start uses up no limit. A question ends when the test says so. Counts are awaited, not timed; a
+// The limit is the time after which Codex's `exec_command` reports that its command still runs. The test pauses a
+// thread until its command asks, so that a slow start does not use up the limit, and it ends the question. The test
+// waits for counts without timing them; the time limit of the whole test ends one that hangs.
 // hang is ended by the time limit of the whole test.
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
@@ -15,16 +16,16 @@ import { Model } from "./mock.mjs";
 
 const program = process.env.PAUSEWATCH_PROGRAM;
 const codex = process.env.PAUSEWATCH_CODEX;
-/** The limit of a command that finishes: what it does after its answer takes a fraction of it. */
+/** The limit of a command that finishes: its work after the answer takes a fraction of that. */
 const LIMIT_MS = 12_000;
 /** The limit of a command that hangs. */
 const SHORT_LIMIT_MS = 2_000;
-/** The limit, which Codex caps at 30 s, of a command that no test waits for. */
+/** The limit of a command that no test waits for; Codex allows at most 30 s. */
 const LONG_LIMIT_MS = 30_000;
-/** By how much a question outlasts the limit. */
+/** By how much a question exceeds the limit. */
 const BEYOND_MS = 1_500;
 
-/** A coordinator, a model, and a home for Codex, all of which end with the test. */
+/** A coordinator, a model, and a home for Codex; all end with the test. */
 class Stage {
   model = new Model();
   directory = mkdtempSync(path.join(tmpdir(), "pausewatch-codex-"));
@@ -65,7 +66,7 @@ class Stage {
   }
 
   #spawn(command, args, stdio) {
-    // In a group of its own: Codex's launcher, which is killed at the end, does not take Codex along.
+    // In its own process group, because killing Codex's launcher does not end Codex.
     return this.#add(spawn(command, args, { env: this.environment, stdio, detached: true }));
   }
 
@@ -108,7 +109,7 @@ class Stage {
     return client;
   }
 
-  /** A message whose command asks a person and then goes on with `then`. */
+  /** A message whose command asks a person and then runs `then`. */
   asking(limitMs, then) {
     const waits = `[ -d ${this.directory} ] && [ ! -e ${this.#file("answered")} ]`;
     const question = `touch ${this.#file("asked")}; while ${waits}; do sleep 0.05; done`;
@@ -127,7 +128,7 @@ class Stage {
     writeFileSync(this.#file("answered"), "");
   }
 
-  /** The output of a command of ours. */
+  /** The output of `pausewatch ...args`. */
   async pausewatch(...args) {
     const ran = spawn(program, args, { env: this.environment, stdio: ["ignore", "pipe", "inherit"] });
     let output = "";
@@ -141,7 +142,7 @@ class Stage {
       try {
         process.kill(-started.pid, "SIGKILL");
       } catch {
-        // It has ended.
+        // The process has already ended.
       }
     }
     await Promise.all(this.#processes.map(({ ended }) => ended));
@@ -150,7 +151,7 @@ class Stage {
   }
 }
 
-/** A new thread that the bridge follows, paused by the test: so it is known that the bridge is connected. */
+/** A new thread that the bridge follows. The test has paused it, which shows that the bridge is connected. */
 async function followedThread(stage, client) {
   const threadId = await client.startThread(stage.directory);
   const pause = (await stage.pausewatch("increment", "--ttl", "1h", "--thread-id", threadId)).trim();
@@ -170,7 +171,7 @@ async function needApproval(stage, client) {
   return { threadId, id };
 }
 
-/** Starts a command that asks in a new thread, and returns when its question is what pauses the thread. */
+/** Starts a command that asks in a new thread; returns when its question alone pauses the thread. */
 async function ask(stage, client, limitMs, then) {
   const { threadId, resume } = await followedThread(stage, client);
   await client.say(threadId, stage.asking(limitMs, then));
@@ -179,10 +180,10 @@ async function ask(stage, client, limitMs, then) {
   return threadId;
 }
 
-/** Lets a question outlast the limit, and returns what Codex reports of the command. */
+/** Lets a question take longer than the limit; returns Codex's report about the command. */
 async function outlast(stage, client, limitMs, then) {
   await ask(stage, client, limitMs, then);
-  // The time itself is what is tested.
+  // Real time is tested.
   await sleep(limitMs + BEYOND_MS);
   assert.deepEqual(stage.model.outputs, [], "nothing is reported during the question");
   stage.answer();
@@ -242,7 +243,7 @@ test("a wrapper that is terminated or killed during a question leaves no app-ser
     const threadId = await ask(stage, client, LONG_LIMIT_MS, "echo finished");
     await client.countBecomes(threadId, 1);
     client.process.kill(signal);
-    // The app-server has the same standard error, which closes when both have ended.
+    // The app-server shares the standard error, which closes when both have ended.
     await client.closed;
   }
 });

@@ -1,5 +1,5 @@
-// A model behind OpenAI's Responses API, as far as Codex needs one: it runs the command of the last message, and says "done"
-// when it has the command's output.
+// A fake model with the part of OpenAI's Responses API that Codex needs: it runs the command of the last message, and
+// answers "done" when it has the command's output.
 //
 // A message is `run LIMIT COMMAND`, or `escalate LIMIT COMMAND` for a command that needs an approval. LIMIT is the time after which
 // Codex reports that the command still runs, in milliseconds.

@@ -17,7 +17,7 @@ from pausewatch import Client
 from programs import Framework
 
 PAUSEWATCH = os.environ.get("PAUSEWATCH_PROGRAM", "started-without-test")
-# Seconds: for a machine that is stuck, not for a slow one.
+# Seconds. It ends a test that hangs; a slow machine does not reach it.
 PATIENCE = 180
 
 
@@ -57,7 +57,7 @@ class Running:
         words, variables = framework.start(thread_id, limit, command)
         inherited = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST", "PAUSEWATCH_"))}
         self._output = (directory / "output").open("w")
-        # A group of its own, which `kill` ends as a whole.
+        # Its own process group, which `kill` ends as a whole.
         self.process = subprocess.Popen(
             words,
             cwd=directory,
@@ -91,7 +91,7 @@ class Running:
         self.process.wait()
 
     def close(self) -> None:
-        # Commands that the program has left over end by themselves.
+        # Commands that the program has left running end by themselves.
         self.answer()
         if self.process.poll() is None:
             self.kill()

@@ -11,7 +11,7 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 EXAMPLES = HERE.parents[2] / "examples/agents"
-# The compiled ones.
+# The compiled programs.
 BUILT = Path(os.environ.get("FRAMEWORKS_BUILT", "started-without-test"))
 
 
@@ -21,12 +21,12 @@ class Framework:
 
     arguments: tuple[str, ...]
     timed_out: int = 124
-    # What its output has after a limit has ended the command, and while the thread is paused.
+    # Text in its output after a limit has ended the command, and while the thread is paused.
     says_at_the_limit: str = ""
     says_while_paused: str = ""
-    # Whether the end of the limit ends the command too.
+    # Whether the limit also ends the command.
     ends_command: bool = True
-    # Whether a crash is that of all its processes; else of the program alone, and a server of its own has to notice.
+    # Whether a crash ends all its processes; otherwise it ends only the program, and the program's server must notice.
     crashes_as_a_group: bool = True
 
     def start(self, thread_id: str, limit: int, command: list[str]) -> tuple[list[str], Mapping[str, str]]:
@@ -47,7 +47,7 @@ def _pytest(*options: str) -> tuple[str, ...]:
 
 FRAMEWORKS = {
     "pytest-signal": Framework(_pytest("--timeout-method=signal"), timed_out=1, says_at_the_limit="s) from pytest-timeout."),
-    # It ends by os._exit, which leaves the commands of the test running.
+    # It ends with os._exit, which leaves the commands of the test running.
     "pytest-thread": Framework(
         _pytest("--timeout-method=thread"), timed_out=1, says_at_the_limit="Stack of MainThread", ends_command=False
     ),

@@ -1,4 +1,4 @@
-"""The same three facts of each framework: a question does not use up the limit, a hang does, and a crash freezes nothing."""
+"""The same three facts for each framework: a question does not use up the limit, a hang does, and a crash freezes nothing."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from pausewatch import Client
 from conftest import PATIENCE, Start, until
 from programs import FRAMEWORKS, HERE, Framework
 
-# Seconds. A thread is paused by the test until its command asks, so that a slow start uses up no limit.
-# A question outlasts this one, and what a command does after its answer takes a fraction of it.
+# Seconds. The test pauses a thread until its command asks, so that a slow start does not use up the limit. A question
+# takes longer than this limit, and the work of a command after its answer takes a fraction of it.
 LIMIT = 12
-# Of a command that hangs.
+# The limit of a command that hangs.
 SHORT_LIMIT = 2
-# Of a command that no test waits for.
+# The limit of a command that no test waits for.
 LONG_LIMIT = 600
 
 every_framework = pytest.mark.parametrize("framework", FRAMEWORKS.values(), ids=FRAMEWORKS)
@@ -29,7 +29,7 @@ def test_a_question_that_outlasts_the_limit_leaves_what_was_left(framework: Fram
     with client.hold(reason="until it asks"):
         running = start(framework, LIMIT, "touch finished")
         running.wait_asked()
-    # The time itself is what is tested.
+    # Real time is tested.
     time.sleep(LIMIT + 1)
     assert running.process.poll() is None, running.output
     running.answer()
@@ -69,7 +69,7 @@ def is_running(process: int) -> bool:
         os.kill(process, 0)
     except ProcessLookupError:
         return False
-    # One that nobody has waited for yet has ended, too.
+    # A zombie counts as ended.
     return ") Z " not in Path(f"/proc/{process}/stat").read_text() if Path("/proc/self").exists() else True
 
 

@@ -1,4 +1,4 @@
-//! What was found, and the verdict.
+//! The results of a storm, and the verdict.
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::sync::{Mutex, MutexGuard};
@@ -11,18 +11,18 @@ pub(crate) struct Books(Mutex<State>);
 struct State {
     counts: BTreeMap<&'static str, u64>,
     faults: BTreeMap<String, u64>,
-    /// Each fault: its name, and from when to when it lasted.
+    /// Each fault: its name, its start and its end.
     log: Vec<(String, Instant, Option<Instant>)>,
     longest_call: Option<(Instant, Instant)>,
     worst_charge: Duration,
     failures: Vec<String>,
 }
 
-/// Changes that were acknowledged and are gone.
+/// Changes that were acknowledged and are lost.
 pub(crate) const LOST: &str = "lost";
 /// Changes that were made twice.
 pub(crate) const DOUBLED: &str = "doubled";
-/// Commands whose time ran out while their thread was paused.
+/// Commands that expired while their thread was paused.
 pub(crate) const KILLED: &str = "killed";
 pub(crate) const CALLS: &str = "calls";
 pub(crate) const HISTORIES: &str = "histories";
@@ -30,7 +30,7 @@ pub(crate) const OPERATIONS: &str = "operations";
 pub(crate) const UNKNOWN: &str = "unknown";
 pub(crate) const COMMANDS: &str = "commands";
 pub(crate) const HELD: &str = "held";
-/// Commands that ended otherwise than they should.
+/// Commands with any other unexpected end.
 pub(crate) const WRONG: &str = "wrong";
 
 impl Books {
@@ -42,7 +42,7 @@ impl Books {
         *self.state().counts.entry(what).or_default() += more as u64;
     }
 
-    /// Notes what should not be.
+    /// Records a failure.
     pub(crate) fn fail(&self, what: &'static str, how: impl Display) {
         println!("FAILED: {what}: {how}");
         self.count(what, 1);
@@ -53,7 +53,7 @@ impl Books {
         !self.state().failures.is_empty()
     }
 
-    /// A fault begins; returns its number.
+    /// Records the start of a fault; returns its number.
     pub(crate) fn begins(&self, fault: &str) -> usize {
         let mut state = self.state();
         *state.faults.entry(fault.to_owned()).or_default() += 1;
@@ -65,7 +65,7 @@ impl Books {
         self.state().log[number].2 = Some(Instant::now());
     }
 
-    /// A call that began at `began` is answered.
+    /// Records that a call that began at `began` was answered.
     pub(crate) fn answered(&self, began: Instant) {
         let (mut state, now) = (self.state(), Instant::now());
         *state.counts.entry(CALLS).or_default() += 1;
@@ -79,10 +79,10 @@ impl Books {
         state.worst_charge = state.worst_charge.max(wrong);
     }
 
-    /// Prints what has happened.
+    /// Prints the results.
     ///
     /// # Panics
-    /// There are failures.
+    /// If there are failures.
     pub(crate) fn verdict(&self, began: Instant, takeovers: u64) {
         let state = self.state();
         let of = |what| state.counts.get(what).copied().unwrap_or_default();
@@ -116,7 +116,7 @@ impl Books {
         );
         assert!(state.failures.is_empty(), "{} failures:\n{}", state.failures.len(), state.failures.join("\n"));
         for what in [CALLS, HISTORIES, OPERATIONS, COMMANDS, HELD] {
-            assert!(of(what) > 0, "nothing was tested: no {what}");
+            assert!(of(what) > 0, "the storm had no {what}, so it tested nothing");
         }
         println!("verdict      every guarantee held");
     }

@@ -1,4 +1,5 @@
-//! Clients that know all replicas. Each has a thread of its own, so every change that is lost or made twice shows in the next answer.
+//! Clients that know all replicas. Each has its own thread, so every change that is lost or made twice shows in the
+//! next answer.
 use super::books::{Books, DOUBLED, LOST};
 use crate::caller::Caller;
 use std::sync::Arc;
@@ -6,10 +7,10 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 use tokio::time::sleep;
 
-/// Between two calls.
+/// The time between two calls.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Opens and closes one elicitation after the other, and reads, until `stop`.
+/// Opens and closes one elicitation after another, and reads, until `stop`.
 pub(super) async fn change(caller: Caller, number: usize, stop: Arc<AtomicBool>, books: Arc<Books>) {
     let thread = format!("thread {number}");
     let (mut revision, mut call) = (0, 0);

@@ -1,4 +1,4 @@
-//! Three members of etcd, each of which can be killed, stopped, and cut off from what the others send it.
+//! Three members of etcd. Each can be killed, stopped, and cut off from the data of the others.
 use crate::etcd::{free_ports, is_installed, report};
 use crate::proxy::Proxy;
 use crate::support::PATIENCE;
@@ -21,16 +21,16 @@ pub(crate) struct Cluster {
 
 /// A member. It is killed when this is dropped, and when the test program ends.
 pub(crate) struct Member {
-    /// Where clients reach it.
+    /// The address for clients.
     pub(crate) address: String,
-    /// What the other members send it.
+    /// The connections from the other members.
     pub(crate) peers: Proxy,
     arguments: Vec<String>,
     running: Option<(Child, Pid)>,
 }
 
 impl Cluster {
-    /// One whose members have a leader. `None`: skipped.
+    /// Starts a cluster, and waits until it has a leader. `None`: skipped.
     pub(crate) async fn start() -> Option<Self> {
         report(is_installed());
         if !is_installed() {
@@ -46,7 +46,7 @@ impl Cluster {
         let member =
             |(i, peers): (usize, Proxy)| Member::new(i, peers, data.path(), &all, (ports[i], ports[MEMBERS + i]));
         let mut members: Vec<_> = proxies.into_iter().enumerate().map(member).collect();
-        // All at once: each waits for the others.
+        // All at once, because each waits for the others.
         members.iter_mut().for_each(Member::begin);
         let cluster = Cluster { members, _data: data };
         let give_up = Instant::now() + PATIENCE;
@@ -57,7 +57,7 @@ impl Cluster {
         Some(cluster)
     }
 
-    /// Which member leads, as far as they say.
+    /// The member that leads, according to the members that answer.
     pub(crate) async fn leader(&self) -> Option<usize> {
         for (i, member) in self.members.iter().enumerate() {
             if member.leads().await {
@@ -88,10 +88,10 @@ impl Member {
         Member { address, peers, arguments, running: None }
     }
 
-    /// Starts it, with what it has on disk.
+    /// Starts it with its data on disk.
     pub(crate) fn begin(&mut self) {
         let mut command = Command::new("sh");
-        // Whatever becomes of the test, its end closes the pipe.
+        // However the test ends, its end closes the pipe.
         let script = "etcd \"$@\" >/dev/null 2>&1 & echo $!; read -r _; kill -9 $!; wait";
         command.args(["-c", script, "etcd"]).args(&self.arguments);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());

@@ -1,4 +1,4 @@
-//! Commands whose thread is held before their time runs out: none is killed while it is held (G1), each is charged what it should be
+//! Commands whose thread is paused before they expire: none is killed during the pause (G1), each is charged correctly
 //! (G3), and each expires afterwards (G2).
 use super::books::{Books, COMMANDS, HELD, KILLED, WRONG};
 use fastrand::Rng;
@@ -9,19 +9,20 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 use tokio::time::{sleep, sleep_until, timeout};
 
-/// So long after a release everybody knows of it: longer than any fault lasts, and than the disconnect grace.
+/// The time after a release until every process knows of it: longer than any fault lasts, and than the disconnect
+/// grace.
 const KNOWN: Duration = Duration::from_secs(60);
-/// Longer than any fault lasts: so a hold is never lost to one.
+/// Longer than any fault lasts, so that no hold is lost to a fault.
 const TTL: Duration = Duration::from_secs(300);
-/// A stopwatch that charges wrongly by more than this, once it knows of the whole pause, fails. What it is wrong by is printed.
+/// A stopwatch fails if its charge has a larger error than this once it knows of the whole pause. The error is printed.
 const WRONG_BY: Duration = Duration::from_millis(20);
 
 /// Runs commands on threads that begin with `name`, until `stop`.
 pub(super) struct Commands {
     pub(super) name: String,
-    /// Of the tool that asks.
+    /// The client of the tool that asks.
     pub(super) client: Client,
-    /// Of the exec server: another process, with a connection of its own.
+    /// The controller of the exec server. It stands for another process, so it has its own connection.
     pub(super) controller: StopwatchController,
     pub(super) random: Rng,
     pub(super) books: Arc<Books>,
@@ -45,7 +46,7 @@ impl Commands {
         let wrong = |how: String| (WRONG, how);
         let limit = Duration::from_millis(500 + self.random.u64(..2_500));
         let lead = Duration::from_millis(20 + self.random.u64(..2_000)).min(limit);
-        // They start between these two moments.
+        // The commands start between these two times.
         let start = Instant::now();
         let (stopwatch, unlimited) = (Stopwatch::new(limit), Stopwatch::unlimited());
         let started = Instant::now();
@@ -62,13 +63,13 @@ impl Commands {
         sleep_until((start + limit - lead).into()).await;
         let hold = match self.client.hold(thread).ttl(TTL).open().await {
             Ok(hold) => hold,
-            // Nobody answered for the whole deadline: whether it is open is unknown, and its lease ends it.
+            // No answer within the whole deadline: whether it is open is unknown, and its lease ends it.
             Err(error) if error.is_transient() => return Ok(()),
             Err(error) => return Err(wrong(format!("{error:?}"))),
         };
         let in_time = Instant::now() < start + limit;
         sleep(Duration::from_millis(100 + self.random.u64(..5_000))).await;
-        // Before the release is sent, since the answer to it may be lost.
+        // Checked before the release is sent, since its answer may be lost.
         if in_time && expired.is_finished() {
             return Err((KILLED, format!("though it was held {lead:?} before its time of {limit:?} ran out")));
         }
@@ -107,8 +108,8 @@ impl Commands {
         }
     }
 
-    /// Waits until the exec server knows of the whole pause, and compares what it charges.
-    /// `started`: no earlier and no later than the stopwatch.
+    /// Waits until the exec server knows of the whole pause, and checks what it charges. `started`: times before and
+    /// after the start of the stopwatch.
     async fn charged(&self, stopwatch: &Stopwatch, started: [Instant; 2], paused: Duration) -> Result<(), String> {
         let (asked, mut least_wrong) = (Instant::now(), Duration::MAX);
         loop {
@@ -120,7 +121,8 @@ impl Commands {
             if !is_paused {
                 least_wrong = least_wrong.min(wrong);
             }
-            // Exact as soon as it knows; but what it shows never falls, and after a late credit it stands still for as long as that.
+            // It is exact as soon as it knows of the pause. But the elapsed time never decreases: after a late credit,
+            // it stands still until it is right.
             let is_exact = wrong < Duration::from_millis(1);
             if least_wrong <= WRONG_BY && (is_exact || asked.elapsed() > Duration::from_secs(20)) {
                 self.books.charged_wrongly_by(least_wrong);

@@ -1,4 +1,4 @@
-//! The faults: what each does, to whom, and how it ends.
+//! The faults: what each of them does, to which process, and how it ends.
 use super::cluster::{Cluster, MEMBERS};
 use crate::caller::health;
 use crate::proxy::Mode;
@@ -13,15 +13,15 @@ pub(super) enum Kind {
     KillReplica,
     StopReplica,
     DrainReplica,
-    /// Between a replica and one member of etcd, or all.
+    /// The connection between a replica and one member of etcd, or all.
     EtcdWay,
-    /// From the other replicas to one.
+    /// The connections from the other replicas to one.
     PeersWay,
-    /// From clients to a replica.
+    /// The connections from clients to a replica.
     ClientsWay,
     KillMember,
     StopMember,
-    /// From the other members of etcd to one.
+    /// The connections from the other members of etcd to one.
     MembersWay,
 }
 
@@ -36,12 +36,12 @@ const KINDS: [Kind; 9] = [
     Kind::StopMember,
     Kind::MembersWay,
 ];
-/// So many faults have each kind twice: once at the one that leads, once at another.
+/// This many faults contain each kind twice: once at the leader, once at another one.
 pub(super) const DECK: usize = 2 * KINDS.len();
 
 const PARTITIONS: [Mode; 4] = [Mode::Stalled, Mode::HoldsCalls, Mode::HoldsAnswers, Mode::Cut];
 
-/// Kinds to come, each with whether it hits the one that leads.
+/// The kinds that are still to come, each with whether it hits the leader.
 #[derive(Default)]
 pub(super) struct Deck(Vec<(Kind, bool)>);
 
@@ -54,7 +54,7 @@ impl Deck {
     }
 }
 
-/// A fault that has begun.
+/// A fault that has started.
 pub(super) enum Fault {
     Kill(usize),
     Stop(usize),
@@ -67,13 +67,13 @@ pub(super) enum Fault {
     Members(usize),
 }
 
-/// How long a fault lasts.
+/// The duration of a fault.
 pub(super) fn lasts(random: &mut Rng) -> Duration {
     let (from, to) = [(20, 900), (900, 2_500), (2_500, 4_500)][random.usize(..3)];
     Duration::from_millis((from + random.usize(..to - from)) as u64)
 }
 
-/// The replica that says that it leads, among those that are not named.
+/// The replica that reports that it leads, without those in `but`.
 async fn leading(sites: &[Site], but: &[usize]) -> Option<usize> {
     for (i, site) in sites.iter().enumerate().filter(|(i, _)| !but.contains(i)) {
         if health(&site.address, LEADER).await.as_deref() == Some("SERVING") {
@@ -83,7 +83,7 @@ async fn leading(sites: &[Site], but: &[usize]) -> Option<usize> {
     None
 }
 
-/// One of `count`: the one that leads, or another.
+/// Chooses one of `count`: the leader, or another one.
 fn choose(count: usize, leader: Option<usize>, at_leader: bool, random: &mut Rng) -> (usize, bool) {
     match leader {
         Some(leader) if at_leader => (leader, true),
@@ -92,7 +92,7 @@ fn choose(count: usize, leader: Option<usize>, at_leader: bool, random: &mut Rng
     }
 }
 
-/// Begins a fault, and says what it is. `None`: who it would hit is hit already.
+/// Starts a fault and records it. `None`: its target already has a fault.
 pub(super) async fn begin(
     (kind, at_leader): (Kind, bool),
     sites: &mut [Site],
@@ -109,7 +109,7 @@ pub(super) async fn begin(
         true => choose(MEMBERS, cluster.leader().await, at_leader, random),
         false => choose(sites.len(), leading(sites, &hit).await, at_leader, random),
     };
-    // Two faults meet at the same one only if neither is about its process.
+    // Two faults may have the same target only if neither affects its process.
     let is_whole = match at_member {
         true => !hit_members.contains(&who) && cluster.members[who].is_running(),
         false => !hit.contains(&who) && sites[who].is_running().await,
@@ -183,10 +183,10 @@ impl Fault {
         }
     }
 
-    /// Ends it.
+    /// Ends the fault.
     ///
     /// # Errors
-    /// A replica that was drained has not ended well.
+    /// If a replica that was drained did not end successfully.
     pub(super) async fn end(self, sites: &mut [Site], cluster: &mut Cluster) -> Result<(), String> {
         match self {
             Fault::Kill(who) => sites[who].begin(),

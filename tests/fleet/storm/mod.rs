@@ -1,11 +1,13 @@
-//! A storm of mixed faults over three replicas and three members of etcd: processes are killed, stopped and drained, and what any two of
-//! client, replica and etcd send each other is held back or cut, up to two at a time, at the ones that lead as often as at the others.
+//! A storm of mixed faults over three replicas and three members of etcd: processes are killed, stopped and drained,
+//! and connections between any two of client, replica and etcd are delayed or cut. Up to two faults last at a time, and
+//! leaders are hit as often as others.
 //!
-//! - `changes`: no acknowledged change is lost or made twice, and reads see what was answered (G4 to G6).
-//! - `commands`: no command is killed while its thread is held (G1).
+//! - `changes`: no acknowledged change is lost or made twice, and reads see acknowledged changes (G4 to G6).
+//! - `commands`: no command is killed while its thread is paused (G1).
 //! - Histories of concurrent clients are linearizable (`../concurrent.rs`); each round has one.
 //!
-//! `PAUSEWATCH_STORM_FAULTS` says how many faults there are, `PAUSEWATCH_STORM_SEED` which ones; what meets what is chance.
+//! `PAUSEWATCH_STORM_FAULTS` sets the number of faults, `PAUSEWATCH_STORM_SEED` their choice; which calls they
+//! interrupt is random.
 mod books;
 mod changes;
 mod cluster;
@@ -34,9 +36,9 @@ use tokio::time::{sleep, timeout};
 
 const REPLICAS: usize = 3;
 const CLIENTS: usize = 3;
-/// They wait most of their time.
+/// Commands wait most of the time, so there can be many.
 const COMMANDS: usize = 24;
-/// Faults of a round: the search for an order grows with the number of calls.
+/// Faults per round: the search for an order grows with the number of calls.
 const FAULTS_A_ROUND: usize = 9;
 const CALLS_A_FAULT: usize = 6;
 /// Faults at the same time.
@@ -46,12 +48,12 @@ fn number(name: &str, otherwise: u64) -> u64 {
     std::env::var(name).map_or(otherwise, |text| text.parse().unwrap_or_else(|_| panic!("{name} is no number: {text}")))
 }
 
-/// The faults that are under way.
+/// The faults that are active.
 #[derive(Default)]
 struct UnderWay(Vec<(Instant, usize, Fault)>);
 
 impl UnderWay {
-    /// Ends those that have lasted long enough; `all`: whatever is left.
+    /// Ends the faults that have lasted long enough; `all`: every one.
     async fn end(&mut self, all: bool, sites: &mut [Site], cluster: &mut Cluster, books: &Books) {
         let now = Instant::now();
         let (over, left): (Vec<_>, Vec<_>) = self.0.drain(..).partition(|(until, ..)| all || *until <= now);
@@ -65,7 +67,7 @@ impl UnderWay {
     }
 }
 
-/// Begins `faults` faults, one after the other, and ends them.
+/// Starts `faults` faults, one after another, and ends them.
 async fn blow(
     faults: usize,
     (sites, cluster): (&mut [Site], &mut Cluster),
@@ -91,7 +93,7 @@ async fn blow(
         if history.is_quiet() {
             history.call(CALLS_A_FAULT, random);
         }
-        // Drawn again until it hits somebody.
+        // Drawn again until the fault has a free target.
         let mut lasts = faults::lasts(random);
         loop {
             let known: Vec<_> = under_way.0.iter().map(|(_, _, fault)| fault).collect();
@@ -144,7 +146,7 @@ async fn nothing_is_lost_doubled_or_killed_in_a_storm_of_mixed_faults() {
     let mut begun = 0;
     while begun < faults && !books.has_failed() {
         let of_round = FAULTS_A_ROUND.min(faults - begun);
-        // They live as long as the program.
+        // The names must live as long as the program.
         let threads = ["t", "u"].map(|thread| &*format!("{thread}, after {begun} faults").leak());
         let mut history = Concurrent::begin(&anywhere.address, threads);
         let fleet = (&mut sites[..], &mut cluster);

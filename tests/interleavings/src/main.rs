@@ -1,11 +1,11 @@
 //! The concurrent parts of pausewatch under shuttle: thousands of orders of their steps, each of which can be replayed.
 //!
-//! The sources are those of the project, built a second time: `crate::sync` gives them shuttle's locks and threads, and
-//! the crate that is called tokio here gives them tasks of its scheduler and a clock that the cases move. Between the
-//! client and the server, in place of the network, stands `world/client.rs`.
+//! The sources of the project are compiled a second time: `crate::sync` gives them shuttle's locks and threads, and the
+//! crate that is called tokio here gives them tasks of shuttle's scheduler and a clock that the cases advance.
+//! `world/client.rs` replaces the network between the client and the server.
 //!
-//! A case fails if an assertion does, if everybody waits and nobody is left to wake them (a lost wake-up, a deadlock),
-//! or if it takes far more steps than it should (a wait that turns in circles).
+//! A case fails if an assertion fails, if all tasks wait and none can wake them (a lost wake-up, a deadlock), or if it
+//! takes far more steps than it should (an endless loop).
 mod cases;
 mod proto;
 mod runner;
@@ -32,7 +32,7 @@ mod progress;
 #[allow(dead_code, unused_imports)]
 mod trace;
 
-/// Where the sources look for it.
+/// The sources import it from here.
 use world::client;
 
 fn main() -> std::process::ExitCode {

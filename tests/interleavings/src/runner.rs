@@ -11,21 +11,21 @@ use std::{
     time::Instant,
 };
 
-/// What is run under many schedules.
+/// A case that is run under many schedules.
 pub(crate) struct Case {
     pub(crate) name: &'static str,
     pub(crate) run: fn(),
-    /// How many schedules it is given for each one that others are: small cases can take more.
+    /// How many times more schedules it gets than others: small cases can run more.
     pub(crate) share: usize,
 }
 
-/// Schedules of each kind, for a share of one.
+/// The number of schedules of each kind, for a share of one.
 const ITERATIONS: usize = 10_000;
-/// A case takes a few hundred steps; one that takes so many turns in circles.
+/// A case takes a few hundred steps; with this many, it is in an endless loop.
 const MOST_STEPS: usize = 100_000;
-/// The sources' stacks are deep without optimization.
+/// Without optimization, the sources need deep stacks.
 const STACK: usize = 256 << 10;
-/// How many turns of priority a schedule of the second kind has: bugs that need more are rare.
+/// The number of priority changes in a schedule of the second kind: bugs that need more are rare.
 const DEPTH: usize = 3;
 
 const USAGE: &str = "usage: tests/interleavings/run [NAME]...           the cases whose names contain one; none: all
@@ -59,7 +59,7 @@ fn number(variable: &str, default: u64) -> u64 {
     }
 }
 
-/// Each case begins at time 0, and with the same random numbers in the sources' pauses between two tries.
+/// Each case starts at time 0, and with the same random numbers for the sources' retry delays.
 fn execution(case: &Case) -> impl Fn() + Send + Sync + 'static {
     let run = case.run;
     move || {
@@ -74,7 +74,8 @@ fn config(failures: FailurePersistence) -> Config {
     config.stack_size = STACK;
     config.max_steps = MaxSteps::FailAfter(MOST_STEPS);
     config.failure_persistence = failures;
-    // It would warn that it takes every atomic for a SeqCst one. Ours are hints, read again under a lock.
+    // It would warn that it treats every atomic as SeqCst. The atomics of the sources are only hints, which are read
+    // again under a lock.
     config.silence_warnings = true;
     config
 }
@@ -116,13 +117,14 @@ fn explore(cases: &[&Case]) -> ExitCode {
     }
 }
 
-/// A task that failed is never unwound to its end, and its thread counts as panicking from then on.
+/// A failed task is never unwound completely, and its thread counts as panicking from then on.
 fn in_its_own_thread<T: Send>(work: impl FnOnce() -> T + Send) -> std::thread::Result<T> {
     std::thread::scope(|scope| scope.spawn(work).join())
 }
 
 fn explore_one(case: &Case, seed: u64, iterations: usize) -> usize {
-    // Each step any task; then priorities with a few changes, which finds what needs one task to be held up for long.
+    // First any task at each step; then priorities with a few changes, which finds bugs that need one task to be
+    // delayed for long.
     under(case, RandomScheduler::new_from_seed(seed, iterations))
         + under(case, PctScheduler::new_from_seed(seed, DEPTH, iterations))
 }
@@ -134,10 +136,10 @@ fn under(case: &Case, scheduler: impl Scheduler + 'static) -> usize {
     Runner::new(patient, config(FailurePersistence::File(Some(directory)))).run(execution(case))
 }
 
-/// A task that yields lets all others go first, until none of them can run. So a case can wait until everybody waits.
+/// A task that yields lets all others run first, until none of them can. So a case can wait until all tasks wait.
 struct Patient<S> {
     scheduler: S,
-    /// Those who have yielded.
+    /// The tasks that have yielded.
     last: Vec<TaskId>,
 }
 

@@ -1,4 +1,4 @@
-//! What the statuses of the service say of tokens, which nobody has here: that they build is all that is asked.
+//! The access statuses of the service. No case has tokens: this only has to compile.
 
 #[derive(Clone, Copy)]
 pub(crate) struct Role;

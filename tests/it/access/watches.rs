@@ -26,13 +26,13 @@ async fn g8_a_watch_of_all_goes_on_with_what_may_be_seen() {
     assert_eq!(state.thread_id, OWN);
 }
 
-/// Waits for the end of a watch of `OWN` that `authorization` has opened, whatever comes before.
+/// Waits for the end of a watch of `OWN` that `authorization` has opened; skips the events before it.
 async fn end_of_watch(client: &mut Client, authorization: &str, then: impl AsyncFnOnce()) -> Status {
     let request = v1::WatchPauseStateRequest { thread_ids: vec![OWN.into()], ..Default::default() };
     let mut watch = client.watch_pause_state(with(request, &[authorization.to_owned()])).await.unwrap().into_inner();
     states(&mut watch).await;
     then().await;
-    // Heartbeats may come, too.
+    // There may be heartbeats as well.
     let end = async {
         loop {
             if let Err(status) = watch.message().await {

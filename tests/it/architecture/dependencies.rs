@@ -1,12 +1,13 @@
-//! Which file depends on which: a file depends on those that define what it names, through any number of re-exports.
+//! The dependencies between files: a file depends on the files that define the names it uses, through any number of
+//! re-exports.
 use super::source::{Module, Modules, Segments};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// For each file, those that it depends on.
+/// The files that each file depends on.
 pub(super) type Dependencies = BTreeMap<PathBuf, BTreeSet<PathBuf>>;
 
-/// How many re-exports one name may go through.
+/// The maximum number of re-exports that one name may go through.
 const MOST_REEXPORTS: usize = 8;
 
 pub(super) fn dependencies(modules: &Modules) -> Dependencies {
@@ -20,8 +21,8 @@ pub(super) fn dependencies(modules: &Modules) -> Dependencies {
     dependencies
 }
 
-/// The file that defines what `named` names in the module `from`; `None`: it is not of this crate. What a module of ours has
-/// from another crate, or from generated code, counts as its own.
+/// The file that defines what `named` names in the module `from`; `None`: it is not in this crate. What a module
+/// imports from another crate, or from generated code, counts as defined by the module.
 fn resolve<'a>(modules: &'a Modules, from: &[String], named: &[String], reexports: usize) -> Option<&'a Path> {
     let (mut at, mut rest): (Segments, &[String]) = (from.to_vec(), named);
     let mut is_ours = true;
@@ -54,13 +55,13 @@ fn resolve<'a>(modules: &'a Modules, from: &[String], named: &[String], reexport
     }
 }
 
-/// The path behind a name that a module has from a `use` declaration.
+/// The path behind a name that a module imports with `use`.
 fn imported<'a>(module: &'a Module, name: &str) -> Option<&'a Segments> {
     let import = module.imports.iter().find(|import| import.name == name)?;
     (import.path.first().is_some_and(|first| first != name)).then_some(&import.path)
 }
 
-/// Files that depend on each other, in groups; none: there is no cycle.
+/// Groups of files that depend on each other; empty: there is no cycle.
 pub(super) fn cycles(dependencies: &Dependencies) -> Vec<BTreeSet<PathBuf>> {
     let reached = |from: &PathBuf| {
         let mut reached = BTreeSet::new();

@@ -1,6 +1,7 @@
-//! Which module may import which (the table of `docs/architecture.md`), and that no files import each other in a circle.
+//! Checks which module may import which (the table of `docs/architecture.md`), and that no files import each other in a
+//! cycle.
 //!
-//! CI checks beside this that each feature builds alone.
+//! CI also checks that each feature builds alone.
 mod dependencies;
 mod source;
 
@@ -57,7 +58,7 @@ fn modules_import_what_the_table_allows() {
     let mut used = Imports::new();
     for (file, on) in files_of("src/lib.rs") {
         let module = module_of(&file);
-        // They stand outside of the modules: the one names them all, the other is for tests.
+        // These are outside the modules: `lib` names them all, `test_support` is for tests.
         if ["lib", "test_support"].contains(&module.as_str()) {
             continue;
         }
@@ -67,7 +68,7 @@ fn modules_import_what_the_table_allows() {
             used.entry(module.clone()).or_default().insert(import);
         }
     }
-    // The search does find what is there.
+    // The search finds imports that are known to exist.
     assert!(used["coordinator"].contains("core") && used["server"].contains("coordinator"), "{used:?}");
     assert!(used["cli"].contains("client") && used["client"].contains("proto"), "{used:?}");
 }
@@ -108,14 +109,14 @@ fn only_the_clock_reads_time_in_the_coordinator_and_the_rules() {
     let here = ["core", "coordinator", "server/grpc", "server/admission"];
     for file in files.filter(|file| here.iter().any(|directory| file.starts_with(directory))) {
         let text = fs::read_to_string(root().join("src").join(&file)).unwrap();
-        let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+        let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
         for read in ["Instant::now", "SystemTime::now", "clock_gettime"] {
             assert!(!code.contains(read), "{} reads time with {read}", file.display());
         }
     }
 }
 
-/// What the other tests stand on: every form of a path is seen, tests are not, and a cycle is found.
+/// What the other tests rely on: every form of a path is found, tests are ignored, and a cycle is found.
 #[test]
 fn dependencies_are_found_in_every_form() {
     let directory = tempfile::tempdir().unwrap();
@@ -145,7 +146,7 @@ fn dependencies_are_found_in_every_form() {
     assert_eq!(cycles(&found), [circle]);
 }
 
-/// The package denies unsafe code; an exception has a page under docs/decisions.
+/// The package denies unsafe code; each exception has a page under docs/decisions.
 #[test]
 fn only_five_files_have_unsafe_code() {
     fn search(directory: &Path, found: &mut BTreeSet<PathBuf>) {

@@ -1,6 +1,6 @@
 //! The modules of a source tree, read with syn: what each defines, which children it has, and which paths it names.
 //!
-//! Tests inside the sources are left out: they may name what they like.
+//! Tests inside the sources are ignored: they may name anything.
 use proc_macro2::{TokenStream, TokenTree};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -18,7 +18,7 @@ pub(super) struct Module {
     pub(super) definitions: BTreeSet<String>,
     pub(super) children: BTreeSet<String>,
     pub(super) imports: Vec<Import>,
-    /// Paths of two segments or more outside of `use`.
+    /// Paths of two or more segments outside `use`.
     pub(super) paths: BTreeSet<Segments>,
 }
 
@@ -26,11 +26,11 @@ pub(super) struct Module {
 pub(super) struct Import {
     pub(super) path: Segments,
     pub(super) name: String,
-    /// A re-export is a name for others: it makes no dependency of its own.
+    /// A re-export only passes a name on: it makes no dependency.
     pub(super) is_reexport: bool,
 }
 
-/// All modules by their path from the root, which is empty.
+/// All modules by their path from the root, whose own path is empty.
 pub(super) type Modules = BTreeMap<Segments, Module>;
 
 /// Reads a crate from its root file.
@@ -79,7 +79,7 @@ fn add(file: &Path, directory: &Path, path: Segments, items: &[Item], modules: &
     modules.insert(path, module);
 }
 
-/// Where `#[path]` says that a module is.
+/// The file that `#[path]` names.
 fn path_attribute(attributes: &[Attribute]) -> Option<String> {
     attributes.iter().find_map(|attribute| match &attribute.meta {
         Meta::NameValue(MetaNameValue { path, value: Expr::Lit(ExprLit { lit: Lit::Str(text), .. }), .. })
@@ -154,7 +154,7 @@ fn flatten(tree: &UseTree, prefix: &Segments, names: &mut Vec<(Segments, String)
     }
 }
 
-/// The paths inside of a macro: identifiers with `::` between them.
+/// The paths inside a macro: identifiers with `::` between them.
 fn paths_of_tokens(tokens: TokenStream, paths: &mut BTreeSet<Segments>) {
     let tokens: Vec<_> = tokens.into_iter().collect();
     let mut i = 0;

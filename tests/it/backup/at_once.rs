@@ -1,4 +1,4 @@
-//! Snapshots of a store while it commits as fast as it can: each is what the store was after one of its commits.
+//! Snapshots of a store that commits as fast as it can: each snapshot is the state after one of the commits.
 use crate::support::disk::SimDisk;
 use pausewatch::test_support::core::types::{ElicitationId, ThreadId};
 use pausewatch::test_support::core::{Elicitation, Header, Open, Pause, Timestamp};
@@ -8,20 +8,20 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
 const NOW: Timestamp = Timestamp { boot: 5_000_000_000, wall: 1_800_000_000_000_000_000 };
 const BOOT: u64 = 7;
-/// Elicitations that are open after each commit.
+/// The number of open elicitations after each commit.
 const OPEN: u64 = 5;
 const SNAPSHOTS: usize = 25;
-/// Commits that are more than all files of the journal hold.
+/// More commits than all files of the journal can hold.
 const MORE: u64 = (10 << 20) / 2_048;
 
 fn open(row: u64) -> Open {
-    // So long that the journal goes round and round.
+    // Long enough that the journal wraps around several times.
     let reason = "r".repeat(1_024).into();
     let elicitation = Elicitation { id: ElicitationId(row.into()), reason, holder: "".into(), created: NOW };
     Open { elicitation: Arc::new(elicitation), lease: None, anonymous: true, row }
 }
 
-/// Commit `n` opens elicitation `n` and closes the one that is `OPEN` before it.
+/// Commit `n` opens elicitation `n` and closes the elicitation `n - OPEN`.
 fn commit(store: &mut Embedded, n: u64) {
     let thread = ThreadId::parse("", "t").unwrap();
     let pause = Pause { since: Some(NOW), ..Pause::default() };
@@ -31,7 +31,7 @@ fn commit(store: &mut Embedded, n: u64) {
     store.commit(&batch).unwrap();
 }
 
-/// The latest commit of a snapshot, of which no other is missing.
+/// The latest commit of a snapshot. Asserts that no other commit is missing.
 fn newest(snapshot: &Snapshot) -> u64 {
     let mut backup = Vec::new();
     snapshot.write(0, &mut backup).unwrap();
@@ -40,11 +40,12 @@ fn newest(snapshot: &Snapshot) -> u64 {
     let records = Embedded::open(directory.path(), BOOT).unwrap().load(NOW).unwrap().records;
     let rows: Vec<_> = records[0].open.iter().map(|open| open.row).collect();
     let newest = *rows.last().unwrap();
-    assert_eq!(rows, (newest + 1 - OPEN..=newest).collect::<Vec<_>>(), "a part of a commit");
+    assert_eq!(rows, (newest + 1 - OPEN..=newest).collect::<Vec<_>>(), "the snapshot contains only part of a commit");
     newest
 }
 
-/// N1: what was in the journal alone is in the copy also when all of it is carried over and written over meanwhile.
+/// N1: what was only in the journal is in the copy, even if all of it is meanwhile moved to the database and
+/// overwritten.
 #[test]
 fn a_journal_that_goes_round_while_it_is_copied_takes_nothing_from_the_copy() {
     let disk = SimDisk::default();
@@ -56,14 +57,14 @@ fn a_journal_that_goes_round_while_it_is_copied_takes_nothing_from_the_copy() {
     let snapshots = store.snapshots();
     disk.meddle(move || {
         (OPEN + 1..=OPEN + MORE).for_each(|n| commit(&mut store, n));
-        // It outlives the snapshot: a store that is closed has none.
+        // The store must outlive the snapshot: a store that is closed has no snapshots.
         std::mem::forget(store);
     });
     let newest = newest(&snapshots.take().unwrap());
     assert!((OPEN..=OPEN + MORE).contains(&newest), "{newest}");
 }
 
-/// Who is slow to read a copy holds up no commit, and gets the moment that was asked for.
+/// A slow reader of a copy delays no commit, and gets the state of the moment of its request.
 #[test]
 fn an_unread_copy_delays_nothing() {
     let mut store = Embedded::on(Arc::new(SimDisk::default()), "the disk of the test", BOOT).unwrap();
@@ -75,7 +76,7 @@ fn an_unread_copy_delays_nothing() {
     drop(store);
     let mut backup = Vec::new();
     let closed = snapshot.write(0, &mut backup);
-    assert!(closed.is_err(), "what is left of a closed database is no copy");
+    assert!(closed.is_err(), "the rest of a closed database is not a copy");
 }
 
 /// N1 to N3 of `store/embedded/snapshot.rs`.
@@ -102,13 +103,13 @@ fn a_snapshot_is_the_store_after_one_commit_and_not_before_the_last_that_was_ack
     });
     let mut last = 0;
     for _ in 0..SNAPSHOTS {
-        // Else some would be of the same moment.
+        // Otherwise several snapshots could be of the same commit.
         while acknowledged.load(SeqCst) == last {
             std::hint::spin_loop();
         }
         let before = acknowledged.load(SeqCst);
         let newest = newest(&snapshots.take().unwrap());
-        assert!(newest >= before, "{newest}, and {before} was acknowledged");
+        assert!(newest >= before, "the newest is {newest}, but {before} was acknowledged");
         last = newest;
     }
     over.store(true, SeqCst);

@@ -1,4 +1,4 @@
-//! The epoch of a store: kept for as long as its history goes on, and new when it does not.
+//! The epoch of a store: it stays the same while the history continues, and changes when the history does not.
 use super::{Place, pausewatch, serve, succeeds};
 use crate::support::{Api, states, timed};
 use pausewatch::client::{Address, Client};
@@ -9,7 +9,7 @@ use pausewatch::test_support::store::{Embedded, Store};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// The epoch of every state that a server sends.
+/// Returns the epoch, which every state that the server sends must have.
 async fn epoch(api: &mut Api) -> u64 {
     let epoch = api.get("unknown").await.store_epoch;
     assert_ne!(epoch, 0);
@@ -22,7 +22,7 @@ async fn epoch(api: &mut Api) -> u64 {
     epoch
 }
 
-/// The epoch that the files of a store say, with no server on it.
+/// The epoch in the files of a store, without a server.
 fn stored_epoch(data: &Path) -> u64 {
     let clock = System::new();
     Embedded::open(data, clock.boot_id()).unwrap().load(clock.now()).unwrap().epoch
@@ -37,7 +37,7 @@ async fn a_killed_server_keeps_its_epoch_and_a_restored_one_begins_another() {
     api.increment("t", None).await;
     let first = epoch(&mut api).await;
     server.kill();
-    assert_eq!(stored_epoch(&data), first, "what kill -9 left");
+    assert_eq!(stored_epoch(&data), first, "the epoch survives kill -9");
     let server = serve(&data).await;
     assert_eq!(epoch(&mut server.api().await).await, first);
     succeeds(pausewatch("backup", &data, &[&place.text("backup")]));
@@ -47,13 +47,13 @@ async fn a_killed_server_keeps_its_epoch_and_a_restored_one_begins_another() {
     assert_ne!(restored, first);
     let server = serve(&data).await;
     assert_eq!(epoch(&mut server.api().await).await, restored);
-    // Another store of the same backup has a history of its own.
+    // Another store from the same backup has its own history.
     succeeds(pausewatch("restore", &place.path("copy"), &[&place.text("backup")]));
     assert_ne!(stored_epoch(&place.path("copy")), restored);
 }
 
-/// G3: the paused time that the backup contains was charged or credited before; a command that is never paused has its limit
-/// and no more.
+/// G3: the paused time in the backup was charged or credited before the restore. A command that is not paused
+/// afterwards has its limit and no more.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn g3_a_command_is_charged_its_whole_time_across_a_restore() {
     let place = Place::new();

@@ -1,4 +1,4 @@
-//! A store and a backup of format 1, as they were written when it was new: every later version has to read them.
+//! A store and a backup of format 1, written when that format was new: every later version must be able to read them.
 //!
 //! `tests/it/fixtures/store-1` and `backup-1` were made by
 //!
@@ -6,7 +6,7 @@
 //! PAUSEWATCH_MAKE_FIXTURES=1 cargo test --all-features --test it backup::fixture
 //! ```
 //!
-//! A new format gets new ones beside them; these stay.
+//! A new format gets new fixtures beside them; these stay unchanged.
 use super::{Place, pausewatch, serve, succeeds};
 use crate::support::Api;
 use rustix::process::Signal;
@@ -20,7 +20,7 @@ fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/fixtures").join(name)
 }
 
-/// The files of a store without their zeros: name, length, and the sectors that have anything, each with its number.
+/// The files of a store without zeros: name, length, and the sectors that are not empty, each with its number.
 fn pack(directory: &Path) -> Vec<u8> {
     let mut packed = Vec::new();
     for name in ["pausewatch.redb", "journal-0", "journal-1"] {
@@ -53,7 +53,7 @@ fn unpack(mut packed: &[u8], directory: &Path) {
     }
 }
 
-/// Fills a store so that every kind of row is in it, some in the database and some in the journal.
+/// Fills a store with every kind of row, some in the database and some in the journal.
 async fn make() {
     let place = Place::new();
     let data = place.path("data");
@@ -64,7 +64,7 @@ async fn make() {
     api.try_decrement("running", "another request", None).await.unwrap();
     server.signal(Signal::TERM);
     tokio::task::spawn_blocking(|| server.end()).await.unwrap();
-    // What follows is in the journal only.
+    // What follows is only in the journal.
     let server = serve(&data).await;
     let mut api = server.api().await;
     api.increment("paused", None).await;
@@ -83,7 +83,7 @@ async fn holds_what_it_should(api: &mut Api) {
     let running = api.get("running").await;
     assert_eq!((running.count, running.paused, running.revision > 0), (0, false, true));
     assert!(running.paused_total.is_some());
-    // The pause goes on, and what is open can be closed.
+    // The pause continues, and the open elicitations can be closed.
     for left in [1, 0] {
         assert_eq!(api.try_decrement("paused", "", None).await.unwrap().count, left);
     }
@@ -103,7 +103,7 @@ async fn a_store_of_format_1_is_read() {
     let mut api = server.api().await;
     assert_eq!(api.get("paused").await.revision, 2);
     holds_what_it_should(&mut api).await;
-    // It was made before stores had an epoch: it was given one, for good.
+    // It was written before stores had an epoch; on the first load it got a permanent one.
     let epoch = api.get("paused").await.store_epoch;
     assert_ne!(epoch, 0);
     server.kill();

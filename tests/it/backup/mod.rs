@@ -1,10 +1,10 @@
-//! `backup`, `restore` and `check`: a copy of one moment, of a store in use; and nothing is lost by a bad one.
+//! `backup`, `restore` and `check`: a copy is of one moment, even of a store in use, and a bad copy loses no data.
 mod at_once;
 mod epoch;
 mod fixture;
 
 use crate::program::{Ended, ended, program};
-use crate::support::{Api, Process, timed};
+use crate::support::{Api, Process, skipped, timed};
 use fastrand::Rng;
 use rustix::process::Signal;
 use std::collections::BTreeMap;
@@ -36,7 +36,7 @@ async fn serve(directory: &Path) -> Process {
     tokio::task::spawn_blocking(move || Process::serve(&directory, &listen)).await.unwrap()
 }
 
-/// The files beneath a directory, with a hash of what is in them: but the one that says who had it open last.
+/// The files beneath a directory, with a hash of their content, without the file that says who had the store open last.
 fn files(directory: &Path) -> BTreeMap<PathBuf, u64> {
     let mut found = BTreeMap::new();
     for entry in std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap()) {
@@ -54,7 +54,7 @@ fn files(directory: &Path) -> BTreeMap<PathBuf, u64> {
     found
 }
 
-/// A place for data directories and backups.
+/// A temporary directory for data directories and backups.
 struct Place(tempfile::TempDir);
 
 impl Place {
@@ -71,12 +71,12 @@ impl Place {
     }
 }
 
-/// Callers at a time.
+/// The number of concurrent callers.
 const CALLERS: usize = 8;
-/// Elicitations that a thread may have.
+/// The maximum number of elicitations of a thread.
 const MOST: u32 = 990;
 
-/// What one caller has asked for and what it was told: increments of its threads `a` and `b`, in turn.
+/// What one caller has requested and what was acknowledged: increments of its threads `a` and `b`, alternately.
 #[derive(Default)]
 struct Book {
     asked: AtomicU32,
@@ -97,8 +97,8 @@ async fn call(mut api: Api, caller: usize, book: Arc<Book>, over: Arc<AtomicBool
     }
 }
 
-/// G5: a backup made under load, of a server that is then killed, has all that was acknowledged before it was asked for, and
-/// nothing without what came before.
+/// G5: a backup that is made under load, of a server that is then killed, has every change that was acknowledged before
+/// the request, and no change without those before it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_backup_under_load_is_the_store_at_one_moment() {
     let mut random = Rng::with_seed(std::process::id().into());
@@ -134,21 +134,22 @@ async fn a_backup_under_load_is_the_store_at_one_moment() {
             let b = api.get(&format!("b{caller}")).await.count;
             let what =
                 format!("round {round}, caller {caller}: {a} and {b}; {} told, {} asked", told[caller], asked[caller]);
-            assert!(a == b || a == b + 1, "a change without the one before: {what}");
+            assert!(a == b || a == b + 1, "a change is present without the one before it: {what}");
             assert!((told[caller]..=asked[caller]).contains(&(a + b)), "{what}");
         }
-        // And the store that was backed up is as good as ever.
+        // The store that was backed up is intact.
         succeeds(pausewatch("check", &place.path("data"), &[]));
     }
 }
 
-/// What backups have left that were not finished.
+/// Leftovers of unfinished backups.
 fn drafts(place: &Place) -> Vec<String> {
     let names = std::fs::read_dir(place.0.path()).unwrap().map(|entry| entry.unwrap().file_name());
     names.map(|name| name.to_string_lossy().into_owned()).filter(|name| name.contains("partial")).collect()
 }
 
-/// A server that is `asked` for `backup`, makes it when it is told to `finish`, and refuses three who ask meanwhile.
+/// A server that signals `asked` at the request for `backup`, sends it when it gets `finish`, and refuses three other
+/// requests meanwhile.
 fn one_at_a_time(socket: &Path, backup: Vec<u8>, asked: Sender<()>, finish: Receiver<()>) -> JoinHandle<()> {
     use std::io::{Read, Write};
     let listener = std::os::unix::net::UnixListener::bind(socket).unwrap();
@@ -170,7 +171,8 @@ fn one_at_a_time(socket: &Path, backup: Vec<u8>, asked: Sender<()>, finish: Rece
     })
 }
 
-/// Who is refused takes nothing from the one that is made; a file that lies there gives it neither its mode nor its owner.
+/// Refused requests do not disturb the backup that is being made. A file in its place passes on neither its mode nor
+/// its owner.
 #[tokio::test]
 async fn backups_to_one_name_leave_each_other_alone() {
     let place = Place::new();
@@ -182,7 +184,7 @@ async fn backups_to_one_name_leave_each_other_alone() {
     std::fs::set_permissions(&lying_there, std::fs::Permissions::from_mode(0o644)).unwrap();
     succeeds(pausewatch("backup", &data, &[&backup]));
     let mode = std::fs::metadata(&backup).unwrap().permissions().mode();
-    assert_eq!(mode & 0o777, 0o600, "for its owner alone");
+    assert_eq!(mode & 0o777, 0o600, "only the owner can read it");
     assert_eq!(std::fs::read(&lying_there).unwrap(), b"somebody's");
     std::fs::remove_file(lying_there).unwrap();
 
@@ -205,14 +207,14 @@ async fn backups_to_one_name_leave_each_other_alone() {
     assert_eq!(drafts(&place), [""; 0]);
 }
 
-/// A server that is killed while it is backed up leaves no backup that is none.
+/// If the server is killed during a backup, no incomplete backup is left.
 #[tokio::test]
 async fn half_a_backup_gets_no_name() {
     let place = Place::new();
     let server = serve(&place.path("data")).await;
     let mut api = server.api().await;
     api.increment("t", None).await;
-    // A server of another version, or one that breaks off.
+    // A server of another version, or one that closes the connection.
     std::fs::remove_file(place.path("data").join("control")).unwrap();
     let listener = std::os::unix::net::UnixListener::bind(place.path("data").join("control")).unwrap();
     let answers = std::thread::spawn(move || {
@@ -246,7 +248,7 @@ async fn only_a_regular_file_is_replaced_by_a_backup() {
     succeeds(ended(program().arg("check").arg(place.path("file"))));
 }
 
-/// A slip of the hand must not replace the store by its own backup.
+/// A mistyped path must not replace the store by its own backup.
 #[tokio::test]
 async fn a_backup_over_a_file_of_a_store_is_refused() {
     let place = Place::new();
@@ -270,17 +272,17 @@ async fn a_backup_over_a_file_of_a_store_is_refused() {
     server.kill();
     let before = files(&data);
     refused("while it is not");
-    // From elsewhere too, and where the directory is not named.
+    // Also from another directory, and where the path has no directory.
     fails(ended(program().current_dir(&data).args(["backup", "--data-dir", ".", "lock"])), "is a name of the store");
     assert_eq!(files(&data), before);
     assert!(succeeds(pausewatch("check", &data, &[])).contains("1 thread, 1 paused"));
-    // Any other name will do, there too; and these names where there is no store.
+    // Any other name is accepted, also there; and these names are accepted where there is no store.
     for file in ["data/monday", "lock", "pausewatch.redb"] {
         succeeds(pausewatch("backup", &data, &[&place.text(file)]));
     }
 }
 
-/// G6: a client that has seen states that are later than the backup takes those of the restored server as newer.
+/// G6: a client that has seen states later than the backup accepts those of the restored server as newer.
 #[tokio::test]
 async fn g6_revisions_go_on_above_what_was_seen_after_the_backup() {
     let place = Place::new();
@@ -319,8 +321,7 @@ async fn g6_revisions_go_on_above_what_was_seen_after_the_backup() {
 #[test]
 fn what_root_restores_belongs_to_the_owner_of_the_directory() {
     if !rustix::process::geteuid().is_root() {
-        eprintln!("skipped: files can be given to another user by root only");
-        return;
+        return skipped("other-user", "only root can give files to another user");
     }
     let place = Place::new();
     let (data, backup) = (place.path("data"), place.text("backup"));
@@ -329,7 +330,7 @@ fn what_root_restores_belongs_to_the_owner_of_the_directory() {
     for path in std::fs::read_dir(&data).unwrap().map(|entry| entry.unwrap().path()).chain([data.clone()]) {
         std::os::unix::fs::chown(path, Some(65_534), Some(65_534)).unwrap();
     }
-    // A link in place of a file has root write nowhere else.
+    // A symbolic link in place of a file makes root write nowhere else.
     let (lock, other) = (data.join("lock"), place.path("other"));
     std::fs::write(&other, "of root").unwrap();
     std::fs::remove_file(&lock).unwrap();
@@ -355,7 +356,7 @@ async fn a_store_that_is_there_or_in_use_is_not_restored_over() {
         let arguments: &[&str] = if command == "restore" { &[&backup, "--force"] } else { &[] };
         fails(pausewatch(command, &data, arguments), "another pausewatch has this data directory open");
     }
-    // As people do who take it for what an ended process has left.
+    // People do this when they think that the file is left over from a dead process.
     std::fs::remove_file(data.join("lock")).unwrap();
     for command in ["restore", "check", "serve"] {
         let arguments: &[&str] = match command {
@@ -385,7 +386,7 @@ async fn a_store_that_is_there_or_in_use_is_not_restored_over() {
     assert!(succeeds(piped(&backup)).starts_with("-: sound. Backup of "));
     fails(piped(&place.text("damaged")), "-: the backup is damaged");
     assert_eq!(files(&data), before, "nothing was changed");
-    // What is restored over is moved aside.
+    // The old store is moved aside.
     let told = succeeds(pausewatch("restore", &data, &[&backup, "--force"]));
     let (_, aside) = told.trim().rsplit_once("what was there before is in ").unwrap();
     succeeds(pausewatch("check", Path::new(aside), &[]));
@@ -424,7 +425,7 @@ async fn a_check_changes_nothing_and_says_what_is_wrong() {
     for _ in 0..3 {
         api.increment("t", None).await;
     }
-    // With all of it in the journal, and a database that was not closed.
+    // All of it is in the journal, and the database was not closed.
     server.kill();
     let before = files(&data);
     let told = succeeds(pausewatch("check", &data, &[]));

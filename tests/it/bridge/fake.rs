@@ -1,7 +1,7 @@
-//! An app-server that says only what a test lets it say.
+//! An app-server that sends only what a test makes it send.
 //!
-//! 1. As a command it is two `cat` behind named pipes, so that every byte passes through the test.
-//! 2. On a Unix socket it accepts one connection after the other, and each message is a text frame.
+//! 1. As a command it consists of two `cat` behind named pipes, so that every byte passes through the test.
+//! 2. On a Unix socket it accepts one connection after another, and each message is a text frame.
 use futures_util::SinkExt;
 use serde_json::{Value, json};
 use std::fs::File;
@@ -14,7 +14,7 @@ use tokio::net::UnixListener;
 use tokio_stream::StreamExt;
 use tokio_tungstenite::{accept_async, tungstenite::Message};
 
-/// Far longer than anything takes on a machine that is busy with other tests.
+/// Far longer than anything takes, even on a machine that is busy with other tests.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Messages to the app-server; `None` is the end of its input.
@@ -31,7 +31,7 @@ enum Said {
     Socket(tokio::sync::mpsc::UnboundedSender<Option<String>>),
 }
 
-/// The command that is the app-server, before it runs.
+/// The pipes of an app-server that is a command, before it runs.
 pub(crate) struct Pipes(PathBuf, PathBuf);
 
 impl Pipes {
@@ -42,7 +42,7 @@ impl Pipes {
         Self(input, output)
     }
 
-    /// The arguments that start it.
+    /// The command line that starts it.
     pub(crate) fn command(&self) -> [String; 6] {
         let [input, output] = [&self.0, &self.1].map(|path| path.to_str().unwrap().to_owned());
         ["--", "sh", "-c", "cat <\"$1\" 2>/dev/null & cat >\"$0\"; wait", &input, &output].map(str::to_owned)
@@ -82,7 +82,7 @@ impl AppServer {
                 loop {
                     tokio::select! {
                         message = queue.recv() => match message {
-                            // A peer that was killed does not get it.
+                            // If the peer was killed, this fails.
                             Some(Some(text)) => if frames.send(Message::text(text)).await.is_err() { break },
                             Some(None) => break,
                             None => return,
@@ -122,7 +122,7 @@ impl AppServer {
         }
     }
 
-    /// The next message that it gets; `None`: the end of its input.
+    /// The next message that it receives; `None`: the end of its input.
     pub(crate) fn next(&self) -> Option<Vec<u8>> {
         self.received.recv_timeout(PATIENCE).expect("it gets something")
     }
@@ -135,7 +135,7 @@ impl AppServer {
         message
     }
 
-    /// The next message, which must be `method` about `thread`; the answer is `rest`, which is a result or an error.
+    /// Answers the next message, which must be `method` about `thread`, with `rest`: a result or an error.
     pub(crate) fn answer_with(&mut self, method: &str, thread: &str, rest: &Value) {
         let call = self.call(method);
         assert_eq!(call["params"]["threadId"], thread, "{call}");
@@ -152,12 +152,12 @@ impl AppServer {
         self.answer_with("thread/decrement_elicitation", thread, &json!({"result": {"count": 0, "paused": false}}));
     }
 
-    /// Announces a thread that it has loaded.
+    /// Announces that it has loaded a thread.
     pub(crate) fn start_thread(&mut self, thread: &str) {
         self.say(&json!({"method": "thread/started", "params": {"thread": {"id": thread}}}));
     }
 
-    /// Answers what every connection to a socket begins with.
+    /// Answers the messages that every connection to a socket begins with.
     pub(crate) fn accept(&mut self, version: &str, loaded: &[&str]) {
         let initialize = self.call("initialize");
         assert_eq!(initialize["params"]["capabilities"]["experimentalApi"], true, "{initialize}");

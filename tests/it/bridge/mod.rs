@@ -1,4 +1,4 @@
-//! `pausewatch bridge codex` between a client and an app-server that tests play; `tests/agents/codex` has the real one.
+//! `pausewatch bridge codex` between a fake client and a fake app-server; `tests/agents/codex` uses the real one.
 mod fake;
 mod publish;
 mod socket;
@@ -7,7 +7,7 @@ mod wrapper;
 use crate::program::Coordinator;
 use std::path::Path;
 
-/// A coordinator that keeps its address and its state when it is started again.
+/// A coordinator that keeps its address and its state across restarts.
 pub(crate) fn lasting(directory: &Path) -> Coordinator {
     let listen = format!("unix:{}", directory.join("coordinator").display());
     let data = directory.join("data");

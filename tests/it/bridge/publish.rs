@@ -62,7 +62,7 @@ fn nothing_is_published_without_the_option() {
     assert_eq!(coordinator.count(), 1);
 }
 
-/// An app-server that is gone does not say that it waits no more.
+/// An app-server that has gone cannot report that it no longer waits.
 #[test]
 fn what_was_published_ends_with_the_connection_to_the_app_server() {
     let coordinator = Coordinator::start();

@@ -27,7 +27,7 @@ impl Beside {
         Self { server, bridge, _directory: directory }
     }
 
-    /// With `a` paused and counted.
+    /// The thread `a` is paused and counted.
     fn paused(coordinator: &Coordinator) -> Self {
         let mut beside = Self::start(coordinator, &[]);
         pause(coordinator, "a");
@@ -35,14 +35,14 @@ impl Beside {
         beside
     }
 
-    /// The guard's process.
+    /// The process id of the guard.
     fn guard(&self) -> Pid {
         let pid = self.bridge.pid().as_raw_pid();
         let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
         Pid::from_raw(children.split_whitespace().next().expect("it has a guard").parse().unwrap()).unwrap()
     }
 
-    /// The guard connects and undoes the count of `a`.
+    /// Asserts that the guard connects and undoes the count of `a`.
     fn undone_by_the_guard(&mut self) {
         assert_eq!(self.server.next(), None);
         let initialize = self.server.call("initialize");
@@ -93,7 +93,7 @@ fn a_killed_guard_is_replaced() {
     let mut beside = Beside::start(&coordinator, &[]);
     let guard = beside.guard();
     kill_process(guard, Signal::KILL).unwrap();
-    // Its pipe is closed when it is a zombie.
+    // The guard's pipe is closed once it is a zombie.
     while !std::fs::read_to_string(format!("/proc/{}/stat", guard.as_raw_pid())).unwrap().contains(") Z ") {
         std::thread::yield_now();
     }
@@ -158,7 +158,7 @@ fn an_app_server_without_the_methods_ends_it_with_both_versions() {
     assert!(ended.err.contains("Codex 0.42.1 does not know") && ended.err.contains("Codex 0.169.0"), "{}", ended.err);
 }
 
-/// Starts a bridge to an app-server that a test answers from the first message on.
+/// Starts a bridge to an app-server; the test answers all its messages, from the first one.
 fn start_unaccepted(coordinator: &Coordinator, directory: &TempDir) -> (AppServer, Process) {
     let socket = directory.path().join("socket");
     let server = AppServer::listen(&socket);
@@ -167,7 +167,7 @@ fn start_unaccepted(coordinator: &Coordinator, directory: &TempDir) -> (AppServe
     (server, Process::start(command))
 }
 
-/// The next call, which must be of `method`, is answered with `rest`.
+/// Answers the next call, which must be of `method`, with `rest`.
 fn answer(server: &mut AppServer, method: &str, rest: &Value) {
     let mut answer = json!({"id": server.call(method)["id"]});
     answer.as_object_mut().unwrap().extend(rest.as_object().unwrap().clone());

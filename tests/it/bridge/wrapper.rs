@@ -10,7 +10,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc;
 use tempfile::TempDir;
 
-/// A wrapper with both of its sides.
+/// A wrapper, with its client and its app-server.
 struct Wrapped {
     server: AppServer,
     bridge: Process,
@@ -27,7 +27,7 @@ impl Wrapped {
         Self { server: pipes.open(), bridge, _directory: directory }
     }
 
-    /// With the thread `a`, which is paused and counted.
+    /// The thread `a` is paused and counted.
     fn paused(coordinator: &Coordinator, options: &[&str]) -> Self {
         let mut wrapped = Self::start(coordinator, options);
         pause(coordinator, "a");
@@ -41,7 +41,7 @@ impl Wrapped {
         serde_json::from_str(&self.bridge.line()).unwrap()
     }
 
-    /// The client ends, and the app-server after it.
+    /// Ends the client, and then the app-server.
     fn finish(mut self) -> crate::program::Ended {
         self.bridge.close_stdin();
         while self.server.next().is_some() {}
@@ -50,7 +50,7 @@ impl Wrapped {
     }
 }
 
-/// A wrapper whose sides exchange bytes instead of lines.
+/// A wrapper whose client and app-server exchange bytes instead of lines.
 fn raw(coordinator: &Coordinator, pipes: &Pipes) -> (Child, ChildStdin, mpsc::Receiver<Vec<u8>>) {
     let mut command: Command = coordinator.command(["bridge", "codex"]);
     command.args(pipes.command()).stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -135,7 +135,7 @@ fn pauses_reach_the_app_server_and_its_answers_stay_with_the_bridge() {
         wrapped.server.decrement("a");
     }
     wrapped.server.say(&json!({"id": 1, "result": {"thread": {"id": "b"}}}));
-    assert_eq!(wrapped.heard()["id"], 1, "nothing else reaches the client");
+    assert_eq!(wrapped.heard()["id"], 1, "only this reaches the client");
     pause(&coordinator, "b");
     wrapped.server.increment("b");
     wrapped.server.say(&json!({"method": "thread/closed", "params": {"threadId": "b"}}));
@@ -321,7 +321,7 @@ fn a_refused_increment_is_reported_once_with_both_versions() {
     }
 }
 
-/// Codex's count has no lease: a thread whose decrement failed would stay frozen.
+/// Codex's count has no lease: a thread whose decrement failed would stay frozen for ever.
 #[test]
 fn a_decrement_that_fails_is_tried_again() {
     let coordinator = Coordinator::start();
@@ -387,7 +387,7 @@ fn the_wrapper_ends_as_its_command_did() {
 #[test]
 fn output_after_the_client_has_closed_its_end_is_passed_on() {
     let coordinator = Coordinator::start();
-    // More than a pipe takes: without a reader, the command would never end.
+    // More than a pipe can hold: without a reader, the command would never end.
     let script = "cat >/dev/null; head -c 1000000 /dev/zero";
     let mut command = coordinator.command(["bridge", "codex", "--", "sh", "-c", script]);
     let mut bridge = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();

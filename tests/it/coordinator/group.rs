@@ -1,7 +1,7 @@
-//! Group commit, over a store that keeps: who commits, when, and what of it is there at the end.
+//! Group commit, over a durable store: which thread commits, when, and which state exists at the end.
 //!
-//! One thread runs the test and the coordinator's task; tokio's time stands still unless all of it sleeps, so that what has to
-//! wait for a timer shows.
+//! One thread runs the test and the coordinator's task. tokio's clock stands still unless all tasks sleep, so a wait
+//! for a timer is visible.
 use super::clock;
 use crate::support::PATIENCE;
 use crate::support::model::{Obedient, thread_id};
@@ -24,10 +24,10 @@ const SECOND: Duration = Duration::from_secs(1);
 const SLOW: Duration = Duration::from_millis(2);
 const VERY_SLOW: Duration = Duration::from_millis(20);
 const SLOW_FOR: Duration = Duration::from_secs(1);
-/// More than the scheduler lets one thread keep from another that is ready.
+/// Longer than the scheduler keeps a thread waiting that is ready.
 const A_TURN: Duration = Duration::from_millis(20);
 
-/// A disk that takes as much of the clock's time as it is told to, and knows who has committed to it.
+/// A disk that takes a given time of the clock, and records which thread committed to it.
 #[derive(Clone)]
 struct Disk {
     store: Obedient,
@@ -40,7 +40,7 @@ struct Seen {
     takes: Duration,
     by: Vec<ThreadId>,
     panics: bool,
-    /// The next commit waits until the other end is dropped.
+    /// The next commit waits until the other end of the channel is dropped.
     gate: Option<mpsc::Receiver<()>>,
 }
 
@@ -62,7 +62,7 @@ impl Disk {
         self.seen.lock().unwrap().by.len()
     }
 
-    /// Whether the last commit was made where this is asked.
+    /// Whether the last commit was made on the calling thread.
     fn was_committed_here(&self) -> bool {
         self.seen.lock().unwrap().by.last() == Some(&thread::current().id())
     }
@@ -75,7 +75,7 @@ impl Store for Disk {
 
     fn commit(&mut self, batch: &[Write<'_>]) -> Result<(), CommitError> {
         let mut seen = self.seen.lock().unwrap();
-        assert!(!seen.panics, "told to panic");
+        assert!(!seen.panics, "told to panic: the test wants it");
         seen.by.push(thread::current().id());
         self.clock.manual.advance(seen.takes);
         let gate = seen.gate.take();
@@ -89,7 +89,7 @@ impl Store for Disk {
     }
 }
 
-/// Counts how often it is read.
+/// A clock that counts how often it is read.
 struct Counted {
     manual: Arc<Manual>,
     readings: AtomicUsize,
@@ -115,7 +115,7 @@ async fn increment(coordinator: &Coordinator) -> Result<Answer, Refusal> {
     coordinator.call(thread_id("t"), increment).await
 }
 
-/// Lets the others do all that they can do at once.
+/// Lets the other tasks do all that they can do now.
 async fn rest() {
     for _ in 0..1_000 {
         tokio::task::yield_now().await;
@@ -134,27 +134,27 @@ async fn a_disk_is_committed_to_by_a_thread_for_a_second_after_it_was_slow() {
     };
     for takes in [SLOW - nanosecond, SLOW - nanosecond, SLOW, Duration::ZERO, VERY_SLOW - nanosecond, SLOW - nanosecond]
     {
-        assert!(commit(takes).await, "it is quick, but for single moments");
+        assert!(commit(takes).await, "the disk is fast, except for single commits");
     }
     for slow in [&[SLOW, SLOW][..], &[VERY_SLOW]] {
         for &takes in slow {
-            assert!(commit(takes).await, "nobody knew");
+            assert!(commit(takes).await, "it was not known yet that the disk is slow");
         }
-        assert!(!commit(Duration::ZERO).await, "it was slow");
+        assert!(!commit(Duration::ZERO).await, "the last commit was slow");
         disk.clock.manual.advance(SLOW_FOR - nanosecond);
-        assert!(!commit(Duration::ZERO).await, "it has been quick for less than a second");
+        assert!(!commit(Duration::ZERO).await, "it has been fast for less than a second");
         disk.clock.manual.advance(nanosecond);
-        assert!(commit(Duration::ZERO).await, "it has been quick for a second");
+        assert!(commit(Duration::ZERO).await, "it has been fast for a second");
     }
     disk.store.orders().slow = true;
     increment(&coordinator).await.unwrap();
-    assert!(!disk.was_committed_here(), "it may have to wait for its own work");
+    assert!(!disk.was_committed_here(), "the commit may have to wait for the store's own work");
     disk.store.orders().slow = false;
     increment(&coordinator).await.unwrap();
     assert!(disk.was_committed_here());
 }
 
-/// Waits for what the committing thread does, in its own time, not in the test's.
+/// Waits for the committing thread by real time, not by the test's clock.
 async fn until(coordinator: &Coordinator, thread: &str, is_so: impl Fn(&View) -> bool) {
     let began = Instant::now();
     while !is_so(&coordinator.hub().get(&thread_id(thread))) {
@@ -163,7 +163,7 @@ async fn until(coordinator: &Coordinator, thread: &str, is_so: impl Fn(&View) ->
     }
 }
 
-/// Opens with a lease of 3 s.
+/// Opens an elicitation with a lease of 3 s.
 async fn open(coordinator: &Coordinator, thread: &str) -> ElicitationId {
     let ttl = Some(Ttl::new("ttl", 3 * SECOND).unwrap());
     let increment = Command::Increment { request_id: "".into(), reason: "".into(), holder: "".into(), ttl };
@@ -173,7 +173,7 @@ async fn open(coordinator: &Coordinator, thread: &str) -> ElicitationId {
     }
 }
 
-/// On the runtime, nobody reads renewals meanwhile.
+/// While a commit runs on the runtime, renewals are not read.
 #[tokio::test(start_paused = true)]
 async fn g1_a_commit_that_holds_up_the_runtime_moves_the_leases_by_as_much() {
     let disk = Disk::new();
@@ -189,7 +189,8 @@ async fn g1_a_commit_that_holds_up_the_runtime_moves_the_leases_by_as_much() {
     assert_eq!(coordinator.hub().get(&thread_id("held")).open.len(), 1);
 }
 
-/// By the thread, renewals are read meanwhile, and count as of then. Leases that nobody renews do not wait.
+/// While the thread commits, renewals are read, and count from when they were read. Leases that nobody renews still
+/// expire on time.
 #[tokio::test(start_paused = true)]
 async fn g1_a_renewal_that_waits_for_a_slow_commit_counts_as_of_when_it_came() {
     let disk = Disk::new();
@@ -236,20 +237,20 @@ async fn a_call_is_taken_when_it_comes() {
 async fn an_idle_coordinator_does_not_wake_up() {
     let disk = Disk::new();
     let coordinator = disk.start();
-    // On the runtime, and the slow one too; by the thread.
+    // The first two commit on the runtime, although the second is very slow; the third on the thread.
     for takes in [Duration::ZERO, VERY_SLOW, SLOW] {
         disk.takes(takes);
         increment(&coordinator).await.unwrap();
         rest().await;
         let before = disk.clock.readings.load(Relaxed);
         rest().await;
-        // The thread has its turn, if it wants one.
+        // The thread gets a turn, if it wants one.
         thread::sleep(A_TURN);
         assert_eq!(disk.clock.readings.load(Relaxed), before, "{takes:?}");
     }
 }
 
-/// An embedded one may be started and dropped many times in one process.
+/// An embedding program may start and drop many coordinators in one process.
 #[tokio::test(start_paused = true)]
 async fn dropped_it_has_closed_its_store() {
     let disk = Disk::new();
@@ -262,12 +263,12 @@ async fn dropped_it_has_closed_its_store() {
     assert!(store.upgrade().is_none());
 }
 
-/// Nobody may have been told, but who was told nothing had better find it done than half of it.
+/// Callers without an answer must find the change done in whole, never in part.
 #[tokio::test(start_paused = true)]
 async fn accepted_calls_are_committed_before_the_store_is_closed() {
     let disk = Disk::new();
     let coordinator = disk.start();
-    // Taken, and nothing more: the task has its turn when this test awaits.
+    // The request is queued and nothing more: the task runs when this test awaits.
     assert!(pin!(increment(&coordinator)).poll(&mut Context::from_waker(Waker::noop())).is_pending());
     drop(coordinator);
     assert_eq!(disk.commits(), 1);
@@ -276,7 +277,7 @@ async fn accepted_calls_are_committed_before_the_store_is_closed() {
 /// Set in the process that panics.
 const CHILD: &str = "PAUSEWATCH_TEST_PANIC_OF_THE_WRITER";
 
-/// Without the writer nobody would be answered any more, and nobody would know why.
+/// Without the writer, no call would be answered, and nobody would know why.
 #[tokio::test]
 async fn a_panic_of_who_commits_ends_the_process() {
     if let Some(who) = std::env::var_os(CHILD) {

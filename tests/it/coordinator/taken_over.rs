@@ -1,4 +1,4 @@
-//! A store that another process can take over: what is answered is confirmed, and nothing is answered afterwards.
+//! A store that another process can take over: every answer is confirmed first, and nothing is answered afterwards.
 use super::clock;
 use crate::support::model::{Obedient, thread_id};
 use pausewatch::test_support::coordinator::{Coordinator, Fatal};
@@ -30,10 +30,10 @@ async fn whoever_waits_when_the_store_is_taken_over_learns_that_the_outcome_is_u
         assert_eq!(
             coordinator.call(thread_id("b"), increment()).await.unwrap_err(),
             not_leading,
-            "and everybody later"
+            "all later calls are refused too"
         );
         assert_eq!(coordinator.confirm().await.unwrap_err(), not_leading);
-        assert_eq!(coordinator.hub().get(&thread_id("a")).open.len(), 1, "nothing of it was published");
+        assert_eq!(coordinator.hub().get(&thread_id("a")).open.len(), 1, "the change was not published");
         assert!(matches!(fatal.lock().expect("no panic while locked")[..], [Fatal::Deposed(_)]));
     }
 }
@@ -45,7 +45,7 @@ async fn answers_without_a_commit_and_reads_are_confirmed_and_those_of_one_batch
     let coordinator = Coordinator::start(Box::new(store.clone()), clock(), None, fatal).expect("it is sound");
     coordinator.call(thread_id("a"), increment()).await.expect("it is accepted");
     coordinator.call(thread_id("a"), decrement()).await.expect("it is accepted");
-    assert_eq!(store.orders().confirmed, 0, "a commit says it too");
+    assert_eq!(store.orders().confirmed, 0, "a commit also confirms it");
     coordinator.call(thread_id("a"), decrement()).await.expect_err("there is nothing to close");
     assert_eq!(store.orders().confirmed, 1);
     let reads = tokio::join!(coordinator.confirm(), coordinator.confirm(), coordinator.confirm());

@@ -1,4 +1,4 @@
-//! Collection of idle threads, and what is remembered for a while.
+//! Eviction of idle threads, and of results that are remembered for a while.
 use super::*;
 use pausewatch::test_support::coordinator::Settings;
 use pausewatch::test_support::quota::{Accounts, CallerKey, LimitPair, Limits};
@@ -40,7 +40,7 @@ fn many_idle_threads_are_forgotten_a_few_at_a_time_without_delaying_calls() {
         rig.open(&format!("t{i}"), None);
         rig.call(&format!("t{i}"), decrement(None)).expect("closes");
     }
-    // What was remembered of them goes first.
+    // The oldest remembered results are evicted first.
     for _ in 0..100 {
         rig.clock.advance(Duration::from_secs(60));
         rig.turn();
@@ -59,7 +59,7 @@ fn many_idle_threads_are_forgotten_a_few_at_a_time_without_delaying_calls() {
     assert!(largest.is_some_and(|size| size <= 2_010), "{largest:?}");
 }
 
-/// The call that comes first after 24 h forgets the thread and names it again, in one batch.
+/// The first call after 24 h evicts the thread and recreates it, in one batch.
 #[test]
 fn a_thread_that_is_named_again_by_the_batch_that_forgets_it_is_kept() {
     let store = Obedient::default();
@@ -70,7 +70,7 @@ fn a_thread_that_is_named_again_by_the_batch_that_forgets_it_is_kept() {
     assert_eq!(rig.open("t", None).1, 3);
     assert_eq!(rig.count("t"), 1);
     let records = store.orders().model.contents(rig.clock.now()).records;
-    assert_eq!(records.len(), 1, "stored as well");
+    assert_eq!(records.len(), 1, "the eviction is stored too");
     assert_eq!((records[0].header.revision, records[0].open.len()), (3, 1));
 }
 
@@ -107,7 +107,7 @@ fn g7_a_thread_that_is_forgotten_makes_room_for_another_of_its_caller() {
     assert!(matches!(open(&mut rig, "second"), Err(Refusal::LimitExceeded(_))));
     rig.clock.advance(SECOND);
     rig.turn();
-    assert!(matches!(open(&mut rig, "second"), Err(Refusal::LimitExceeded(_))), "it is known for a day");
+    assert!(matches!(open(&mut rig, "second"), Err(Refusal::LimitExceeded(_))), "an idle thread is kept for a day");
     rig.clock.advance(IDLE_SPAN + 2 * Duration::from_secs(60));
     rig.turn();
     assert!(open(&mut rig, "second").is_ok());

@@ -1,4 +1,4 @@
-//! The maximum length of a pause, over everything that moves the end of a lease (E5).
+//! The maximum length of a pause, for everything that moves the end of a lease (E5).
 use super::*;
 use pausewatch::test_support::coordinator::Settings;
 
@@ -20,7 +20,7 @@ fn is_capped(outcome: &Outcome) -> bool {
     matches!(outcome, Err(Refusal::Capped { .. }))
 }
 
-/// G2. Removed (a cut of an end), the thread stays paused.
+/// G2. If one case did not cut the lease, the thread would stay paused.
 #[test]
 fn g2_a_pause_ends_at_its_maximum_though_it_is_renewed() {
     for mut rig in [capped(Memory, clock()), capped(Obedient::default(), clock())] {
@@ -38,7 +38,7 @@ fn g2_a_pause_ends_at_its_maximum_though_it_is_renewed() {
         assert_eq!((rig.count("t"), rig.paused_total("t")), (0, MAX));
         assert!(ids.iter().all(|id| is_capped(&rig.call("t", renew(id)))));
         rig.open("t", Some(HOUR));
-        assert_eq!(last_end(&rig), Some(rig.clock.now().after(MAX).boot), "the next pause has its own");
+        assert_eq!(last_end(&rig), Some(rig.clock.now().after(MAX).boot), "the next pause has its own maximum");
     }
 }
 
@@ -62,7 +62,7 @@ fn g2_neither_a_restart_nor_a_sleep_nor_a_stall_extends_a_pause_beyond_its_maxim
     rig.hub.publish(committed);
     assert_eq!(last_end(&rig), Some(began.after(MAX).boot), "after a stall");
     drop(rig);
-    // Down for longer than is left.
+    // The server is down for longer than the rest of the pause.
     clock.advance(HOUR);
     let mut rig = capped(open(), clock.clone());
     rig.turn();

@@ -1,4 +1,4 @@
-//! A store that cannot be written, or keeps nothing.
+//! A store that cannot be written, or is in memory.
 use super::*;
 use pausewatch::test_support::coordinator::{ChangeObserver, Changed, Settings};
 use pausewatch::test_support::metrics::Metrics;
@@ -14,11 +14,11 @@ fn while_the_store_refuses_changes_are_refused_and_renewals_and_reads_go_on() {
     assert!(unavailable(&rig.call("t", decrement(Some(&id)))));
     assert!(unavailable(&rig.call("new", increment("r", None))));
     assert!(rig.call("t", renew(&id)).is_ok());
-    assert!(rig.call("t", renew_for(&id, 30 * SECOND)).is_ok(), "the length that it has");
+    assert!(rig.call("t", renew_for(&id, 30 * SECOND)).is_ok(), "a renewal with the same length stores nothing");
     assert!(unavailable(&rig.call("t", renew_for(&id, HOUR))), "its new length would be lost by a restart");
     assert!(matches!(rig.call("new", decrement(None)), Err(Refusal::NoOutstanding { .. })));
     let view = rig.view("t");
-    assert_eq!((view.open.len(), view.header.expect("known").revision), (1, revision), "nothing of it was published");
+    assert_eq!((view.open.len(), view.header.expect("known").revision), (1, revision), "the change was not published");
     assert!(rig.view("new").header.is_none());
     (store.orders().recovers, store.orders().refuse) = (true, false);
     rig.clock.advance(SECOND);
@@ -26,7 +26,7 @@ fn while_the_store_refuses_changes_are_refused_and_renewals_and_reads_go_on() {
     assert!(matches!(again, Answer::Incremented { count: 2, revision: made, .. } if made == revision + 1));
 }
 
-/// G2: leases do not end while their holders cannot be served, and each has a full ttl afterwards.
+/// G2: leases do not end while their holders cannot be served; afterwards each has a full ttl.
 #[test]
 fn an_outage_of_the_store_restarts_every_lease() {
     let store = Obedient::default();
@@ -39,7 +39,7 @@ fn an_outage_of_the_store_restarts_every_lease() {
     store.orders().refuse = false;
     rig.clock.advance(HOUR);
     rig.turn();
-    // The turn that finds the store well again does not look at leases yet.
+    // The turn in which the store recovers does not check leases yet.
     rig.turn();
     assert_eq!(rig.count("t"), 1, "E3");
     rig.clock.advance(30 * SECOND);
@@ -47,7 +47,7 @@ fn an_outage_of_the_store_restarts_every_lease() {
     assert_eq!(rig.count("t"), 0);
 }
 
-/// Callers who try again all the time must not keep the store from being tried again.
+/// Callers who retry all the time must not delay the recovery of the store.
 #[test]
 fn a_store_that_refuses_is_tried_again_every_second_however_many_calls_come() {
     let store = Obedient::default();
@@ -58,9 +58,9 @@ fn a_store_that_refuses_is_tried_again_every_second_however_many_calls_come() {
     while unavailable(&rig.call("t", increment("", None))) {
         rig.clock.advance(Duration::from_millis(50));
         refused += 1;
-        assert!(refused <= 21, "a second has passed: {} recoveries", store.orders().recoveries);
+        assert!(refused <= 21, "the store was not retried after a second: {} recoveries", store.orders().recoveries);
     }
-    assert!(refused > 15, "not before its second");
+    assert!(refused > 15, "the store was retried before a second had passed");
 }
 
 #[test]
@@ -79,8 +79,11 @@ fn a_batch_that_is_refused_is_taken_back_whole() {
     let outcomes = rig.try_batch(&batch).expect("refused, not fatal");
     let refused: Vec<_> = outcomes.iter().map(unavailable).collect();
     assert_eq!(refused, [true, true, true, false, false]);
-    assert!(matches!(outcomes[3], Err(Refusal::NoOutstanding { .. })), "judged as if what failed had not been called");
-    assert!(outcomes[4].is_ok(), "what was closed in the batch is open again, and is renewed");
+    assert!(
+        matches!(outcomes[3], Err(Refusal::NoOutstanding { .. })),
+        "decided as if the failed calls had not been made"
+    );
+    assert!(outcomes[4].is_ok(), "the elicitation that the failed batch closed is open again, and can be renewed");
     store.orders().refuse = false;
     rig.clock.advance(SECOND);
     let outcomes = rig.try_batch(&batch[..4]).expect("stored");
@@ -91,7 +94,7 @@ fn a_batch_that_is_refused_is_taken_back_whole() {
     assert_eq!(stored.records.iter().map(|record| record.open.len()).collect::<Vec<_>>(), [1, 0]);
 }
 
-/// What is known of a thread stays known when a call on it is refused, even if it stands at the floor.
+/// A thread stays known when a call on it is refused, even if it is at the revision floor.
 #[test]
 fn a_refused_call_does_not_make_a_thread_forgotten() {
     let store = Obedient::default();
@@ -115,7 +118,7 @@ fn a_refused_call_does_not_make_a_thread_forgotten() {
     rig.clock.advance(SECOND);
     rig.open("t", None);
     rig.clock.advance(3 * SECOND);
-    assert_eq!(rig.paused_total("t"), 4 * SECOND, "the pause before counts still");
+    assert_eq!(rig.paused_total("t"), 4 * SECOND, "the earlier pause still counts");
 }
 
 #[test]
@@ -128,14 +131,14 @@ fn while_the_disk_is_full_increments_are_refused_and_all_else_goes_on() {
     store.orders().full = true;
     assert!(unavailable(&rig.call("t", increment("another", None))));
     assert!(unavailable(&rig.call("new", increment("", None))));
-    assert!(rig.call("t", increment("r", Some(20 * SECOND))).is_ok(), "it was made before, and needs no room");
+    assert!(rig.call("t", increment("r", Some(20 * SECOND))).is_ok(), "it was made before, and needs no memory");
     assert!(rig.call("t", renew(&leased)).is_ok());
     assert!(rig.call("t", decrement(Some(&id))).is_ok());
     rig.clock.advance(20 * SECOND);
     rig.turn();
     assert_eq!(rig.count("t"), 0, "leases end");
     store.orders().recovers = true;
-    assert!(rig.engine.next_due() <= rig.clock.now().after(SECOND).boot, "it is tried again without a call, too");
+    assert!(rig.engine.next_due() <= rig.clock.now().after(SECOND).boot, "it is also retried without a call");
     rig.clock.advance(SECOND);
     assert!(rig.call("t", increment("another", None)).is_ok());
 }
@@ -179,7 +182,7 @@ fn commits_are_counted() {
     (store.orders().recovers, store.orders().refuse) = (true, false);
     rig.clock.advance(SECOND);
     rig.call("t", decrement(Some(&id))).expect("it is open");
-    // The lease began anew after the outage.
+    // The lease restarted after the outage.
     assert_eq!((counted(), metrics.pauses.read().count()), ([2, 1, 0], 0));
     rig.clock.advance(SECOND);
     rig.turn();
@@ -188,7 +191,7 @@ fn commits_are_counted() {
 
 #[test]
 fn increments_are_refused_while_the_observer_is_full_and_other_calls_continue() {
-    /// An audit trail that can take no more.
+    /// An audit trail that accepts no more lines.
     struct Full(Arc<AtomicBool>);
     impl ChangeObserver for Full {
         fn changed(&mut self, _: &Changed<'_>) {}
@@ -208,7 +211,7 @@ fn increments_are_refused_while_the_observer_is_full_and_other_calls_continue() 
     assert!(metrics.store_failing.load(Relaxed));
     assert!(rig.call("t", decrement(Some(&id))).is_ok());
     full.store(false, Relaxed);
-    assert!(rig.engine.next_due() <= rig.clock.now().after(SECOND).boot, "it is noticed without a call, too");
+    assert!(rig.engine.next_due() <= rig.clock.now().after(SECOND).boot, "it is also noticed without a call");
     rig.clock.advance(SECOND);
     rig.turn();
     assert!(!metrics.store_failing.load(Relaxed));
@@ -216,7 +219,7 @@ fn increments_are_refused_while_the_observer_is_full_and_other_calls_continue() 
     full.store(true, Relaxed);
     assert!(unavailable(&rig.call("t", increment("", None))));
     drop(rig);
-    assert!(!metrics.store_failing.load(Relaxed), "another server, or another term of this one, has its own");
+    assert!(!metrics.store_failing.load(Relaxed), "another server, or another term of this one, has its own metrics");
 }
 
 #[test]

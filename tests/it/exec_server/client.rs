@@ -1,6 +1,7 @@
-//! An MCP client that sees every message: `pausewatch exec-server` as a process, spoken to line by line.
+//! An MCP client that sees every message: it runs `pausewatch exec-server` as a process and exchanges lines with it.
 //!
-//! 1. Nothing waits for ever: what does not come within [`PATIENCE`] is a failure, with what came instead.
+//! 1. Nothing waits for ever: a message that does not arrive within [`PATIENCE`] is a failure, which prints the other
+//!    messages.
 use crate::program::program;
 use crate::support::PATIENCE;
 use serde_json::{Value, json};
@@ -13,28 +14,30 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// A client, initialized.
+/// An initialized client.
 pub(crate) struct Client {
     child: Child,
     stdin: Option<ChildStdin>,
     messages: mpsc::Receiver<Value>,
-    /// Messages that were not what was waited for.
+    /// Messages that arrived while waiting for others.
     pub(crate) others: Vec<Value>,
     next: u64,
-    /// Sent with every request, as 2026-07-28 wants it.
+    /// Sent with every request, as 2026-07-28 requires.
     meta: Value,
 }
 
-/// The program with these arguments, for commands in every directory. What it leaves when it is killed is in the target directory.
+/// The program with these arguments, with permission to run commands in every directory. What it leaves when it is
+/// killed is in the target directory.
 pub(crate) fn exec_server<const N: usize>(args: [&str; N]) -> Command {
     let mut command = program();
     command.arg("exec-server").args(args).env("XDG_RUNTIME_DIR", env!("CARGO_TARGET_TMPDIR"));
-    // That of `cargo test`: commands may be able to write there.
+    // `cargo test` sets this one, and commands may be able to write there.
     command.current_dir("/").env_remove("LD_LIBRARY_PATH");
     command
 }
 
-/// PATH without the directories of a clone below the directory for temporary files: commands can write there, and so no line would leave the sandbox.
+/// PATH without the directories of a clone below the directory for temporary files: commands can write there, so no
+/// line would be allowed to leave the sandbox.
 pub(crate) fn path_of_the_system() -> OsString {
     let path = env::var_os("PATH").expect("cargo test has it");
     let temporary = env::temp_dir();
@@ -42,7 +45,7 @@ pub(crate) fn path_of_the_system() -> OsString {
 }
 
 impl Client {
-    /// One that can be asked, of the version before the last.
+    /// Starts a client of the previous protocol version, which supports elicitation.
     pub(crate) fn start(command: Command) -> Self {
         Self::with(command, "2025-11-25", json!({"elicitation": {}}))
     }
@@ -100,19 +103,19 @@ impl Client {
         self.send(&json!({"jsonrpc": "2.0", "id": request["id"], "result": result}));
     }
 
-    /// The same with an error.
+    /// Answers a request of the server with an error.
     pub(crate) fn respond_with_error(&mut self, request: &Value, code: i32) {
         let error = json!({"code": code, "message": "no"});
         self.send(&json!({"jsonrpc": "2.0", "id": request["id"], "error": error}));
     }
 
-    /// Calls a tool of a thread, and does not wait.
+    /// Calls a tool in a thread, without waiting.
     pub(crate) fn begin(&mut self, tool: &str, thread: &str, arguments: Value) -> u64 {
         let meta = json!({"pausewatch/threadId": thread, "progressToken": format!("token {}", self.next + 1)});
         self.request("tools/call", json!({"name": tool, "arguments": arguments, "_meta": meta}))
     }
 
-    /// Waits for a message that is wanted; the others are kept.
+    /// Waits for the wanted message; keeps the others.
     pub(crate) fn wait_for(&mut self, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
         if let Some(at) = self.others.iter().position(&wanted) {
             return self.others.remove(at);
@@ -131,35 +134,35 @@ impl Client {
         self.wait_for("response", |message| message["id"] == id && message.get("method").is_none())
     }
 
-    /// The result of a request.
+    /// Waits for the result of a request.
     pub(crate) fn result(&mut self, id: u64) -> Value {
         let response = self.response(id);
         response.get("result").unwrap_or_else(|| panic!("{response}")).clone()
     }
 
-    /// What a tool has answered.
+    /// Waits for the answer of a tool.
     pub(crate) fn answer(&mut self, id: u64) -> Value {
         let result = self.result(id);
         assert_eq!(result["isError"], false, "{result}");
         let answer = result["structuredContent"].clone();
         let text: Value = serde_json::from_str(result["content"][0]["text"].as_str().unwrap()).unwrap();
-        assert_eq!(text, answer, "the text says the same");
+        assert_eq!(text, answer, "the text has the same content");
         answer
     }
 
-    /// Whether the answer to a call has come, without waiting.
+    /// Whether a call has been answered, without waiting.
     pub(crate) fn has_answered(&mut self, id: u64) -> bool {
         self.others.extend(self.messages.try_iter());
         self.others.iter().any(|message| message["id"] == id && message.get("method").is_none())
     }
 
-    /// Calls a tool of thread `t` and waits for what it answers.
+    /// Calls a tool in thread `t` and returns its answer.
     pub(crate) fn call(&mut self, tool: &str, arguments: Value) -> Value {
         let id = self.begin(tool, "t", arguments);
         self.answer(id)
     }
 
-    /// Calls a tool and waits for what it refuses with.
+    /// Calls a tool and returns the message of its refusal.
     pub(crate) fn refused(&mut self, tool: &str, arguments: Value) -> String {
         let id = self.begin(tool, "t", arguments);
         let result = self.result(id);
@@ -167,7 +170,7 @@ impl Client {
         result["content"][0]["text"].as_str().unwrap().to_owned()
     }
 
-    /// The messages of a method that have come so far, without waiting.
+    /// The messages of a method that have arrived so far, without waiting.
     pub(crate) fn come(&mut self, method: &str) -> Vec<Value> {
         self.others.extend(self.messages.try_iter());
         self.others.iter().filter(|message| message["method"] == method).cloned().collect()
@@ -177,12 +180,12 @@ impl Client {
         self.child.id()
     }
 
-    /// Closes its end; answers can still be read.
+    /// Closes the client's end; answers can still be read.
     pub(crate) fn close(&mut self) {
         drop(self.stdin.take());
     }
 
-    /// Closes its end, and waits for the end of the server.
+    /// Closes the client's end, and waits for the end of the server.
     pub(crate) fn hang_up(mut self) -> ExitStatus {
         self.close();
         self.ended()

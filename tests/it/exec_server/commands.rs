@@ -1,4 +1,4 @@
-//! What the tools run, what they answer, and that nothing stays behind.
+//! The tools: what they run, what they answer, and that no process is left behind.
 use super::client::{Client, exec_server, process_with, until_gone, until_there};
 use super::nested::until;
 use crate::program::{Coordinator, ended};
@@ -63,7 +63,7 @@ fn a_result_has_the_exit_code_and_both_streams_in_order() {
     assert_eq!(answer["output"], format!("{}\n", path.display()));
 }
 
-/// Without the end of the session, the sleeper with the redirected output would stay.
+/// If the session were not killed, the sleeper with the redirected output would stay.
 #[test]
 fn a_timed_out_command_is_killed_with_its_children() {
     let (mut client, mark) = (client(), mark());
@@ -78,7 +78,7 @@ fn a_timed_out_command_is_killed_with_its_children() {
     assert!(active >= 2_000, "{active}");
 }
 
-/// The shell of the line ends at once; the program that it runs has the time until KILL, in any process group.
+/// The shell of the line ends at once; the program that it runs has time until KILL, in any process group.
 #[test]
 fn every_process_has_the_time_to_clean_up() {
     let mut client = client();
@@ -105,7 +105,7 @@ fn a_command_that_ignores_term_is_killed() {
 fn remaining_processes_end_with_the_command_and_their_output_is_read() {
     let (mut client, mark) = (client(), mark());
     let line = format!("(sleep {mark}; echo never) & (sleep 0.05; echo late) & echo done");
-    // They have 0.2 s, in which a busy machine does not always run them.
+    // They have 0.2 s, in which a busy machine does not always schedule them.
     let outputs = (0..20).map(|_| {
         let answer = client.call("shell", shell(&line));
         assert_eq!((&answer["exit_code"], process_with(&mark)), (&json!(0), None), "{answer}");
@@ -115,7 +115,8 @@ fn remaining_processes_end_with_the_command_and_their_output_is_read() {
     assert!(outputs.len() < 20 && outputs.iter().all(|output| output == "done\n"), "{outputs:?}");
 }
 
-/// A busy machine does not lose output: who is ready to run is waited for. It may take longer than is waited there, hence the attempts.
+/// A busy machine does not lose output: processes that are ready to run are awaited. That may exceed the maximum wait,
+/// so there are several attempts.
 #[test]
 fn output_of_a_process_that_is_ready_to_run_is_waited_for() {
     let mut client = client();
@@ -125,7 +126,7 @@ fn output_of_a_process_that_is_ready_to_run_is_waited_for() {
     assert!(read, "50 times, the output after 300 ms of work was lost");
 }
 
-/// Without the session killer, each of them would stay: the process group of the command does not contain it.
+/// Without the session killer, each of them would stay: they are outside the command's process group.
 #[test]
 fn processes_in_groups_of_their_own_end_with_the_command() {
     let mut client = client();
@@ -143,10 +144,10 @@ fn processes_in_groups_of_their_own_end_with_the_command() {
     }
 }
 
-/// Each copy is gone before it can be killed alone.
+/// Each copy has exited before it can be killed individually.
 pub(super) const FORKS_FOR_EVER: &str = "trap '' TERM; f() { echo >> forks; f & }; f";
 
-/// Whether `forks` does not grow any more.
+/// Whether `forks` no longer grows.
 pub(super) fn has_ended(directory: &Path) -> bool {
     let forks = || std::fs::metadata(directory.join("forks")).unwrap().len();
     let before = forks();
@@ -209,7 +210,7 @@ fn invalid_calls_are_refused_with_a_remedy() {
     assert!(result["content"][0]["text"].as_str().unwrap().contains("thread_id"), "{result}");
 }
 
-/// Models write files by here-documents.
+/// Models write files with here-documents.
 #[test]
 fn a_line_that_no_shell_can_take_is_refused_with_another_way_to_write_a_file() {
     let mut client = client();
@@ -295,7 +296,7 @@ fn a_terminal_takes_control_characters() {
     assert_eq!(process_with(&mark), None);
 }
 
-/// An interactive shell ignores TERM, and its jobs have groups of their own.
+/// An interactive shell ignores TERM, and its jobs have their own process groups.
 #[test]
 fn the_jobs_of_an_interactive_shell_end_with_it() {
     let (mut client, mark) = (client(), mark());
@@ -327,7 +328,7 @@ fn a_cancelled_call_ends_its_command_and_a_cancelled_poll_does_not() {
 #[test]
 fn the_output_of_a_cancelled_kill_is_there_for_the_next_call() {
     let (mut client, directory) = (client(), tempfile::tempdir().unwrap());
-    // A cancellation that comes when the command has ended already is too late: the output went with the answer, which nobody gets.
+    // A cancellation after the command's end is too late: the output was sent with the answer, which nobody gets.
     let in_time = (0..20).find_map(|attempt| {
         let printed = directory.path().join(attempt.to_string());
         let line = format!("echo kept; echo > {}; sleep 600", printed.display());
@@ -357,7 +358,7 @@ fn commands_do_not_get_the_files_that_the_server_was_started_with() {
     assert!(descriptors.contains(&"8") && !descriptors.contains(&"9"), "{answer}");
 }
 
-/// The server raises its own.
+/// The server raises its own limit.
 #[test]
 fn a_command_has_the_limit_of_open_files_that_the_server_was_started_with() {
     let server = exec_server([]);
@@ -413,7 +414,7 @@ fn no_process_remains_when_the_server_is_killed() {
     until_gone(&mark);
 }
 
-/// A command can do that to it: the sandbox does not restrict signals.
+/// A command can do this to the reaper: the sandbox does not restrict signals.
 #[test]
 fn a_reaper_that_was_killed_or_stopped_is_replaced() {
     let (mut client, mark) = (client(), mark());
@@ -422,12 +423,12 @@ fn a_reaper_that_was_killed_or_stopped_is_replaced() {
     until_there(&mark);
     let mut reaper = reaper_of(client.pid(), None);
     for signal in ["KILL", "STOP", "KILL"] {
-        // On a busy machine, one that is slow is taken for stopped, and may be gone by now.
+        // On a busy machine, a slow reaper is treated as stopped, and may be gone by now.
         while client.call("shell", shell(&format!("kill -{signal} {reaper}")))["exit_code"] != 0 {
             reaper = reaper_of(client.pid(), Some(reaper));
         }
         reaper = reaper_of(client.pid(), Some(reaper));
-        assert!(process_with(&mark).is_some(), "the end of the old one ends no command");
+        assert!(process_with(&mark).is_some(), "the end of the old reaper ends no command");
     }
     let last = format!("9{mark}");
     client.call("exec_command", json!({"command": line.replace(&mark, &last), "yield_time_ms": 0}));
@@ -436,7 +437,7 @@ fn a_reaper_that_was_killed_or_stopped_is_replaced() {
     until_gone(&mark);
 }
 
-/// The reaper of a server, once it is another than `before`.
+/// The reaper of a server, once it differs from `before`.
 fn reaper_of(server: u32, before: Option<u32>) -> u32 {
     let end = Instant::now() + PATIENCE;
     loop {
@@ -473,10 +474,10 @@ fn the_number_of_commands_is_limited_and_unreported_ends_are_evicted() {
     let ends = json!({"command": "echo first", "yield_time_ms": 0});
     let ended = client.call("exec_command", ends);
     if let Some(id) = ended["session_id"].as_str() {
-        // Until it has ended, which nobody is told.
+        // Until the command has ended, which is not reported.
         let end = Instant::now() + PATIENCE;
         while client.call("sessions", json!({}))["sessions"][1]["running"] == true {
-            assert!(Instant::now() < end, "the command goes on");
+            assert!(Instant::now() < end, "the command is still running");
         }
         client.call("exec_command", hang);
         assert!(client.refused("write_stdin", json!({"session_id": id})).contains("no session"));
@@ -487,7 +488,7 @@ fn the_number_of_commands_is_limited_and_unreported_ends_are_evicted() {
 fn an_unused_session_ends_at_the_idle_timeout() {
     let (mut client, mark) = (Client::start(exec_server(["--idle-timeout", "300ms"])), mark());
     let first = client.call("exec_command", json!({"command": format!("sleep {mark}"), "yield_time_ms": 500}));
-    assert!(first["session_id"].is_string(), "in use while it is waited for");
+    assert!(first["session_id"].is_string(), "the session is in use while its command is awaited");
     until_gone(&mark);
 }
 
@@ -512,7 +513,7 @@ fn callers_and_threads_are_isolated() {
         client.answer(id)["output"].as_str().unwrap().to_owned()
     };
     let own = unnamed();
-    assert_eq!(own.trim().len(), 36, "one for the session: {own}");
+    assert_eq!(own.trim().len(), 36, "one thread for the session: {own}");
     assert_eq!(unnamed(), own);
     let mut named = Client::start(exec_server(["--thread-id", "named"]));
     let id = named.request("tools/call", json!({"name": "shell", "arguments": shell(line)}));

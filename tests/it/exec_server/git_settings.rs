@@ -5,11 +5,12 @@ use pausewatch::test_support::sandbox::{Enforcement, Sandbox};
 use serde_json::{Value, json};
 use std::fs;
 
-/// Makes a repository with a commit, a change, and a program that git's settings can name. `$OUT` is outside the sandbox.
+/// Makes a repository with a commit, a change, and a program that git's settings can name. `$OUT` is outside the
+/// sandbox.
 const REPOSITORY: &str = r#"git init -q . && printf '#!/bin/sh\necho x > "%s/$(date +%%s%%N)"\n' "$OUT" > run && chmod +x run &&
 echo one > file && git add file && git -c user.name=a -c user.email=a@b commit -qm one && echo two > file"#;
 
-/// Each: what a command in the sandbox prepares, and the command that the rules allow.
+/// Each attack: what a command in the sandbox prepares, and the command that the rules allow.
 const ATTACKS: [(&str, &str); 7] = [
     ("git config core.fsmonitor \"$PWD/run\"", "git status"),
     ("git config diff.external \"$PWD/run\"", "git diff"),

@@ -1,4 +1,4 @@
-//! Over HTTP: who gets in, and what becomes of commands when a client goes.
+//! Over HTTP: which requests are accepted, and what happens to commands when a client disconnects.
 use super::client::{exec_server, process_with, until_gone, until_there};
 use crate::program::{Process, ended};
 use rustix::process::Signal;
@@ -38,7 +38,7 @@ impl Server {
         Answer::of(self.send(headers, body))
     }
 
-    /// Sends a request, and does not wait.
+    /// Sends a request, without waiting.
     fn send(&self, headers: &[(&str, &str)], body: &Value) -> TcpStream {
         let mut stream = TcpStream::connect(&self.address).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
@@ -66,7 +66,7 @@ impl Server {
         Answer::of(stream)
     }
 
-    /// A session, initialized: its id.
+    /// Initializes a session; returns its id.
     fn session(&self) -> String {
         let params = json!({
             "protocolVersion": "2025-11-25", "capabilities": {"elicitation": {}},
@@ -85,7 +85,7 @@ impl Server {
         self.post(&[("Mcp-Session-Id", session), ("MCP-Protocol-Version", "2025-11-25")], &request)
     }
 
-    /// As from 2026-07-28 on, without a session.
+    /// Calls a tool without a session, as from 2026-07-28 on.
     fn call_once(&self, tool: &str, arguments: Value) -> Answer {
         Answer::of(self.begin_once(tool, arguments))
     }
@@ -110,7 +110,7 @@ struct Answer {
 }
 
 impl Answer {
-    /// The head of it; the rest is read when it is asked for.
+    /// Reads the head of the response; the rest is read on demand.
     fn of(stream: TcpStream) -> Self {
         let mut reader = BufReader::new(stream);
         let (mut head, mut line) = (String::new(), String::new());
@@ -127,7 +127,7 @@ impl Answer {
         line.unwrap_or_else(|| panic!("no {name} in {}", self.head)).to_owned()
     }
 
-    /// What the tool has answered, whether the answer is one document or a stream of events.
+    /// The answer of the tool, whether the response is one document or a stream of events.
     fn outcome(mut self) -> Value {
         let mut text = String::new();
         self.reader.read_to_string(&mut text).unwrap();
@@ -186,12 +186,12 @@ fn deleting_a_session_ends_its_commands_at_once_even_during_a_call() {
     let server = Server::start(&[]);
     let (session, mark) = (server.session(), mark());
     server.call(&session, "exec_command", json!({"command": format!("sleep {mark}"), "yield_time_ms": 0})).outcome();
-    // The head of the answer comes before the command's end.
+    // The head of the response is sent before the command ends.
     let flight = server.call(&session, "shell", json!({"command": format!("sleep 0; sleep 1{mark}"), "workdir": "/"}));
     until_there(&format!("sleep 1{mark}"));
     let started = Instant::now();
     assert_eq!(server.delete("no-such-session").status, 202);
-    assert!(process_with(&mark).is_some(), "of another session");
+    assert!(process_with(&mark).is_some(), "the command of another session is still running");
     assert_eq!(server.delete(&session).status, 202);
     until_gone(&mark);
     assert!(started.elapsed() < Duration::from_millis(4_900), "{:?}", started.elapsed());
@@ -235,7 +235,7 @@ fn g7_connections_without_an_accepted_request_give_way_to_new_ones() {
     for i in 0..620 {
         let mut stream = TcpStream::connect(&server.address).unwrap();
         let half = match i % 3 {
-            // The second one has an answer, which is a refusal; the connection is kept alive.
+            // The second request gets an answer, which is a refusal; the connection is kept alive.
             0 => "POST /mcp HTTP/1.1\r\nHost: ",
             1 => "GET /mcp HTTP/1.1\r\nHost: localhost\r\n\r\n",
             _ => "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\nhalf",
@@ -246,7 +246,7 @@ fn g7_connections_without_an_accepted_request_give_way_to_new_ones() {
     let authorization = [("Authorization", "Bearer 0123456789abcdef")];
     let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
     let honest = server.send(&authorization, &ping);
-    // Half requests are given up after 30 s: that is too late.
+    // Incomplete requests are dropped after 30 s: that would be too late here.
     honest.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
     assert_ne!(Answer::of(honest).status, 401);
     let mut oldest = attacks.swap_remove(0);
@@ -271,7 +271,7 @@ fn a_server_that_was_started_by_nohup_does_not_end_with_the_terminal() {
             assert_eq!(server.process.end().code, Some(0));
             continue;
         }
-        // It has handled the signal when this has run. Commands do not ignore it.
+        // When this has run, the server has handled the signal. Commands do not ignore it.
         let line = json!({"command": "(sleep 0.3; kill -HUP $$) & sleep 1000; echo", "workdir": "/"});
         let ended = server.call_once("shell", line).outcome();
         assert_eq!(ended["exit_code"], 129, "{ended}");

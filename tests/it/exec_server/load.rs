@@ -4,7 +4,7 @@ use serde_json::json;
 use std::time::Duration;
 
 const COMMANDS: u64 = 200;
-/// Percent of its time that a machine has left, with nothing else to do than this: more.
+/// The idle share of a machine that has nothing else to do than this test is higher, in percent.
 const BUSY: u64 = 50;
 
 fn resident(pid: u32) -> usize {
@@ -13,7 +13,7 @@ fn resident(pid: u32) -> usize {
     line.trim().trim_end_matches(" kB").parse::<usize>().unwrap() * 1_024
 }
 
-/// How much of the machine's time nobody used, in percent, since this was made.
+/// Measures which share of the machine's time was idle since it was created, in percent.
 struct Idle {
     idle: u64,
     all: u64,
@@ -23,7 +23,7 @@ impl Idle {
     fn so_far() -> Self {
         let stat = std::fs::read_to_string("/proc/stat").unwrap();
         let ticks = stat.lines().next().unwrap().split_whitespace().skip(1);
-        // Without the last two, which are in the first two already (proc_stat(5)).
+        // Without the last two columns, which the first two include (proc_stat(5)).
         let ticks: Vec<u64> = ticks.take(8).map(|ticks| ticks.parse().unwrap()).collect();
         Self { idle: ticks[3], all: ticks.iter().sum() }
     }
@@ -34,8 +34,8 @@ impl Idle {
     }
 }
 
-/// Never early, and late by 20 ms in the median at most: on a machine that has time left beside them. On another this is
-/// about its load.
+/// Limits are never early, and late by at most 20 ms in the median if the machine has idle time. On a busy machine this
+/// would measure its load.
 #[test]
 fn two_hundred_limits_at_once_are_exact_and_leave_no_orphans() {
     let mark = format!("4{:08}.5", fastrand::u32(..100_000_000));
@@ -86,7 +86,7 @@ fn an_idle_session_takes_little_memory() {
         std::thread::sleep(Duration::from_millis(500));
         resident(client.pid())
     };
-    // What the first ones cost is the server's own.
+    // The first ones include the server's own fixed cost.
     let before = hang(50);
     let each = hang(200).saturating_sub(before) / 200;
     println!("an idle session: {each} bytes");

@@ -1,4 +1,4 @@
-//! The clocks of commands stand still while their thread is paused, and nobody else's.
+//! The clocks of a thread's commands stop while the thread is paused; those of other threads continue.
 use super::client::{Client, exec_server, process_with};
 use crate::program::Coordinator;
 use crate::support::skipped;
@@ -20,14 +20,14 @@ fn milliseconds(answer: &Value, field: &str) -> u64 {
     answer[field].as_u64().unwrap_or_else(|| panic!("{field} of {answer}"))
 }
 
-/// The main story, with each of the tools that can hold: a pause of 12 s in a command with a limit of 8 s, of which the tool
-/// may need some to start on a busy machine. Meanwhile the hung command of another thread is killed.
+/// The main case, with each of the tools that can hold: a pause of 12 s in a command with a limit of 8 s, of which the
+/// tool may need some time to start on a busy machine. Meanwhile, the hung command of another thread is killed.
 fn story(client: &mut Client, tool: &str) {
     let mark = format!("7{:08}.5", fastrand::u32(..100_000_000));
     let sibling = client.begin("shell", "sibling", shell(&format!("sleep {mark}"), 8_000));
     let asking = client.begin("shell", "asking", shell(&format!("echo before; {tool}; echo after"), 8_000));
     let hung = client.answer(sibling);
-    assert!(!client.has_answered(asking), "killed only when the other thread was no longer paused");
+    assert!(!client.has_answered(asking), "the hung command was killed only after the pause of the other thread");
     assert_eq!((&hung["timed_out"], &hung["exit_code"], &hung["paused_ms"]), (&json!(true), &json!(124), &json!(0)));
     assert_eq!(process_with(&mark), None);
     let answer = client.answer(asking);
@@ -57,7 +57,7 @@ fn a_pause_by_grpcurl_fits_into_a_shorter_limit() {
              pausewatch.v1.ElicitationService/{method} >/dev/null || exit 9"
         )
     };
-    // Over TCP, for grpcurl has a flag of its own for Unix sockets.
+    // Over TCP, because grpcurl needs another option for Unix sockets.
     let coordinator = Coordinator::start();
     let mut command = exec_server([]);
     command.env("PAUSEWATCH_ADDRESS", &coordinator.address);
@@ -107,7 +107,11 @@ fn a_command_that_ends_while_paused_is_reported_at_once() {
     coordinator.answer(["increment"]);
     let started = Instant::now();
     let ends = client.call("exec_command", json!({"command": "sleep 2; echo ended", "yield_time_ms": 1_000}));
-    assert_eq!((&ends["output"], &ends["exit_code"]), (&json!("ended\n"), &json!(0)), "paused: it does not yield");
+    assert_eq!(
+        (&ends["output"], &ends["exit_code"]),
+        (&json!("ended\n"), &json!(0)),
+        "it does not yield while it is paused"
+    );
     assert!(started.elapsed() < Duration::from_secs(30));
     assert!(milliseconds(&ends, "active_ms") < 1_000 && milliseconds(&ends, "paused_ms") >= 1_000, "{ends}");
     let shell = client.call("shell", shell("sleep 0.5; echo ended", 100));
@@ -124,7 +128,7 @@ fn a_pause_does_not_change_the_remaining_time() {
     let answer = client.call("shell", shell(&line, 5_000));
     assert_eq!(answer["timed_out"], true);
     let (active, paused) = (milliseconds(&answer, "active_ms"), milliseconds(&answer, "paused_ms"));
-    assert!((5_000..8_000).contains(&active) && paused > 0, "neither less nor 5 s from the pause on: {answer}");
+    assert!((5_000..8_000).contains(&active) && paused > 0, "it yields after 5 s of active time: {answer}");
 }
 
 /// Only to a client that sent a progress token, and only while a person is being asked.
@@ -167,7 +171,7 @@ fn progress_values_rise_within_a_call() {
     assert!(first < second && second < third, "{first} {second} {third}");
 }
 
-/// A configured coordinator that has gone: limits hold, plus the grace.
+/// A configured coordinator that has gone: limits apply, plus the grace period.
 #[test]
 fn limits_hold_without_the_coordinator() {
     let mut command = exec_server(["--disconnect-grace", "500ms"]);
@@ -177,7 +181,7 @@ fn limits_hold_without_the_coordinator() {
     assert!(milliseconds(&answer, "wall_ms") < 60_000, "{answer}");
 }
 
-/// It ends no command, so it needs no certainty.
+/// A yield ends no command, so it needs no confirmed state.
 #[test]
 fn the_yield_deadline_does_not_wait_for_an_unreachable_coordinator() {
     let mut command = exec_server(["--disconnect-grace", "10m"]);

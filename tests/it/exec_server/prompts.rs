@@ -1,4 +1,4 @@
-//! What the rules forbid, leave to a person, or let out of the sandbox.
+//! Commands that the rules forbid, leave to a person, or allow outside the sandbox.
 use super::client::{Client, exec_server, path_of_the_system, process_with, until_gone};
 use crate::program::ended;
 use crate::support::skipped;
@@ -68,8 +68,8 @@ fn a_command_with_a_limit_of_3_s_is_run_when_the_person_agrees_after_5_s() {
     assert_eq!((&answer["exit_code"], &answer["timed_out"]), (&json!(0), &json!(false)), "{answer}");
     assert!(answer["output"].as_str().unwrap().contains("No commits yet"), "{answer}");
     assert!(milliseconds(&answer, "paused_ms") >= 4_900 && milliseconds(&answer, "active_ms") < 3_000, "{answer}");
-    assert_eq!(answer["sandbox"], Value::Null, "the person let it out");
-    assert!(!client.come("notifications/progress").is_empty(), "the caller was told");
+    assert_eq!(answer["sandbox"], Value::Null, "the person approved it, so it runs outside the sandbox");
+    assert!(!client.come("notifications/progress").is_empty(), "the caller got progress notifications");
 }
 
 #[test]
@@ -93,7 +93,7 @@ fn a_decline_a_cancel_and_an_invalid_answer_run_nothing() {
     assert!(!directory.path().join("made").exists());
 }
 
-/// `--when-unable` is for clients that cannot ask: a failed question is not a yes.
+/// `--when-unable` is for clients that cannot ask: a failed question is not an approval.
 #[test]
 fn when_unable_does_not_apply_to_failed_questions() {
     let (directory, rules) = rules();
@@ -136,7 +136,7 @@ fn a_forbidden_command_is_denied_without_a_question() {
     assert!(client.come("elicitation/create").is_empty());
 }
 
-/// Several calls of one thread at once: a call without a question is charged meanwhile.
+/// Several calls of one thread at once: the time of a call without a question is charged meanwhile.
 #[test]
 fn a_question_pauses_only_the_clock_of_its_own_call() {
     let (directory, rules) = rules();
@@ -172,11 +172,11 @@ fn yield_time_does_not_run_during_a_question() {
     std::thread::sleep(Duration::from_secs(3));
     client.respond(&asked, json!({"action": "accept", "content": {}}));
     let answer = client.answer(id);
-    assert_eq!(answer["output"], "made\n", "it had its 2 s");
+    assert_eq!(answer["output"], "made\n", "it had its full 2 s");
     assert!(milliseconds(&answer, "paused_ms") >= 3_000, "{answer}");
 }
 
-/// Nothing stays paused.
+/// No thread stays paused.
 #[test]
 fn a_cancelled_call_cancels_its_question() {
     let (directory, rules) = rules();
@@ -217,7 +217,7 @@ fn when_unable_decides_for_clients_that_cannot_ask() {
     }
 }
 
-/// The calls of 2026-07-28, which are answered with the question.
+/// Calls of 2026-07-28, which are answered with the question.
 fn once(client: &mut Client, arguments: &Value, more: Value) -> Value {
     let mut params = json!({"name": "shell", "arguments": arguments, "_meta": {"threadId": "t"}});
     for (key, value) in more.as_object().unwrap() {
@@ -243,13 +243,13 @@ fn in_the_newer_protocol_the_client_repeats_the_call_with_the_answer() {
     let state = asked["requestState"].clone();
     let other = shell("touch other", directory.path(), 500);
     let forged = once(&mut client, &other, json!({"requestState": state, "inputResponses": answers("accept")}));
-    assert_eq!(forged["isError"], true, "for another command: {forged}");
+    assert_eq!(forged["isError"], true, "an answer for another command is refused: {forged}");
     let answer = once(&mut client, &arguments, json!({"requestState": state, "inputResponses": answers("accept")}));
     let outcome = &answer["structuredContent"];
     assert_eq!(outcome["exit_code"], 0, "{answer}");
     assert!(milliseconds(outcome, "paused_ms") >= 2_000 && milliseconds(outcome, "active_ms") < 500, "{answer}");
     let again = once(&mut client, &arguments, json!({"requestState": state, "inputResponses": answers("accept")}));
-    assert_eq!(again["isError"], true, "used up: {again}");
+    assert_eq!(again["isError"], true, "an answer works only once: {again}");
     assert!(again["content"][0]["text"].as_str().unwrap().contains("used before"), "{again}");
 
     for (answers, why) in [(answers("decline"), "declined"), (json!({}), "not be understood")] {
@@ -272,8 +272,8 @@ fn no_unwritable_directory() {
     skipped("directory", "sandboxed commands can write every directory that this user can write");
 }
 
-/// A new directory that sandboxed commands cannot write, with a path short enough for a socket; `None`: this user has none.
-/// The clone may be below /tmp, which is writable.
+/// A new directory that sandboxed commands cannot write, with a path short enough for a socket; `None`: this user
+/// cannot make one. The clone is not used, because it may be below /tmp, which is writable.
 pub(super) fn unwritable_directory() -> Option<TempDir> {
     let writable: Vec<_> = Sandbox::temporary_directories().filter_map(|path| path.canonicalize().ok()).collect();
     let named = |name: &str| std::env::var_os(name).map(PathBuf::from);
@@ -285,8 +285,8 @@ pub(super) fn unwritable_directory() -> Option<TempDir> {
     bases.find_map(|base| tempfile::tempdir_in(base).ok())
 }
 
-/// Outside its directory and those for temporary files, a command changes nothing unless a rule lets it out. If the kernel
-/// cannot enforce that, the result says so.
+/// Outside its directory and those for temporary files, a command changes nothing unless a rule allows it outside the
+/// sandbox. If the kernel cannot enforce that, the result says so.
 #[test]
 fn without_a_rule_a_command_runs_in_the_sandbox() {
     let Some(outside) = unwritable_directory() else { return no_unwritable_directory() };
@@ -321,7 +321,7 @@ fn without_a_rule_a_command_runs_in_the_sandbox() {
     }
 }
 
-/// G8. A command that could change what the private coordinator reads, or replace its socket, could control other threads.
+/// G8. A command that could change the private coordinator's files, or replace its socket, could control other threads.
 #[test]
 fn a_command_in_the_sandbox_does_not_touch_the_coordinator() {
     let Some(runtime) = unwritable_directory() else { return no_unwritable_directory() };
@@ -338,13 +338,17 @@ fn a_command_in_the_sandbox_does_not_touch_the_coordinator() {
     };
     let place = output("pwd").0;
     assert!(Path::new(place.trim()).parent() == Some(&*base), "{place}");
-    assert_eq!(output("ls -A").0, "socket\n", "there is nothing in it that it reads");
+    assert_eq!(
+        output("ls -A").0,
+        "socket\n",
+        "the directory has only the socket, and no file that the coordinator reads"
+    );
     let (changed, sandbox) = output("{ touch keys.pem || mv socket other || rm socket; } 2>/dev/null && echo changed");
     if sandbox {
         assert_eq!(changed, "");
     }
     let held = output(&format!("{} hold --require -- echo held", env!("CARGO_BIN_EXE_pausewatch"))).0;
-    assert_eq!(held, "held\n", "it can be called all the same");
+    assert_eq!(held, "held\n", "the private coordinator can still be called");
 }
 
 #[test]

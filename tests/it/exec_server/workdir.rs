@@ -1,4 +1,4 @@
-//! The working directory of a command: where it leads to counts, and outside of the server's directories a person is asked.
+//! The working directory of a command: links are resolved, and outside the server's directories a person is asked.
 use super::client::{Client, exec_server, path_of_the_system};
 use super::prompts::unwritable_directory;
 use crate::program::ended;
@@ -13,7 +13,7 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// A project with a directory `sub`, beside another directory, where sandboxed commands cannot write.
+/// A project with a directory `sub`, beside another directory; sandboxed commands cannot write to either.
 struct Project {
     _base: TempDir,
     project: PathBuf,
@@ -44,7 +44,7 @@ impl Project {
     }
 }
 
-/// Replaces the directory as a command in the sandbox can.
+/// Replaces the directory, which a command in the sandbox can do.
 fn replace(client: &mut Client, project: &Project, name: &str) {
     let line = format!("rmdir {name} && ln -s {} {name}", project.outside.display());
     let answer = client.call("shell", json!({"command": line, "workdir": project.project}));
@@ -66,7 +66,7 @@ fn a_directory_that_was_replaced_by_a_link_to_outside_is_not_writable() {
     let answer = client.call("exec_command", json!({"command": "echo x > new", "workdir": "sub"}));
     assert_eq!(answer["denied"], true, "{answer}");
     assert!(!project.outside.join("new").exists());
-    // Those that the server was started for need no question.
+    // The directories that the server was started for need no question.
     let named = project.outside.to_str().unwrap();
     let mut client = Client::with(project.server(["--writable", named]), "2025-06-18", json!({}));
     assert_eq!(client.call("shell", project.write("sub"))["exit_code"], 0);
@@ -84,11 +84,14 @@ fn a_person_is_asked_about_a_working_directory_outside() {
         let id = client.begin("shell", "t", project.write("sub"));
         let asked = client.wait_for("question", |message| message["method"] == "elicitation/create");
         let text = asked["params"]["message"].as_str().unwrap();
-        assert!(text.contains(&format!("\nin {}\n", project.outside.display())), "where it leads to: {text}");
+        assert!(
+            text.contains(&format!("\nin {}\n", project.outside.display())),
+            "the question shows the target of the link: {text}"
+        );
         client.respond(&asked, json!({"action": reply, "content": {}}));
         let answer = client.answer(id);
         assert_eq!((answer["denied"] == false, project.outside.join("new").exists()), (runs, runs), "{answer}");
-        assert!(!runs || answer["sandbox"].is_string(), "inside the sandbox: {answer}");
+        assert!(!runs || answer["sandbox"].is_string(), "it runs inside the sandbox: {answer}");
     }
 }
 
@@ -115,7 +118,7 @@ fn an_answer_about_one_directory_is_not_valid_for_another() {
     assert!(!project.outside.join("new").exists());
 }
 
-/// Between the check and the start of the command, a part of the path becomes a link.
+/// Between the check and the start of the command, a part of the path is replaced by a link.
 #[test]
 fn a_link_in_a_path_that_was_checked_is_refused() {
     let Some(project) = Project::new() else { return };
@@ -142,7 +145,7 @@ fn a_link_in_a_path_that_was_checked_is_refused() {
     assert!(output.stdout.is_empty() && output.status.code() == Some(125), "{output:?}");
 }
 
-/// Else a command could put a program there, and have a line that a rule allows run it outside.
+/// Otherwise a command could put a program there, and an allowed line would run it outside the sandbox.
 #[test]
 fn an_allowed_line_stays_in_the_sandbox_if_commands_can_write_its_program_and_its_shell_is_none_of_theirs() {
     let Some(project) = Project::new() else { return };
@@ -164,16 +167,22 @@ fn an_allowed_line_stays_in_the_sandbox_if_commands_can_write_its_program_and_it
     };
     let (bin, system) = (bin.to_str().unwrap(), path_of_the_system().into_string().unwrap());
     let answer = run([&system, bin]);
-    assert!(answer.get("sandbox").is_none() && !made.exists(), "the system's `bash` and `uname`: {answer}");
+    assert!(
+        answer.get("sandbox").is_none() && !made.exists(),
+        "only the system's `bash` and `uname` may run outside the sandbox: {answer}"
+    );
     let answer = run([bin, &system]);
-    assert!(answer["sandbox"].is_string() && !made.exists(), "a command could put it there meanwhile: {answer}");
+    assert!(
+        answer["sandbox"].is_string() && !made.exists(),
+        "a command could put the program there meanwhile: {answer}"
+    );
     program("uname", "echo replaced");
     let answer = run([bin, &system]);
     assert_eq!((&answer["output"], &answer["exit_code"]), (&json!("replaced\n"), &json!(0)), "{answer}");
     assert!(answer["sandbox"].is_string() && !made.exists(), "{answer}");
 }
 
-/// Else a command could put a library or a profile there, which an allowed line runs outside.
+/// Otherwise a command could put a library or a profile there, which an allowed line would load outside the sandbox.
 #[test]
 fn an_allowed_line_stays_in_the_sandbox_if_it_loads_code_that_commands_can_write() {
     let Some(project) = Project::new() else { return };
@@ -238,7 +247,7 @@ fn only_its_own_call_waits_for_a_directory_whose_file_system_does_not_answer() {
     let Some(device) = device.ok().filter(|_| ended(&mut mounts).code == Some(0)) else {
         return skipped("fuse", "this user cannot mount a file system of its own");
     };
-    // In a mount namespace of the server.
+    // Runs the server in its own mount namespace.
     let script = r#"mount -i -t fuse -o fd=2,rootmode=40000,user_id=0,group_id=0 none "$0" && exec "$@" 2>/dev/null"#;
     let mut mounted = Command::new("unshare");
     mounted.args(["-m", "sh", "-c", script]).arg(directory.path()).arg(server.get_program()).args(server.get_args());
@@ -248,7 +257,7 @@ fn only_its_own_call_waits_for_a_directory_whose_file_system_does_not_answer() {
     let waits = client.begin("shell", "t", json!({"command": "true", "workdir": directory.path()}));
     assert_eq!(client.call("shell", json!({"command": "echo on", "workdir": "/"}))["output"], "on\n");
     assert!(!client.has_answered(waits));
-    // Then the kernel answers that it is not connected.
+    // The kernel then answers that the file system is not connected.
     drop(device);
     client.result(waits);
 }

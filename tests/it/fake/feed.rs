@@ -1,4 +1,4 @@
-//! One `Watch` of the fake: its requests are answered one after the other, and changes come in between.
+//! One `Watch` of the fake: its requests are answered one after another, and changes are sent in between.
 use super::{Call, Fake};
 use pausewatch::client::PauseState;
 use pausewatch::proto::v1::{
@@ -15,7 +15,7 @@ const HEARTBEAT: Duration = Duration::from_secs(15);
 
 pub(super) struct Feed {
     fake: Fake,
-    /// Its place in what the fake has seen.
+    /// Its index in what the fake has recorded.
     stream: usize,
     to: mpsc::Sender<Result<WatchResponse, Status>>,
     all: bool,
@@ -23,7 +23,7 @@ pub(super) struct Feed {
     /// Whether a request was accepted.
     accepted: bool,
     threads: BTreeSet<String>,
-    /// The revisions that were sent.
+    /// The revision that was last sent, per thread.
     sent: HashMap<String, u64>,
     requests: u64,
 }
@@ -38,7 +38,7 @@ impl Feed {
         self.to.send(Ok(WatchResponse { event: Some(event) })).await.ok()
     }
 
-    /// Runs until nobody listens.
+    /// Runs until the client has gone.
     pub(super) async fn run(mut self, mut requests: Streaming<WatchRequest>) -> Option<()> {
         let mut version = self.fake.0.version.subscribe();
         loop {
@@ -77,7 +77,7 @@ impl Feed {
     }
 
     async fn send_state(&mut self, id: String) -> Option<()> {
-        // A slow reader gets the latest: the state is read when there is space for it.
+        // A slow reader gets the latest state: it is read when there is space for it.
         let permit = self.to.reserve().await.ok()?;
         let state = self.fake.0.world.lock().unwrap().state(&id);
         self.sent.insert(id, state.revision);
@@ -126,7 +126,7 @@ impl Feed {
         if request.all_threads {
             self.all = true;
             let world = self.fake.0.world.lock().unwrap();
-            // Those that run are not in the snapshot, unless they are named.
+            // Running threads are not in the snapshot, unless they are named.
             let known = world.all().into_iter().filter(|id| !world.state(id).paused);
             self.sent = known.map(|id| (id.clone(), world.revision(&id))).collect();
         }

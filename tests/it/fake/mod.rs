@@ -1,8 +1,8 @@
-//! A coordinator for the tests of the client side: in this process, over in-memory connections, on tokio's clock.
+//! A fake coordinator for tests of the client: in this process, over in-memory connections, by tokio's clock.
 //!
-//! It does what the proto says and no more, and it obeys a script: lose an answer, refuse a call, hold answers back, cut
-//! or freeze the network, forget everything. With a paused clock time moves only when nothing is left to do, so
-//! `settle` is enough to let a change arrive everywhere.
+//! It implements the proto and no more. A script makes it misbehave: lose an answer, refuse a call, delay answers, cut
+//! or freeze the network, lose its state. A paused clock advances only when all tasks wait, so `settle` is enough for a
+//! change to arrive everywhere.
 mod feed;
 mod service;
 mod world;
@@ -27,56 +27,57 @@ use tonic::{
 };
 pub(crate) use world::World;
 
-/// One call as it arrived.
+/// One call that arrived.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Call {
     pub(crate) rpc: &'static str,
     pub(crate) thread_id: String,
     pub(crate) request_id: String,
-    /// When it came, since the fake began.
+    /// When it arrived, since the start of the fake.
     pub(crate) at: Duration,
 }
 
-/// What the test tells the fake to do wrong.
+/// The faults that the test asks for.
 #[derive(Debug, Default)]
 pub(crate) struct Script {
-    /// Take effect, and answer UNAVAILABLE, this many times.
+    /// The number of calls that take effect, but are answered with UNAVAILABLE.
     pub(crate) lose_answers: u32,
-    /// Refuse the next calls of any kind with these.
+    /// The statuses that refuse the next calls of any kind.
     pub(crate) refuse: Vec<Status>,
-    /// Refuse every request of a watch that names this thread.
+    /// Every request of a watch that names this thread is refused.
     pub(crate) refuse_watch_of: Option<String>,
-    /// Refuse the next requests of watches, this many, because of a limit; they may be sent again after 1 s.
+    /// The number of watch requests that are refused because of a limit, and may be sent again after 1 s.
     pub(crate) limit_requests: u32,
-    /// Send no heartbeats and no changes, only answers: a stream that is far behind.
+    /// Sends no heartbeats and no changes, only answers: as a stream that is far behind.
     pub(crate) mute: bool,
-    /// Send heartbeats this often, and say so; of a longer time than that of the protocol, only say so.
+    /// Announces this heartbeat interval, and sends them as often; if it is longer than the protocol's, it is only
+    /// announced.
     pub(crate) interval: Option<Duration>,
 }
 
-/// What the fake has seen.
+/// Everything that the fake has recorded.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
     pub(crate) calls: Vec<Call>,
     /// The number of ids that each watch has added, in order.
     pub(crate) watches: Vec<usize>,
-    /// The ids that each request of a watch has added, and has asked to confirm.
+    /// The numbers of ids that each watch request has added, and has asked to confirm.
     pub(crate) requests: Vec<[usize; 2]>,
-    /// The most ids in one request.
+    /// The maximum number of ids in one request.
     pub(crate) largest_request: usize,
     pub(crate) open_watches: usize,
-    /// The threads that the last watch with a request watches.
+    /// The threads of the watch that sent the last request.
     pub(crate) watched: Vec<String>,
 }
 
 struct Network {
     up: bool,
     pumps: Vec<AbortHandle>,
-    /// While true bytes go nowhere and nobody is told.
+    /// While true, bytes are lost, and neither side notices.
     frozen: watch::Sender<bool>,
 }
 
-/// The fake coordinator. Clones are the same one.
+/// The fake coordinator. Clones share one state.
 #[derive(Clone)]
 pub(crate) struct Fake(Arc<Inner>);
 
@@ -86,9 +87,9 @@ struct Inner {
     seen: Mutex<Seen>,
     network: Mutex<Network>,
     began: tokio::time::Instant,
-    /// Rises with each change of the world, to wake the watches.
+    /// Incremented with each change, to wake the watches.
     version: watch::Sender<u64>,
-    /// While true calls take effect, and their answers wait.
+    /// While true, calls take effect, but their answers wait.
     answers_wait: watch::Sender<bool>,
     accept: mpsc::UnboundedSender<DuplexStream>,
 }
@@ -161,7 +162,7 @@ impl Fake {
         network.pumps.drain(..).for_each(|pump| pump.abort());
     }
 
-    /// Breaks every connection; new ones are welcome.
+    /// Breaks every connection; new ones are accepted.
     pub(crate) fn drop_connections(&self) {
         self.0.network.lock().unwrap().pumps.drain(..).for_each(|pump| pump.abort());
     }
@@ -170,12 +171,12 @@ impl Fake {
         self.0.network.lock().unwrap().up = true;
     }
 
-    /// Lets bytes go nowhere (or again somewhere), and tells nobody.
+    /// Loses all bytes, unnoticed by either side, or stops doing so.
     pub(crate) fn freeze(&self, frozen: bool) {
         self.0.network.lock().unwrap().frozen.send_replace(frozen);
     }
 
-    /// Keeps all answers back (or lets them go): the calls have taken effect.
+    /// Holds all answers back, or releases them: the calls have taken effect.
     pub(crate) fn hold_answers(&self, wait: bool) {
         self.0.answers_wait.send_replace(wait);
     }
@@ -188,17 +189,17 @@ impl Fake {
         self.0.seen.lock().unwrap()
     }
 
-    /// The calls of one RPC so far; of "confirm": the threads that watches have asked to confirm.
+    /// The calls of one RPC so far; for "confirm": the threads that watches have asked to confirm.
     pub(crate) fn calls(&self, rpc: &str) -> Vec<Call> {
         self.seen().calls.iter().filter(|call| call.rpc == rpc).cloned().collect()
     }
 
-    /// The most ids in one request of a watch.
+    /// The maximum number of ids in one request of a watch.
     pub(crate) fn largest_request(&self) -> usize {
         self.seen().largest_request
     }
 
-    /// Reads or changes the state of the threads; watches are told.
+    /// Reads or changes the state of the threads, and wakes the watches.
     pub(crate) fn world<T>(&self, change: impl FnOnce(&mut World) -> T) -> T {
         let result = change(&mut self.0.world.lock().unwrap());
         self.0.version.send_modify(|version| *version += 1);
@@ -218,7 +219,7 @@ impl Fake {
     }
 }
 
-/// Lets everything that is under way arrive: the paused clock moves only when all tasks wait for time.
+/// Lets everything arrive that was sent: the paused clock advances only when all tasks wait for time.
 pub(crate) async fn settle() {
     tokio::time::sleep(Duration::from_millis(1)).await;
 }

@@ -26,7 +26,7 @@ struct Lease {
     end: Option<Instant>,
 }
 
-/// The part of an answer that a repeated call gets again.
+/// The part of an answer that a retried call gets again.
 #[derive(Debug, Clone)]
 pub(crate) struct Opened {
     pub(crate) elicitation_id: String,
@@ -46,7 +46,7 @@ impl World {
         id
     }
 
-    /// Closes one; otherwise says why not: "", "RELEASED" or "EXPIRED".
+    /// Closes an elicitation; otherwise returns the reason why not: "", "RELEASED" or "EXPIRED".
     pub(crate) fn close(&mut self, thread_id: &str, id: &str, how: &'static str) -> Result<(), &'static str> {
         let thread = self.threads.entry(thread_id.to_owned()).or_default();
         let Some(at) = thread.open.iter().position(|lease| lease.id == id) else {
@@ -78,7 +78,7 @@ impl World {
         Ok(())
     }
 
-    /// Closes what has expired; says when the next lease ends.
+    /// Closes the elicitations that have expired; returns when the next lease ends.
     pub(crate) fn expire(&mut self) -> Option<Instant> {
         let now = Instant::now();
         let ended: Vec<_> = self
@@ -135,7 +135,7 @@ impl World {
         self.answers.insert((rpc, thread_id.to_owned(), request_id.to_owned()), answer.clone());
     }
 
-    /// A memory store that was restarted.
+    /// Loses its state, as a memory store that was restarted.
     pub(crate) fn forget_everything(&mut self) {
         *self = Self { last_id: self.last_id, ..Self::default() };
     }

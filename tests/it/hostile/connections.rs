@@ -1,4 +1,4 @@
-//! Connections that say nothing, and streams above the limit.
+//! Silent connections, and streams above the limit.
 use super::{MIB, assert_bounded, serve};
 use crate::support::http2::{DATA, END_HEADERS, END_STREAM, HEADERS, Raw, call, frame, message, streams};
 use crate::support::{Process, beside, timed};
@@ -6,7 +6,7 @@ use std::process::Command;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
 
-/// A server with few file descriptors, as a large one with many.
+/// A server with few file descriptors behaves like a large one with many.
 #[tokio::test]
 async fn silent_connections_are_closed_for_active_ones() {
     let mut command = Command::new("sh");
@@ -31,17 +31,17 @@ async fn silent_connections_are_closed_for_active_ones() {
             };
             connections.push(connected);
         }
-        // Each connects anew.
+        // Each uses a new connection.
         for i in 0..50 {
             timed("a newcomer", async { server.api().await.increment(&format!("newcomer {i}"), None).await }).await;
         }
     };
     let (report, ()) = beside("600 silent connections, with 256 file descriptors", &server, attack).await;
-    assert_eq!(speaker.get("first").await.count, 1, "who has spoken stays");
+    assert_eq!(speaker.get("first").await.count, 1, "a connection that has made a call stays open");
     assert_bounded(&report, 32 * MIB);
 }
 
-/// Connections that are refused take files too.
+/// Refused connections use file descriptors too.
 #[tokio::test]
 async fn g7_with_few_files_callers_over_the_limit_are_told_so_and_probes_are_answered() {
     let directory = tempfile::tempdir().expect("a directory");
@@ -50,7 +50,7 @@ async fn g7_with_few_files_callers_over_the_limit_are_told_so_and_probes_are_ans
     let serve = "ulimit -n 256; exec \"$0\" serve --listen 127.0.0.1:0 --listen \"unix:$1\" --store memory";
     command.args(["-c", serve, env!("CARGO_BIN_EXE_pausewatch")]).arg(&socket);
     let server = Process::start(command);
-    // A connection with a watch stays.
+    // A connection with a watch stays open.
     let ask = b"GET /pausewatch.v1.ElicitationService/WatchPauseState HTTP/1.1\r\nhost: localhost\r\n\
                 accept: text/event-stream\r\n\r\n";
     let (mut over_tcp, mut over_unix) = (Vec::new(), Vec::new());
@@ -66,7 +66,7 @@ async fn g7_with_few_files_callers_over_the_limit_are_told_so_and_probes_are_ans
         over_unix.push((unix, answer));
     }
     let last = [over_tcp.last().expect("many").1, over_unix.last().expect("many").1];
-    assert_eq!(last, [*b"HTTP/1.1 429"; 2], "there are more than may be");
+    assert_eq!(last, [*b"HTTP/1.1 429"; 2], "there are more connections than allowed");
     let probe = Command::new(env!("CARGO_BIN_EXE_pausewatch")).args(["health", "--address", &server.address]).output();
     assert!(probe.expect("the program starts").status.success(), "it is alive");
 }
@@ -86,7 +86,8 @@ async fn streams_above_the_limit_are_refused_and_the_others_go_on() {
         raw.wait_for_pong().await.expect("the connection goes on");
         let mut api = server.api().await;
         let all_there = async {
-            // Closed again: a thread has at most 1,000 open ones, and a busy machine needs more looks.
+            // Each is closed again: a thread has at most 1,000 open elicitations, and a busy machine needs more
+            // attempts.
             while api.increment("t", None).await.watchers < 10_000 {
                 api.try_decrement("t", "", None).await.expect("it was opened");
                 // Without it, the server closes a connection that is silent for 50 s.

@@ -1,4 +1,4 @@
-//! Frames that make no sense, come without end, or are taken back at once.
+//! Frames that are invalid, endless, or cancelled at once.
 use super::{MIB, assert_bounded, serve};
 use crate::support::beside;
 use crate::support::http2::{
@@ -53,11 +53,11 @@ async fn rapid_resets_are_hung_up_on() {
         hung_up
     };
     let (report, hung_up) = beside("10 connections of 20,000 streams opened and reset", &server, attack).await;
-    assert_eq!(hung_up, 10, "each is closed before it has sent it all");
+    assert_eq!(hung_up, 10, "each connection is closed before all was sent");
     assert_bounded(&report, 32 * MIB);
 }
 
-/// CVE-2024-27316 and its like.
+/// CVE-2024-27316 and similar ones.
 #[tokio::test]
 async fn headers_that_never_end_are_hung_up_on() {
     let server = serve();
@@ -89,7 +89,7 @@ async fn headers_above_the_limit_are_refused_and_not_kept() {
         let mut connections = Vec::new();
         for _ in 0..20 {
             let mut raw = Raw::open(&server.address, &[]).await.unwrap();
-            // Each is within what a frame may be, and together they are above what a request may have.
+            // Each header is within the limit of a frame; together they exceed the limit of a request.
             let large = header("x", &"y".repeat(LONGEST - 200));
             for stream in streams().take(50) {
                 let open = [
@@ -101,7 +101,7 @@ async fn headers_above_the_limit_are_refused_and_not_kept() {
                     break;
                 }
             }
-            // Whether it goes on or is closed: the server has seen it all.
+            // Whether the connection stays open or not, the server has now processed everything.
             let _ = raw.wait_for_pong().await;
             connections.push(raw);
         }

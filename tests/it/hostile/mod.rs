@@ -1,6 +1,6 @@
-//! G7 on the wire: clients that speak HTTP/2 badly, or well and with bad intent. The server's memory stays bounded, and
-//! another client's calls, from new connections too, are answered meanwhile. `cargo test --test it hostile -- --nocapture`
-//! prints what was measured.
+//! G7 over the network: clients that violate HTTP/2, and hostile clients that respect it. The server's memory stays
+//! bounded, and calls of another client, also over new connections, are answered meanwhile. `cargo test --test it
+//! hostile -- --nocapture` prints the measurements.
 mod connections;
 mod frames;
 mod requests;
@@ -11,7 +11,7 @@ use std::process::Command;
 use std::time::Duration;
 
 const MIB: usize = 1 << 20;
-/// Long enough for the server to close a connection, or to show that it will not.
+/// Long enough for the server to close a connection; if it is open afterwards, it stays open.
 const A_WHILE: Duration = Duration::from_millis(300);
 
 fn serve() -> Process {
@@ -22,6 +22,6 @@ fn serve() -> Process {
 
 fn assert_bounded(report: &Report, most: usize) {
     assert!(report.peak < most, "memory grew by {} MiB; the bound is {} MiB", report.peak / MIB, most / MIB);
-    // Each of them was answered. How fast is a question of the machine: `benches/run hostile`.
+    // Only that calls were answered: how fast depends on the machine, and `benches/run hostile` measures it.
     assert!(report.calls > 0, "{report:?}");
 }

@@ -1,4 +1,4 @@
-//! Requests that are never finished, too large, or too many.
+//! Requests that are incomplete, too large, or too many.
 use super::{A_WHILE, MIB, assert_bounded, serve};
 use crate::support::http2::{
     DATA, END_HEADERS, HEADERS, LONGEST, PREFACE, Raw, call, frame, message, settings, streams,
@@ -6,7 +6,7 @@ use crate::support::http2::{
 use crate::support::{beside, states, timed};
 use pausewatch::proto::v1::ListPauseStatesRequest;
 
-/// The messages that were begun are kept until they are whole: what all of them take together is bounded.
+/// Incomplete messages are kept until they are complete: their total size is bounded.
 #[tokio::test]
 async fn half_requests_take_bounded_memory() {
     let server = serve();
@@ -32,7 +32,7 @@ async fn half_requests_take_bounded_memory() {
     assert_bounded(&report, 256 * MIB);
 }
 
-/// What one takes is not what it has sent.
+/// The memory of a message may exceed the bytes that were sent.
 #[tokio::test]
 async fn half_requests_without_a_byte_take_bounded_memory() {
     let server = serve();
@@ -46,7 +46,7 @@ async fn half_requests_without_a_byte_take_bounded_memory() {
                     break;
                 }
             }
-            // Whether it goes on or is closed: the server has seen it all.
+            // Whether the connection stays open or not, the server has now processed everything.
             let _ = raw.wait_for_pong().await;
             connections.push(raw);
         }
@@ -55,7 +55,7 @@ async fn half_requests_without_a_byte_take_bounded_memory() {
     assert_bounded(&report, 256 * MIB);
 }
 
-/// A letter at a time, and none of them the last.
+/// One byte at a time, and never the last one.
 #[tokio::test]
 async fn slow_requests_do_not_delay_other_clients() {
     let server = serve();
@@ -76,7 +76,7 @@ async fn slow_requests_do_not_delay_other_clients() {
     assert_bounded(&report, 16 * MIB);
 }
 
-/// A message that says it is larger than it may be is refused before it has come.
+/// A message that announces more than the maximum size is refused before it has arrived.
 #[tokio::test]
 async fn messages_above_the_limit_are_refused_before_they_have_come() {
     let server = serve();
@@ -95,7 +95,7 @@ async fn messages_above_the_limit_are_refused_before_they_have_come() {
     assert_bounded(&report, 16 * MIB);
 }
 
-/// Ten thousand at once are no attack when they come whole.
+/// Ten thousand complete requests at once are not an attack.
 #[tokio::test]
 async fn ten_thousand_calls_at_once_are_answered() {
     let server = serve();
@@ -111,7 +111,7 @@ async fn ten_thousand_calls_at_once_are_answered() {
     assert!(answers.iter().all(Result::is_ok), "{:?}", answers.iter().find(|answer| answer.is_err()));
 }
 
-/// Asking for threads that nobody has named leaves nothing behind; naming them costs what they are, once.
+/// Reading unknown threads leaves no state behind; creating threads costs their size, once.
 #[tokio::test]
 async fn twenty_thousand_threads_of_one_client() {
     const THREADS: usize = 20_000;
@@ -125,7 +125,7 @@ async fn twenty_thousand_threads_of_one_client() {
             assert_eq!(api.get(&format!("unknown {first}")).await.count, 0);
         }
         let known = ListPauseStatesRequest { include_running: true, page_size: 1_000, ..Default::default() };
-        assert!(api.list(known).await.unwrap().pause_states.len() <= 1, "none but the honest client's");
+        assert!(api.list(known).await.unwrap().pause_states.len() <= 1, "only the honest client's thread is paused");
     };
     let (report, ()) = beside("20,000 unknown threads, 2,000 a watch", &server, attack).await;
     assert_bounded(&report, 12 * MIB);
@@ -145,7 +145,7 @@ async fn twenty_thousand_threads_of_one_client() {
     assert_bounded(&report, 32 * MIB);
 }
 
-/// Whether there is a frame of this kind among `bytes`.
+/// Whether `bytes` contains a frame of this kind.
 fn has_frame(mut bytes: &[u8], kind: u8) -> bool {
     while let [a, b, c, found, rest @ ..] = bytes {
         let length = u32::from_be_bytes([0, *a, *b, *c]) as usize;

@@ -1,4 +1,4 @@
-//! Answers and watches that nobody reads.
+//! Answers and watches that are not read.
 use super::{MIB, assert_bounded, serve};
 use crate::support::beside;
 use crate::support::http2::{
@@ -35,7 +35,7 @@ async fn answers_that_are_not_read_take_bounded_memory() {
                         break;
                     }
                 }
-                // Whether it goes on or is closed: the server has seen it all.
+                // Whether the connection stays open or not, the server has now processed everything.
                 let _ = raw.wait_for_pong().await;
                 connections.push(raw);
             }
@@ -45,7 +45,7 @@ async fn answers_that_are_not_read_take_bounded_memory() {
     assert_bounded(&report, 256 * MIB);
 }
 
-/// A watch of all threads that nobody reads needs no memory for each paused thread.
+/// A watch of all threads that is not read needs no memory for each paused thread.
 #[tokio::test]
 async fn unread_watches_of_all_threads_take_bounded_memory() {
     let server = serve();
@@ -74,7 +74,7 @@ async fn unread_watches_of_all_threads_take_bounded_memory() {
             connections.push(raw);
         }
         let watchers = server.api().await.increment("t", None).await.watchers;
-        assert_eq!(watchers, 4_000, "all are open");
+        assert_eq!(watchers, 4_000, "all watches are open");
     };
     let (report, ()) = beside("4,000 unread watches of 4,000 paused threads", &server, attack).await;
     assert_bounded(&report, 64 * MIB);
@@ -98,7 +98,7 @@ async fn unread_confirmations_take_bounded_memory() {
             }
             sent += 1;
         }
-        assert!(sent < 700, "700 confirmations of 272 kB each were taken and not read");
+        assert!(sent < 700, "the server accepted 700 requests with unread confirmations of 272 kB each");
     };
     let (report, ()) = beside("700 confirmations of 1,000 threads that are not read", &server, attack).await;
     assert_bounded(&report, 256 * MIB);

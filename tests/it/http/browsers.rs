@@ -1,5 +1,5 @@
-//! G8: no web page of another origin can read or change anything, whatever a browser lets it send. Each attack stands beside the
-//! request of the page itself, or of a program, that is answered.
+//! G8: no web page of another origin can read or change anything, whatever the browser allows it to send. Beside each
+//! attack is the same request from the page itself, or from a program, which is answered.
 use super::client::{Connection, SERVICE, ask, request};
 use crate::support::certs::Authority;
 use crate::support::{Running, config, scrape, timed};
@@ -13,7 +13,7 @@ fn increment(headers: &[(&str, &str)]) -> Vec<u8> {
     request("POST", &format!("{SERVICE}IncrementElicitation"), headers, BODY)
 }
 
-/// The status of the answer to an increment with these headers, and by how much the count has risen.
+/// Makes an increment with these headers; returns the status and by how much the count has grown.
 async fn tried(running: &Running, headers: &[(&str, &str)]) -> (u16, u32) {
     let mut api = running.api().await;
     let before = api.get("t").await.count;
@@ -21,7 +21,8 @@ async fn tried(running: &Running, headers: &[(&str, &str)]) -> (u16, u32) {
     (answer.status, api.get("t").await.count - before)
 }
 
-/// DNS rebinding: a page of `evil.test`, whose name now leads to 127.0.0.1, is of the same origin as what it asks.
+/// DNS rebinding: to the browser, a page of `evil.test`, whose name now resolves to 127.0.0.1, has the same origin as
+/// the server.
 #[tokio::test]
 async fn g8_a_name_that_is_not_ours_is_not_answered() {
     let running = Running::start(Config { web_hosts: vec!["PauseWatch.lan".into()], ..config() }).await;
@@ -40,7 +41,10 @@ async fn g8_a_name_that_is_not_ours_is_not_answered() {
         }
     }
     let answer = ask(&running.address, &request("GET", "/", &[("host", "evil.test")], b"")).await;
-    assert!(answer.json()["message"].as_str().unwrap().contains("--web-host"), "it says what to do: {answer:?}");
+    assert!(
+        answer.json()["message"].as_str().unwrap().contains("--web-host"),
+        "the message has the remedy: {answer:?}"
+    );
     let two = format!("POST {SERVICE}IncrementElicitation HTTP/1.1\r\nhost: localhost\r\nhost: evil.test\r\n\r\n");
     let none = format!("POST {SERVICE}IncrementElicitation HTTP/1.1\r\n\r\n");
     let above = "GET http://evil.test/ HTTP/1.1\r\nhost: localhost\r\n\r\n".to_owned();
@@ -68,10 +72,10 @@ async fn g8_a_page_of_another_origin_changes_nothing_by_fetch() {
             let by_fetch = [host, ("origin", origin), ("sec-fetch-site", site), ("sec-fetch-mode", mode), JSON];
             assert_eq!(tried(&running, &by_fetch).await, (403, 0), "{origin} {mode}");
         }
-        // Browsers that are old send one of the two.
+        // Old browsers send only one of the two headers.
         assert_eq!(tried(&running, &[host, ("origin", origin), JSON]).await, (403, 0), "{origin}");
         assert_eq!(tried(&running, &[host, ("sec-fetch-site", site), JSON]).await, (403, 0), "{origin}");
-        // The question before the request is refused, and the answer allows nothing.
+        // The preflight request is refused, and the answer allows nothing.
         let preflight = [
             host,
             ("origin", origin),
@@ -86,7 +90,8 @@ async fn g8_a_page_of_another_origin_changes_nothing_by_fetch() {
     }
 }
 
-/// Forms, beacons and the like send what browsers call simple: without a question before, and of three content types.
+/// Forms, beacons and similar requests are what browsers call simple: without a preflight request, and with one of
+/// three content types.
 #[tokio::test]
 async fn g8_a_form_or_a_beacon_changes_nothing_even_without_the_headers_of_a_browser() {
     let running = Running::start(config()).await;
@@ -157,7 +162,7 @@ async fn g8_grpc_over_http1_is_refused() {
     running.api().await.increment("t", None).await;
 }
 
-/// They cost as much as other calls. Whoever has opened such a page has lost no token.
+/// Refused requests count as calls, but not as invalid tokens: a person who has opened such a page has lost no token.
 #[tokio::test]
 async fn g7_what_is_refused_for_its_host_or_origin_counts_against_the_rate_of_calls() {
     let limits = Limits { calls: LimitPair { in_all: None, per_caller: Some(1) }, ..Limits::default() };
@@ -183,7 +188,7 @@ async fn g7_what_is_refused_for_its_host_or_origin_counts_against_the_rate_of_ca
     assert!(samples.values.keys().all(|sample| !sample.contains("PERMISSION_DENIED")), "{:?}", samples.values);
 }
 
-/// A browser sends cookies by itself, and puts addresses into its history.
+/// A browser sends cookies by itself, and stores addresses in its history.
 #[tokio::test]
 async fn g8_a_token_is_read_from_its_header_alone() {
     use pausewatch::test_support::access::{AccessConfig, Grant, Role};
@@ -203,7 +208,7 @@ async fn g8_a_token_is_read_from_its_header_alone() {
         assert_eq!(status("ListPauseStates", &[("cookie", cookie)]).await, 401, "{cookie}");
     }
     let page = ask(&running.address, &request("GET", "/", &[], b"")).await;
-    assert_eq!(page.status, 200, "the page has no secrets, and asks for the token");
+    assert_eq!(page.status, 200, "the page itself has no secrets, so it needs no token");
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! Unary calls by POST and by GET, their errors, and that they are the calls of gRPC.
+//! Unary calls by POST and by GET, their errors, and that they equal the calls of gRPC.
 use super::client::{Answer, SERVICE, ask, json, json_with, request};
 use crate::support::{Running, channel, config, scrape, timed};
 use bytes::Bytes;
@@ -38,7 +38,7 @@ async fn a_thread_is_paused_read_and_resumed_by_json() {
     let renewed = json!({ "thread_id": "t/ä", "elicitation_id": id, "ttl": "60s" }).to_string();
     assert_eq!(&ask(&json("RenewElicitation", &renewed)).await.json()["elicitation"]["elicitationId"], id);
     let closed = ask(&json("DecrementElicitation", r#"{"threadId":"t/ä"}"#)).await.json();
-    assert_eq!((&closed["count"], &closed["paused"]), (&json!(0), &json!(false)), "defaults are written");
+    assert_eq!((&closed["count"], &closed["paused"]), (&json!(0), &json!(false)), "default values are included");
     assert_eq!(running.api().await.get("t/ä").await.count, 0, "gRPC has the same state");
 }
 
@@ -94,7 +94,7 @@ async fn an_error_has_its_code_its_status_and_its_reason() {
     assert_eq!(field["details"][1]["type"], "google.rpc.BadRequest");
     let version = [("connect-protocol-version", "1")];
     let newer = ask(&running.address, &json_with("GetPauseState", &version, r#"{"threadId":"t","new":1}"#)).await;
-    assert_eq!(newer.status, 200, "a client of the protocol may be newer: {newer:?}");
+    assert_eq!(newer.status, 200, "the client may use a newer version of the protocol: {newer:?}");
 }
 
 #[tokio::test]
@@ -130,7 +130,7 @@ async fn a_request_that_is_too_large_is_refused_before_it_is_sent_or_on_its_way(
     let announced = [("content-type", "application/json"), ("content-length", "10000000")];
     let head = request("POST", &format!("{SERVICE}IncrementElicitation"), &announced, b"");
     let answer = ask(&running.address, &head).await;
-    assert_eq!((answer.status, answer.error().0.as_str()), (429, "resource_exhausted"), "nothing of it was sent");
+    assert_eq!((answer.status, answer.error().0.as_str()), (429, "resource_exhausted"), "the body is not sent");
     let chunked = [("content-type", "application/json"), ("transfer-encoding", "chunked"), ("content-length", "")];
     let head = request("POST", &format!("{SERVICE}IncrementElicitation"), &chunked, b"");
     let head = String::from_utf8(head).unwrap().replace("content-length: \r\n", "");
@@ -187,7 +187,7 @@ async fn without_http_there_is_grpc_alone() {
     assert_eq!(running.api().await.increment("t", None).await.count, 1);
 }
 
-/// Every answer says that it is of this origin alone.
+/// Asserts that only pages of the same origin may use the answer.
 fn is_of_this_origin(answer: &Answer) {
     for (name, value) in [
         ("x-content-type-options", "nosniff"),

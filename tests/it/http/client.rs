@@ -1,4 +1,4 @@
-//! HTTP/1.1 by hand: whatever a browser, curl or an attacker may send.
+//! A plain HTTP/1.1 client: it can send everything that a browser, curl or an attacker may send.
 use crate::support::timed;
 use std::sync::Arc;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -40,7 +40,7 @@ impl Answer {
     }
 }
 
-/// A request with a body: what `headers` does not say is usual.
+/// A request with a body; headers that are not in `headers` get usual values.
 pub(super) fn request(verb: &str, target: &str, headers: &[(&str, &str)], body: &[u8]) -> Vec<u8> {
     let mut head = format!("{verb} {target} HTTP/1.1\r\n");
     let usual = [("host", "localhost".to_owned()), ("content-length", body.len().to_string())];
@@ -62,7 +62,7 @@ pub(super) fn json_with(method: &str, headers: &[(&str, &str)], body: &str) -> V
 }
 
 impl Connection {
-    /// To `HOST:PORT` or `unix:PATH`.
+    /// Connects to `HOST:PORT` or `unix:PATH`.
     pub(super) async fn open(address: &str) -> Self {
         match address.strip_prefix("unix:") {
             Some(path) => Self::over(UnixStream::connect(path).await.unwrap()),
@@ -74,7 +74,7 @@ impl Connection {
         Connection { stream: Box::new(stream), read: Vec::new() }
     }
 
-    /// By TLS, with these protocols offered. Returns the one that was chosen.
+    /// Connects with TLS, offering these protocols. Returns the chosen one, too.
     pub(super) async fn tls(address: &str, authority: &str, protocols: &[&str]) -> (Self, Option<Vec<u8>>) {
         use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName, pem::PemObject};
         use tokio_rustls::rustls::{ClientConfig, RootCertStore, crypto::ring};
@@ -96,7 +96,7 @@ impl Connection {
         self.stream.flush().await.unwrap();
     }
 
-    /// Closes this side: nothing more is sent.
+    /// Closes the sending side.
     pub(super) async fn finish(&mut self) {
         self.stream.shutdown().await.unwrap();
     }
@@ -107,13 +107,13 @@ impl Connection {
         self.answer(!request.starts_with(b"HEAD ")).await
     }
 
-    /// Whether there was more to read.
+    /// Reads more bytes; false at the end.
     async fn more(&mut self) -> bool {
         let read = timed("an answer", self.stream.read_buf(&mut self.read)).await;
         matches!(read, Ok(1..))
     }
 
-    /// The bytes up to `end`, and without it.
+    /// Reads up to `end`, and returns the bytes before it.
     async fn until(&mut self, end: &[u8]) -> Vec<u8> {
         loop {
             if let Some(at) = self.read.windows(end.len()).position(|bytes| bytes == end) {
@@ -134,7 +134,7 @@ impl Connection {
         std::mem::replace(&mut self.read, rest)
     }
 
-    /// The head of an answer.
+    /// Reads the status line and the headers.
     pub(super) async fn head(&mut self) -> Answer {
         let head = String::from_utf8(self.until(b"\r\n\r\n").await).unwrap();
         let mut lines = head.split("\r\n");
@@ -156,7 +156,7 @@ impl Connection {
         answer
     }
 
-    /// A part of an answer; `None`: it is complete.
+    /// Reads a chunk of the body; `None`: it is complete.
     pub(super) async fn chunk(&mut self) -> Option<Vec<u8>> {
         let length = String::from_utf8(self.until(b"\r\n").await).unwrap();
         let chunk = self.exactly(usize::from_str_radix(&length, 16).unwrap()).await;
@@ -164,14 +164,14 @@ impl Connection {
         (!chunk.is_empty()).then_some(chunk)
     }
 
-    /// Waits until the server closes the connection; what it said.
+    /// Waits until the server closes the connection; returns the bytes before that.
     pub(super) async fn closed(mut self) -> Vec<u8> {
         while self.more().await {}
         self.read
     }
 }
 
-/// One request on a connection of its own.
+/// Makes one request on its own connection.
 pub(super) async fn ask(address: &str, request: &[u8]) -> Answer {
     Connection::open(address).await.ask(request).await
 }
@@ -179,14 +179,14 @@ pub(super) async fn ask(address: &str, request: &[u8]) -> Answer {
 /// The messages of a stream, in JSON.
 pub(super) struct Messages {
     connection: Connection,
-    /// What is not read yet of an answer of a known length, as that of a stream that was refused.
+    /// The unread bytes of an answer with a known length, as when a stream was refused.
     left: Option<usize>,
     read: Vec<u8>,
     is_events: bool,
 }
 
 impl Messages {
-    /// Sends a request that is answered by a stream.
+    /// Sends a request whose answer is a stream.
     pub(super) async fn open(mut connection: Connection, request: &[u8]) -> Self {
         connection.send(request).await;
         let head = connection.head().await;
@@ -194,13 +194,13 @@ impl Messages {
         let is_events = match head.header("content-type") {
             Some("text/event-stream") => true,
             Some("application/connect+json") => false,
-            other => panic!("a stream of {other:?}"),
+            other => panic!("not a stream: {other:?}"),
         };
         let left = head.header("content-length").map(|length| length.parse().unwrap());
         Messages { connection, left, read: Vec::new(), is_events }
     }
 
-    /// The kind of the next message, and itself; `None`: the stream is over. A kind is a flag, or the name of an event.
+    /// The next message with its kind; `None`: the stream has ended. A kind is a flag, or the name of an event.
     pub(super) async fn next(&mut self) -> Option<(String, serde_json::Value)> {
         loop {
             if let Some((kind, length, rest)) = if self.is_events { self.event() } else { self.prefixed() } {

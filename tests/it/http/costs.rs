@@ -1,5 +1,5 @@
-//! G7: the limits of gRPC hold for HTTP too, a token is judged before a body is read, and clients that are slow or hostile cost the
-//! others nothing.
+//! G7: the limits of gRPC apply to HTTP too, a token is checked before the body is read, and slow or hostile clients do
+//! not slow down others.
 use super::client::{Connection, Messages, SERVICE, ask, json, json_with, request};
 use crate::support::{Process, Running, beside, config, timed};
 use pausewatch::server::Config;
@@ -31,7 +31,7 @@ async fn g8_a_token_is_judged_before_the_body_is_read() {
         ] {
             let mut headers = vec![("content-type", content_type), ("content-length", "100000")];
             headers.extend(token.map(|token| ("authorization", token)));
-            // The head alone is sent.
+            // Only the headers are sent.
             let head = request("POST", &format!("{SERVICE}{method}"), &headers, b"");
             let answer = ask(&running.address, &head).await;
             assert_eq!(
@@ -47,7 +47,7 @@ async fn g8_a_token_is_judged_before_the_body_is_read() {
     }
     let expecting = [("authorization", "Bearer nobody's"), ("expect", "100-continue")];
     let answer = ask(&running.address, &json_with("IncrementElicitation", &expecting, INCREMENT)[..]).await;
-    assert_eq!(answer.status, 401, "it is not asked for its body");
+    assert_eq!(answer.status, 401, "the body is not requested");
 }
 
 #[tokio::test]
@@ -55,7 +55,7 @@ async fn a_head_of_too_many_fields_is_refused() {
     let running = Running::start(config()).await;
     let names: Vec<_> = (0..100).map(|i| format!("x-{i}")).collect();
     let headers: Vec<_> = names.iter().map(|name| (name.as_str(), "1")).collect();
-    // Of the hundred, the request itself has `host`, and its content type and length.
+    // Three of the hundred headers are added by the request: `host`, content type and length.
     assert_eq!(ask(&running.address, &json_with("IncrementElicitation", &headers[..90], INCREMENT)).await.status, 200);
     assert_eq!(ask(&running.address, &json_with("IncrementElicitation", &headers, INCREMENT)).await.status, 431);
 }
@@ -91,7 +91,7 @@ async fn g7_calls_and_streams_have_the_limits_of_grpc() {
     let mut statuses = Vec::new();
     while statuses.last() != Some(&429) {
         statuses.push(ask(&running.address, &request("GET", "/", &[], b"")).await.status);
-        assert!(statuses.len() < 10_000, "the page is limited too");
+        assert!(statuses.len() < 10_000, "requests for the page are limited too");
     }
     assert!(statuses.len() > 5, "{statuses:?}");
 }
@@ -142,7 +142,7 @@ async fn g7_a_head_without_end_is_hung_up_on() {
     assert!(report.peak < 16 << 20, "{report:?}");
 }
 
-/// A stream that is not read is held back, in JSON as in bytes.
+/// An unread stream gets backpressure, in JSON as in binary.
 #[tokio::test]
 async fn g7_a_watch_that_is_not_read_holds_little_memory() {
     let server = serve(&[]);
@@ -190,6 +190,6 @@ async fn a_drain_answers_what_is_in_flight_and_waits_for_no_half_request() {
         assert!(connection.closed().await.is_empty());
     }
     timed("the drain", stopped).await.unwrap();
-    // The drain ends by itself after 4 s, whatever is open: it must not have come to that. A busy machine adds to it.
+    // The drain ends by itself after 4 s; it must have ended earlier. A busy machine takes longer.
     assert!(began.elapsed() < std::time::Duration::from_secs(20), "{:?}", began.elapsed());
 }

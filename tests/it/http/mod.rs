@@ -1,4 +1,4 @@
-//! The Connect protocol and the page: what is offered, to whom, and what it costs the others.
+//! The Connect protocol and the page: what they offer, who may use them, and what they cost other clients.
 mod browsers;
 mod calls;
 mod client;

@@ -36,7 +36,7 @@ async fn a_watch_has_a_snapshot_then_changes_then_why_it_ended() {
         let mut api = running.api().await;
         api.increment("other", None).await;
         let mut messages = Messages::open(Connection::open(&running.address).await, opening).await;
-        assert_eq!(messages.state().await, ("t".into(), 0), "defaults are written");
+        assert_eq!(messages.state().await, ("t".into(), 0), "default values are included");
         messages.snapshot().await;
         api.increment("t", None).await;
         assert_eq!(messages.state().await, ("t".into(), 1));
@@ -49,7 +49,7 @@ async fn a_watch_has_a_snapshot_then_changes_then_why_it_ended() {
     }
 }
 
-/// nginx keeps messages back otherwise, until it has some kilobytes.
+/// Without this header, nginx buffers messages until it has some kilobytes.
 #[tokio::test]
 async fn a_watch_asks_proxies_to_pass_on_each_message() {
     let running = Running::start(config()).await;
@@ -112,7 +112,7 @@ async fn a_stream_that_is_refused_says_so_in_its_form() {
     let announced = watch(&[("content-length", "4000000")], &prefixed(0, b"{}"));
     let mut messages = Messages::open(Connection::open(&running.address).await, &announced).await;
     assert_eq!(messages.next().await.unwrap().1["error"]["code"], "resource_exhausted");
-    // Events have the status of HTTP, for `curl -f` and `EventSource`.
+    // Server-sent events have the HTTP status of the error, for `curl -f` and `EventSource`.
     let events = ask(&running.address, &json_with("WatchPauseState", &[EVENTS], r#"{"threadIds":[""]}"#)).await;
     assert_eq!((events.status, events.error().1.as_str()), (400, "INVALID_FIELD"));
     let plain = ask(&running.address, &json_with("WatchPauseState", &[], "{}")).await;
@@ -136,7 +136,7 @@ async fn a_stream_ends_at_its_timeout() {
     assert_eq!((kind.as_str(), &end["error"]["code"]), ("2", &json!("deadline_exceeded")));
 }
 
-/// G7: a page that is closed costs nothing any more.
+/// G7: a page that is closed uses no more memory.
 #[tokio::test]
 async fn g7_a_client_that_goes_away_ends_its_watch() {
     let server = Server::start(Config { metrics: Some("127.0.0.1:0".into()), ..config() }).await.unwrap();

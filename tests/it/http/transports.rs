@@ -10,7 +10,7 @@ use tonic::codegen::Service;
 
 const INCREMENT: &str = r#"{"threadId":"t"}"#;
 
-/// Only processes of the same user reach a Unix socket, and browsers are not among them.
+/// Only processes of the same user can connect to a Unix socket, and web pages cannot.
 #[tokio::test]
 async fn over_a_unix_socket_any_host_is_answered_and_a_percent_in_the_path_stays() {
     let directory = tempfile::tempdir().unwrap();
@@ -41,13 +41,13 @@ async fn a_connection_serves_many_requests_one_after_the_other() {
         assert_eq!(connection.ask(&json("IncrementElicitation", INCREMENT)).await.json()["count"], count);
         assert_eq!(connection.ask(&json("IncrementElicitation", "{}")).await.status, 400);
     }
-    // Without waiting for the answers.
+    // Requests are sent without waiting for answers.
     let pipelined = [json("IncrementElicitation", INCREMENT), json("DecrementElicitation", INCREMENT)].concat();
     assert_eq!(connection.ask(&pipelined).await.json()["count"], 4);
     assert_eq!(connection.answer(true).await.json()["count"], 3);
 }
 
-/// As with `nc -N`.
+/// The client closes its sending side, as `nc -N` does.
 #[tokio::test]
 async fn a_client_that_closes_its_side_behind_its_requests_gets_the_answers() {
     let directory = tempfile::tempdir().unwrap();
@@ -60,7 +60,7 @@ async fn a_client_that_closes_its_side_behind_its_requests_gets_the_answers() {
         for count in [count, count + 1] {
             assert_eq!(connection.answer(true).await.json()["count"], count);
         }
-        assert_eq!(connection.closed().await, b"", "nothing is left to do");
+        assert_eq!(connection.closed().await, b"", "the connection is closed without further bytes");
     }
 }
 
@@ -115,7 +115,7 @@ async fn an_answer_to_head_has_no_body_over_http2_either() {
     }
 }
 
-/// The generated code looks at no method.
+/// The generated code ignores the HTTP method.
 #[tokio::test]
 async fn grpc_is_called_by_post_alone() {
     let running = Running::start(config()).await;

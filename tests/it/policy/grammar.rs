@@ -1,6 +1,7 @@
-//! Random command lines that may run `rm`, in every way that the shell has to run a program; some a little broken.
+//! Random command lines that may run `rm`, in every way in which the shell can run a program; some of them are slightly
+//! invalid.
 //!
-//! Nothing here harms a machine on which it runs: programs are named without a path, and no builtin touches other processes.
+//! Nothing here harms the machine: programs are named without a path, and no builtin affects other processes.
 use super::phrases::{pick, runner, shell, variable};
 use fastrand::Rng;
 
@@ -22,7 +23,7 @@ pub(super) fn line(rng: &mut Rng) -> String {
     line
 }
 
-/// Characters that mean something to a shell, and few that do not.
+/// Characters that are special to a shell, and a few that are not.
 const MARKS: &[u8] = b" \t\n'\"`$(){}[]<>|&;#\\!*?~=:-ax";
 
 fn mutate(line: &mut String, rng: &mut Rng) {
@@ -112,7 +113,7 @@ fn command(rng: &mut Rng, depth: u32) -> String {
     }
 }
 
-/// `time`, `!` and `coproc` in any order, before commands of all kinds; and words in braces where a command begins.
+/// `time`, `!` and `coproc` in any order, before commands of all kinds; and words in braces at the start of a command.
 fn timed(rng: &mut Rng, depth: u32) -> String {
     let mut line = String::new();
     for _ in 0..rng.usize(..=3) {
@@ -157,7 +158,7 @@ fn timed(rng: &mut Rng, depth: u32) -> String {
     }
 }
 
-/// A script within quotes of some kind.
+/// A script in quotes of some kind.
 fn quoted(rng: &mut Rng, depth: u32) -> String {
     let script = list(rng, depth);
     quote(&script, rng)

@@ -1,7 +1,7 @@
-//! What bash runs, against what the judgement says: lines from a grammar, programs that only note that they were run.
+//! Compares what bash runs with the judgement: lines from a grammar, with programs that only record that they were run.
 //!
-//! bash runs in the sandbox, with a `PATH` of such programs, so that a line can do no harm. `PAUSEWATCH_ORACLE_ROUNDS=N` tries
-//! more lines, `PAUSEWATCH_ORACLE_SEED=N` begins elsewhere.
+//! bash runs in the sandbox, with only such programs in its `PATH`, so that no line can do harm.
+//! `PAUSEWATCH_ORACLE_ROUNDS=N` tries more lines, `PAUSEWATCH_ORACLE_SEED=N` starts from another seed.
 use super::grammar;
 use crate::support::{sandboxed, skipped};
 use fastrand::Rng;
@@ -16,7 +16,7 @@ use std::{
     process::Stdio,
 };
 
-/// Everything is allowed but `rm`: what is overlooked of it is allowed, then.
+/// Everything except `rm` is allowed, so an `rm` that is overlooked is allowed.
 const RULES: &str = "
 prefix_rule([[
     'ls', 'git', 'echo', 'cat', 'true', 'test', 'env', 'nice', 'nohup', 'timeout', 'command', 'exec', 'xargs', 'builtin', 'stdbuf', 'setsid', 'find',
@@ -25,9 +25,9 @@ prefix_rule([[
 ]])
 prefix_rule(['rm'], decision = 'forbidden')
 ";
-/// Programs that run others are the real ones.
+/// Programs that run others are real.
 const REAL: [&str; 10] = ["env", "nice", "nohup", "timeout", "xargs", "stdbuf", "setsid", "find", "bash", "sh"];
-/// All others note their names, if they are forbidden, and say something for those that read it.
+/// All other programs record their names, if they are forbidden, and print something for their readers.
 const DRIVER: &str = r#"
 cd "$1" && PATH=$2
 for line in "$3"/*; do
@@ -40,7 +40,7 @@ fn find(program: &str) -> Option<PathBuf> {
     std::env::split_paths(&path).map(|directory| directory.join(program)).find(|path| path.is_file())
 }
 
-/// The programs that the lines find.
+/// Creates the programs that the lines can find.
 fn stage(bin: &Path) -> Option<()> {
     fs::create_dir(bin).unwrap();
     for program in REAL {
@@ -54,7 +54,7 @@ fn stage(bin: &Path) -> Option<()> {
     Some(())
 }
 
-/// Which of the lines run `rm`.
+/// Whether each line runs `rm`.
 fn run(lines: &[String]) -> Option<Vec<bool>> {
     let place = tempfile::tempdir().unwrap();
     let directory = |name: &str| place.path().join(name);
@@ -63,19 +63,19 @@ fn run(lines: &[String]) -> Option<Vec<bool>> {
     }
     stage(&directory("bin"))?;
     symlink(directory("bin").join("rm"), directory("work").join("rm")).unwrap();
-    // What is found if numbers or parts of assignments are taken for directories.
+    // These are found if numbers or parts of assignments are mistaken for directories.
     for path in ["0/ls", "1/ls", "10/ls", "x/ls", "a=b/rm", "x+=/rm"] {
         let link = directory("work").join(path);
         fs::create_dir(link.parent().expect("it has one")).unwrap();
         symlink(directory("bin").join("rm"), link).unwrap();
     }
     let sandbox = Sandbox::new([directory("work"), directory("notes")]);
-    // Not before it is seen that the program itself holds: a broken sandbox would let the lines at this machine.
+    // First check that the sandbox works: otherwise the lines would reach this machine.
     let escape = format!("echo > {}", directory("escaped").display());
     let tried = sandboxed(&sandbox, "bash", ["-c", &escape]).output();
     assert!(
         !tried.expect("the program starts").status.success() && !directory("escaped").exists(),
-        "the sandbox holds"
+        "the sandbox must refuse to write outside"
     );
     for (i, line) in lines.iter().enumerate() {
         fs::write(directory("lines").join(format!("{i:06}")), line).unwrap();
@@ -120,6 +120,6 @@ fn no_line_that_runs_a_forbidden_program_is_let_through() {
         doubts(true),
         doubts(false)
     );
-    assert!(through.is_empty(), "{} let through:\n{}", through.len(), through.join("\n"));
-    assert!(runs * 10 > count, "the lines do run something");
+    assert!(through.is_empty(), "{} lines that run rm were allowed:\n{}", through.len(), through.join("\n"));
+    assert!(runs * 10 > count, "at least a tenth of the lines must run rm");
 }

@@ -1,11 +1,12 @@
-//! Lines of few words that hide what they run: in the value of a variable, behind a shell's options, or behind another program.
+//! Short lines that hide what they run: in the value of a variable, behind a shell's options, or behind another
+//! program.
 use fastrand::Rng;
 
 pub(super) fn pick<'a>(rng: &mut Rng, from: &[&'a str]) -> &'a str {
     from[rng.usize(..from.len())]
 }
 
-/// A variable gets what runs `rm` if bash evaluates it, in one of the ways to give it.
+/// Sets a variable, in one of many ways, to a value that runs `rm` if bash evaluates it.
 pub(super) fn variable(rng: &mut Rng) -> String {
     let names = [
         "x",
@@ -89,7 +90,7 @@ pub(super) fn variable(rng: &mut Rng) -> String {
     line
 }
 
-/// A shell, and the ways by which it finds a script.
+/// A shell, with one of the ways in which it finds a script.
 pub(super) fn shell(rng: &mut Rng) -> String {
     let shell = pick(rng, &["bash", "sh"]);
     let options = [
@@ -142,7 +143,7 @@ pub(super) fn shell(rng: &mut Rng) -> String {
     }
 }
 
-/// Options behind which a program hides the command that it runs, and redirections that are words.
+/// Options that hide the command which a program runs, and redirections that are words.
 pub(super) fn runner(rng: &mut Rng) -> String {
     let command = pick(rng, &["rm x", "ls", "git", "echo rm x"]);
     let run = pick(

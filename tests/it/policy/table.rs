@@ -1,4 +1,4 @@
-//! `judgements.txt`: command lines with the judgement that they get.
+//! `judgements.txt`: command lines with their judgements.
 use crate::program::assert_snapshot;
 use pausewatch::exec::policy::{Decision, Judgement, Rules};
 use std::path::Path;
@@ -8,7 +8,7 @@ fn rules() -> Rules {
         .expect("the rules are right")
 }
 
-/// A judgement in the words of the table.
+/// A judgement in the terms of the table.
 pub(super) fn outcome(judgement: &Judgement) -> &'static str {
     match (judgement.decision, &judgement.rule) {
         (None, _) => "sandbox",
@@ -36,7 +36,7 @@ fn command_lines_are_judged_as_the_table_says() {
         let is = if expected == "stopped" && is_stopped { expected } else { outcome(&judgement) };
         table += &format!("{is:<10} {text}\n");
     }
-    assert!(table.lines().count() >= 600, "the table was read: {}", table.lines().count());
+    assert!(table.lines().count() >= 600, "the table has only {} lines", table.lines().count());
     assert_snapshot("../policy/judgements.txt", &table);
 }
 

@@ -1,4 +1,4 @@
-//! Without a link to the coordinator: what waits, for how long, and what is credited afterwards.
+//! Without a connection to the coordinator: what waits, for how long, and what is credited afterwards.
 use super::*;
 use tonic::Status;
 
@@ -29,7 +29,7 @@ async fn g1_waiting_in_small_steps_asks_again_too() {
     fake.cut();
     let mut mended = false;
     while start.elapsed() < s(50) {
-        // A program that has something else to look at now and then.
+        // Like a program that checks other things now and then.
         let waited = timeout(ms(100), stopwatch.expired()).await;
         assert!(waited.is_err(), "killed at {:?}", start.elapsed());
         if start.elapsed() > s(12) && !std::mem::replace(&mut mended, true) {
@@ -64,13 +64,14 @@ async fn g2_a_thread_that_was_paused_when_the_link_broke_does_not_freeze_for_eve
     fake.pause("t");
     command.until(s(5)).await;
     fake.cut();
-    // Paused for one grace more, then its 2 s; to wait for an answer there is nothing left of the grace.
+    // It is paused for one grace period more, then it has its 2 s. Nothing of the grace is left to wait for an answer.
     assert_close(command.lasted().await, s(5) + GRACE + s(2));
 }
 
 #[tokio::test(start_paused = true)]
 async fn g2_a_pause_in_a_network_that_froze_counts_for_one_grace_after_the_last_message() {
-    // That nothing comes any more is noticed 30 s after the last message; then the shorter grace has been over for long, and 2 s are left to ask.
+    // The lost connection is noticed 30 s after the last message; then the shorter grace has long ended, and 2 s are
+    // left for a query.
     for (grace, after_last_message) in [(s(5), s(30) + s(2)), (GRACE, GRACE + s(2))] {
         let fake = Fake::start();
         let controller = StopwatchController::with_disconnect_grace(fake.client(), grace);
@@ -79,7 +80,7 @@ async fn g2_a_pause_in_a_network_that_froze_counts_for_one_grace_after_the_last_
         fake.pause("t");
         command.until(s(2)).await;
         fake.freeze(true);
-        // A stream that is being opened just then has 250 ms for its answer.
+        // A stream that is being opened at that moment has 250 ms for its answer.
         let (lasted, expected) = (command.lasted().await, s(1) + after_last_message);
         assert!(lasted >= expected && lasted <= expected + ms(255), "{grace:?}: {lasted:?}");
     }
@@ -94,7 +95,7 @@ async fn g1_a_dead_link_that_is_found_late_leaves_time_to_ask_on_a_new_stream() 
     fake.pause("t");
     command.until(s(2)).await;
     fake.freeze(true);
-    // As a process that was stopped for so long.
+    // As if the process had been stopped for that time.
     controller.link().wait_for(|link| link.reason().is_some()).await.unwrap();
     fake.cut();
     sleep(s(1)).await;
@@ -113,7 +114,7 @@ async fn g2_a_thread_that_the_coordinator_forbids_has_its_limit_and_the_grace() 
     let _registered = controller.register("other", &other).unwrap();
     fake.pause("other");
     assert_close(forbidden.lasted().await, s(3) + GRACE);
-    assert!(other.is_paused(), "it goes on");
+    assert!(other.is_paused(), "the other stopwatch must stay paused");
     assert_eq!(fake.seen().watches.len(), 1);
     assert!(controller.link().borrow().reason().is_some_and(|why| why.contains("not this one")));
 }
@@ -156,10 +157,10 @@ async fn a_stopwatch_registered_while_disconnected_is_credited_from_its_own_star
     fake.mend();
     old.until(s(60)).await;
     assert_close(old.stopwatch.elapsed(), s(35));
-    // 5 s of the pause are its own; that the time until the link was back was not paused, it cannot know.
+    // 5 s of the pause are its own. It cannot know that the thread was not paused before the connection was back.
     let elapsed = new.stopwatch.elapsed();
     assert!(elapsed <= s(35) && elapsed >= s(35) - ms(6_100), "{elapsed:?}");
-    // More of the pause would have been credited to it with every second, had it its share of the whole.
+    // If it got its share of the whole pause, every second would add to its credit.
     new.until(s(100)).await;
     assert_close(new.stopwatch.elapsed(), elapsed + s(60));
 }
@@ -173,13 +174,13 @@ async fn g1_a_stopwatch_registered_while_disconnected_is_not_charged_earlier_ass
     old.until(s(1)).await;
     fake.cut();
     fake.resume("t");
-    // Assumed to be paused up to here, in truth for 1 s.
+    // Up to here it assumes a pause, which in truth lasted 1 s.
     old.until(s(20)).await;
     let new = Command::start(&controller, s(10));
     old.until(s(21)).await;
     fake.mend();
     assert_close(new.lasted().await, s(10));
-    assert!(old.stopwatch.elapsed() >= s(29), "whose time it was is charged: {:?}", old.stopwatch.elapsed());
+    assert!(old.stopwatch.elapsed() >= s(29), "the time that was not paused is charged: {:?}", old.stopwatch.elapsed());
 }
 
 #[tokio::test(start_paused = true)]
@@ -189,7 +190,7 @@ async fn g1_a_stopwatch_registered_on_a_dead_connection_is_not_charged_earlier_a
     fake.pause("t");
     let old = Command::start(&controller, s(300));
     old.until(s(1)).await;
-    // Nobody is told that the link is dead.
+    // The connection is lost without notice.
     fake.freeze(true);
     fake.resume("t");
     old.until(s(9)).await;
@@ -198,7 +199,7 @@ async fn g1_a_stopwatch_registered_on_a_dead_connection_is_not_charged_earlier_a
     fake.drop_connections();
     fake.freeze(false);
     let lasted = new.lasted().await;
-    assert!(lasted >= s(5), "of its 5 s it had {lasted:?}");
+    assert!(lasted >= s(5), "it got only {lasted:?} of its 5 s");
 }
 
 #[tokio::test(start_paused = true)]
@@ -209,7 +210,7 @@ async fn g2_streams_that_fail_at_once_are_opened_again_now_and_then_for_the_grac
     fake.script().refuse = vec![Status::internal("broken"); 10_000];
     fake.drop_connections();
     assert_close(command.lasted().await, s(3) + GRACE);
-    // After 100 to 200 ms each.
+    // Each retry after 100 to 200 ms.
     let opened = fake.calls("watch").len();
     assert!((140..=320).contains(&opened), "{opened} streams in {GRACE:?}");
     // The stopwatch has ended: nothing is urgent any more.
@@ -224,7 +225,7 @@ async fn g1_a_coordinator_that_is_back_is_asked_within_200_ms() {
     command.until(s(1)).await;
     fake.cut();
     fake.pause("t");
-    // By then, the delays have become long.
+    // By then, the retry delays are long.
     command.until(s(20)).await;
     fake.mend();
     command.until(s(20) + ms(220)).await;
@@ -255,7 +256,7 @@ async fn a_confirmation_that_a_limit_delays_is_not_a_silent_stream() {
     command.until(s(2)).await;
     fake.script().limit_requests = 1;
     assert_close(command.lasted().await, s(4));
-    assert_eq!(fake.seen().watches.len(), 1, "the stream stands");
+    assert_eq!(fake.seen().watches.len(), 1, "the stream stays open");
     assert_eq!(fake.calls("confirm").len(), 2);
 }
 

@@ -1,4 +1,4 @@
-//! Calls with the generated client, in a line each.
+//! Calls with the generated client, one line each.
 use super::{PATIENCE, children};
 use pausewatch::proto::v1;
 use std::collections::HashMap;
@@ -10,11 +10,11 @@ use tonic_types::StatusExt;
 use v1::elicitation_service_client::ElicitationServiceClient;
 use v1::watch_pause_state_response::Event;
 
-/// The generated client, with each call as the test would say it.
+/// The generated client, with a short method for each call.
 #[derive(Clone)]
 pub(crate) struct Api(pub(crate) ElicitationServiceClient<Channel>);
 
-/// Connects with the smallest windows that are usual: the server can send 64 KiB ahead of what is read, no more.
+/// Connects with the smallest usual windows: the server can send at most 64 KiB before they are read.
 pub(crate) async fn narrow(address: &str) -> Api {
     let endpoint = Endpoint::from_shared(format!("http://{address}")).expect("an address");
     let endpoint = endpoint.initial_stream_window_size(65_535).initial_connection_window_size(65_535);
@@ -26,7 +26,7 @@ pub(crate) async fn api(address: &str) -> Api {
     Api(ElicitationServiceClient::new(channel(address).await))
 }
 
-/// Connects to `HOST:PORT` or `unix:PATH`, for what no [`Api`] has.
+/// Connects to `HOST:PORT` or `unix:PATH`, for calls that [`Api`] lacks.
 pub(crate) async fn channel(address: &str) -> Channel {
     let connected = match address.strip_prefix("unix:") {
         None => Endpoint::from_shared(format!("http://{address}")).expect("an address").connect().await,
@@ -48,7 +48,7 @@ pub(crate) async fn timed<T>(what: &str, future: impl Future<Output = T>) -> T {
     tokio::time::timeout(PATIENCE, future).await.unwrap_or_else(waited)
 }
 
-/// Reason and metadata of an error.
+/// The reason and metadata of an error.
 pub(crate) fn detail(status: &Status) -> (String, HashMap<String, String>) {
     let details = status.get_error_details();
     let info = details.error_info().unwrap_or_else(|| panic!("an error without ErrorInfo: {status:?}"));
@@ -156,7 +156,7 @@ impl Api {
     }
 }
 
-/// Calls what no client of ours would: any path, with an empty message.
+/// Makes a call that no client of ours would make: any path, with an empty message.
 pub(crate) async fn call_path(channel: Channel, path: &str, authorization: &[String]) -> Result<(), Status> {
     call_path_with(channel, path, (), authorization).await
 }

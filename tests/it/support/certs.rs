@@ -23,7 +23,7 @@ impl Authority {
         Self { pem: params.self_signed(&key).unwrap().pem(), issuer: Issuer::new(params, key) }
     }
 
-    /// For a server at `localhost` and 127.0.0.1, or for a client.
+    /// Issues a certificate for a server at `localhost` and 127.0.0.1, or for a client.
     pub(crate) fn issue(&self) -> Issued {
         let key = KeyPair::generate().unwrap();
         let names = ["localhost".to_owned(), "127.0.0.1".to_owned()];
@@ -31,7 +31,7 @@ impl Authority {
         Issued { cert: cert.pem(), key: key.serialize_pem() }
     }
 
-    /// The authority as a server.
+    /// The authority's own certificate, used by a server.
     pub(crate) fn itself(&self) -> Issued {
         Issued { cert: self.pem.clone(), key: self.issuer.key().serialize_pem() }
     }

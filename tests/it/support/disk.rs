@@ -1,10 +1,10 @@
-//! A disk in memory whose power can be cut, and that can be full or broken.
+//! A simulated disk in memory whose power can fail, and that can be full or broken.
 //!
-//! - D1: what was written and not synced is lost, kept or torn at a power cut, each piece by itself, in any combination;
-//!   so is a change of length. A file that was being made is there by chance.
+//! - D1: at a power cut, data that was written but not synced is lost, kept or torn, each piece separately, in any
+//!   combination; so is a change of length. A file that was being created exists by chance.
 //! - D2: operations (writes, changes of length, syncs) are counted over all files and threads, so that a run can be cut
 //!   at each of them.
-//! - D3: after a sync that failed, the disk takes what was pending for written and has dropped it, as kernels do.
+//! - D3: after a failed sync, the disk treats the pending data as written, although it is dropped, as kernels do.
 use fastrand::Rng;
 use pausewatch::test_support::store::{Disk, RESERVE_BYTES};
 use redb::StorageBackend;
@@ -14,9 +14,9 @@ use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
-/// The name of the database among the files.
+/// The file name of the database.
 pub(crate) const DATABASE: &str = "database";
-/// How long [`SimDisk::hang`] lasts at most.
+/// The maximum duration of [`SimDisk::hang`].
 const LONGEST_HANG: Duration = Duration::from_secs(60);
 const SECTOR: usize = 512;
 const BLOCK: u64 = 4_096;
@@ -26,19 +26,19 @@ const ENOSPC: i32 = 28;
 /// What happens at an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// The power goes.
+    /// The power fails.
     Cut,
-    /// From now on there is no space but what is there.
+    /// From now on, there is no more free space.
     Full,
-    /// A write or a change of length fails with EIO; the first at or after the operation.
+    /// A write or a change of length fails with EIO: the first one at or after the operation.
     WriteError,
-    /// A sync fails with EIO; the first at or after the operation.
+    /// A sync fails with EIO: the first one at or after the operation.
     SyncError,
-    /// A read fails with EIO; the operations are reads then.
+    /// A read fails with EIO; reads are the counted operations then.
     ReadError,
 }
 
-/// How fine a write tears.
+/// The unit in which a write is torn.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Tear {
     /// A sector of 512 bytes is old or new.
@@ -47,7 +47,7 @@ pub(crate) enum Tear {
     Bytes,
 }
 
-/// The disk. Clones are the same one.
+/// The disk. Clones share one state.
 #[derive(Clone, Default)]
 pub(crate) struct SimDisk(Arc<Mutex<World>>, Arc<Condvar>);
 
@@ -59,14 +59,14 @@ struct World {
     reads: u64,
     fault: Option<(u64, Fault)>,
     off: bool,
-    /// Blocks that there are at most.
+    /// The maximum number of blocks.
     capacity: Option<u64>,
     low: bool,
-    /// The journal's and the database's syncs that came after one that had failed.
+    /// The syncs of the journal and the database after one that failed.
     syncs_after_failure: u64,
-    /// Syncs of the database do not come back.
+    /// Whether syncs of the database block.
     hangs: bool,
-    /// What happens before the journal is looked at.
+    /// Runs before the next read of the journal.
     meddle: Option<Box<dyn FnOnce() + Send>>,
 }
 
@@ -105,7 +105,7 @@ impl Pending {
         }
     }
 
-    /// Does of it what reached the platter.
+    /// Applies the part of the operation that reached the disk.
     fn apply_torn(&self, bytes: &mut Vec<u8>, rng: &mut Rng, tear: Tear) {
         let Pending::Write(offset, data) = self else { return self.apply(bytes) };
         let mut at = 0;
@@ -131,7 +131,7 @@ impl World {
         reserve + self.files.values().map(|file| file.blocks.len() as u64).sum::<u64>()
     }
 
-    /// Counts an operation, and says what happens at it.
+    /// Counts an operation, and returns the fault at it.
     fn operation(&mut self, is_sync: bool) -> io::Result<Option<Fault>> {
         if self.off {
             return Err(power_is_off());
@@ -152,7 +152,7 @@ impl World {
 }
 
 impl World {
-    /// Makes a file under its name. Whether a cut comes before or after that is chance: the name is not durable yet.
+    /// Creates a file. Whether a cut comes before or after that is random, because the name is not durable yet.
     fn make(&mut self, name: &str, bytes: Vec<u8>, fault: Option<Fault>) -> io::Result<()> {
         let is_cut = fault == Some(Fault::Cut);
         self.files.insert(name.into(), Content { name_is_durable: !is_cut, ..Content::durable(bytes) });
@@ -169,7 +169,7 @@ impl SimDisk {
         self.0.lock().unwrap()
     }
 
-    /// Something happens at the operation that comes `after` so many others.
+    /// Plans a fault at the operation after `after` others.
     pub(crate) fn plan(&self, after: u64, fault: Fault) {
         let mut world = self.world();
         let from = if fault == Fault::ReadError { world.reads } else { world.operations };
@@ -184,17 +184,17 @@ impl SimDisk {
         self.world().off
     }
 
-    /// Whether what was planned has happened.
+    /// Whether the planned fault has happened.
     pub(crate) fn has_failed(&self) -> bool {
         self.world().fault.is_none()
     }
 
-    /// There is as much space as anyone can want.
+    /// Makes unlimited space.
     pub(crate) fn make_space(&self) {
         self.world().capacity = None;
     }
 
-    /// Says that there is little space, so that the journal stays with the files it has.
+    /// Reports little space, so that the journal keeps its present files.
     pub(crate) fn say_low(&self, low: bool) {
         self.world().low = low;
     }
@@ -203,28 +203,28 @@ impl SimDisk {
         self.world().syncs_after_failure
     }
 
-    /// Syncs of the database hang from now on, those of the journal do not; or they come back again.
+    /// Makes syncs of the database hang from now on, but not those of the journal; or ends that.
     pub(crate) fn hang(&self, hangs: bool) {
         self.world().hangs = hangs;
         self.1.notify_all();
     }
 
-    /// Whether a hang lasts. It ends by itself, so that a test of it fails instead of hanging too.
+    /// Whether a hang lasts. It ends by itself, so that a test of it fails instead of hanging.
     pub(crate) fn hangs(&self) -> bool {
         self.world().hangs
     }
 
-    /// Does this before the journal is looked at the next time.
+    /// Runs `meddle` before the next read of the journal.
     pub(crate) fn meddle(&self, meddle: impl FnOnce() + Send + 'static) {
         self.world().meddle = Some(Box::new(meddle));
     }
 
-    /// The disk as it is after a power cut, now.
+    /// The disk after a power cut at this moment.
     pub(crate) fn cut(&self, rng: &mut Rng, tear: Tear) -> SimDisk {
         let mut old = self.world();
         old.off = true;
         let mut world = World { low: old.low, reserve: old.reserve && rng.bool(), ..World::default() };
-        // All, nothing, each operation by itself, or each sector by itself.
+        // All, nothing, each operation separately, or each sector separately.
         let how = rng.u8(..6);
         for (name, file) in &old.files {
             if !file.name_is_durable && rng.bool() {
@@ -246,7 +246,7 @@ impl SimDisk {
         SimDisk::of(world)
     }
 
-    /// A copy of the disk as it is, with all that was written.
+    /// A copy of the disk with all written data.
     pub(crate) fn copy(&self) -> SimDisk {
         let old = self.world();
         let files = old.files.iter().map(|(name, file)| (name.clone(), Content::durable(file.current.clone())));
@@ -258,13 +258,13 @@ impl SimDisk {
         self.world().files.iter().map(|(name, file)| (name.clone(), file.current.len())).collect()
     }
 
-    /// How far the file `name` has anything but zeros.
+    /// The length of the file `name` up to its last byte that is not zero.
     pub(crate) fn written(&self, name: &str) -> usize {
         let bytes = &self.world().files[name].current;
         bytes.len() - bytes.iter().rev().take_while(|byte| **byte == 0).count()
     }
 
-    /// Changes what is stored, behind everyone's back.
+    /// Changes stored data without counting an operation.
     pub(crate) fn damage(&self, name: &str, change: impl FnOnce(&mut Vec<u8>)) {
         let mut world = self.world();
         let file = world.files.get_mut(name).unwrap();

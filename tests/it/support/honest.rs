@@ -1,22 +1,22 @@
-//! A client that wants nothing but to be served, while others misbehave.
+//! A well-behaved client, which calls the server while others misbehave.
 use super::{Process, api};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use tokio::task::JoinHandle;
 
-/// Calls on a connection before the next one, so that newcomers are tried too.
+/// The number of calls on a connection before the next one, so that new connections are tested too.
 const CALLS: usize = 20;
 
-/// What was seen of a server under attack.
+/// What was measured of a server under attack.
 #[derive(Debug)]
 pub(crate) struct Report {
     pub(crate) calls: usize,
-    /// How far the memory grew beyond what it was at the beginning, at most.
+    /// The maximum growth of the memory since the beginning.
     pub(crate) peak: usize,
 }
 
-/// Calls the server, from new connections too, and measures its memory, while `attack` goes on. Fails when a call does.
+/// Calls the server, also over new connections, and measures its memory, while `attack` runs. Fails when a call fails.
 pub(crate) async fn beside<T>(what: &str, server: &Process, attack: impl Future<Output = T>) -> (Report, T) {
     let (stop, slowest) = (Arc::<AtomicBool>::default(), Arc::<AtomicUsize>::default());
     let calling = call_until(server.address.clone(), stop.clone(), slowest.clone());

@@ -1,4 +1,4 @@
-//! HTTP/2 by hand: frames that no well-meant client sends.
+//! HTTP/2 by hand: frames that no correct client sends.
 use super::PATIENCE;
 use std::collections::HashMap;
 use std::io;
@@ -19,9 +19,9 @@ pub(crate) const END_STREAM: u8 = 0x1;
 pub(crate) const END_HEADERS: u8 = 0x4;
 
 pub(crate) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-/// The setting that says how much the peer may send of each stream before it is read.
+/// The setting for how much the peer may send on each stream before it is read.
 pub(crate) const INITIAL_WINDOW_SIZE: u16 = 0x4;
-/// The longest frame that a server takes by default.
+/// The longest frame that a server accepts by default.
 pub(crate) const LONGEST: usize = 16_384;
 
 pub(crate) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
@@ -35,7 +35,7 @@ pub(crate) fn settings(settings: &[(u16, u32)]) -> Vec<u8> {
     frame(SETTINGS, 0, 0, &payload)
 }
 
-/// A header that is not to be remembered (RFC 7541, 6.2.2), its name spelled out.
+/// A header that is not to be indexed (RFC 7541, 6.2.2), with a literal name.
 pub(crate) fn header(name: &str, value: &str) -> Vec<u8> {
     [&[0][..], &text(name), &text(value)].concat()
 }
@@ -66,23 +66,23 @@ pub(crate) fn call(rpc: &str) -> Vec<u8> {
 
 /// The headers of a call whose message has this content type.
 pub(crate) fn call_as(rpc: &str, content_type: &str) -> Vec<u8> {
-    // From the static table: POST, http.
+    // From HPACK's static table: POST, http.
     let path = format!("/pausewatch.v1.ElicitationService/{rpc}");
     let rest = [(":path", path.as_str()), (":authority", "h"), ("content-type", content_type), ("te", "trailers")];
     [vec![0x83, 0x86], rest.iter().flat_map(|(name, value)| header(name, value)).collect()].concat()
 }
 
-/// A message as gRPC frames it, which says that it has `length` bytes.
+/// A message as gRPC frames it, which announces `length` bytes.
 pub(crate) fn message(length: usize, bytes: &[u8]) -> Vec<u8> {
     [&[0], &u32::try_from(length).expect("below 4 GiB").to_be_bytes()[..], bytes].concat()
 }
 
-/// The numbers of a client's streams.
+/// The ids of a client's streams.
 pub(crate) fn streams() -> impl Iterator<Item = u32> {
     (1..).step_by(2)
 }
 
-/// The first frame of `bytes`, if all of it is there: kind, stream, payload.
+/// Removes the first frame of `bytes`, if it is complete: kind, stream, payload.
 fn take_frame(bytes: &mut Vec<u8>) -> Option<(u8, u32, Vec<u8>)> {
     let [a, b, c, kind, _, stream @ ..] = bytes.get(..9)? else { return None };
     let (kind, stream) = (*kind, u32::from_be_bytes(stream.try_into().ok()?));
@@ -92,12 +92,13 @@ fn take_frame(bytes: &mut Vec<u8>) -> Option<(u8, u32, Vec<u8>)> {
     Some((kind, stream, payload))
 }
 
-/// A connection that is not read from unless told to.
+/// A connection that is read only on request.
 pub(crate) struct Raw {
     stream: TcpStream,
-    /// What was read and is not a whole frame yet.
+    /// Bytes that were read and are not a complete frame yet.
     said: Vec<u8>,
-    /// Bytes of data that the server takes on this connection (stream 0), and of each stream beyond the first window.
+    /// The bytes of data that the server accepts on this connection (stream 0), and of each stream beyond the first
+    /// window.
     windows: HashMap<u32, usize>,
     first_window: usize,
     sent: HashMap<u32, usize>,
@@ -114,19 +115,20 @@ impl Raw {
         })
     }
 
-    /// Connects and begins as a client does.
+    /// Connects and sends a client's first frames.
     pub(crate) async fn open(address: &str, with: &[(u16, u32)]) -> io::Result<Self> {
         let mut raw = Self::connect(address).await?;
         raw.send(&[PREFACE, &settings(with)].concat()).await?;
         Ok(raw)
     }
 
-    /// Sends all of it, unless the server takes no more for some seconds: then a part of a frame may be sent, and nothing can follow.
+    /// Sends all of it, unless the server accepts no more for some seconds: then a frame may be sent in part, and
+    /// nothing can follow.
     pub(crate) async fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.send_within(Duration::from_secs(3), bytes).await
     }
 
-    /// Sends all of it to a server that goes on reading, however slow the machine is.
+    /// Sends all of it to a server that continues to read, however slow the machine is.
     pub(crate) async fn send_all(&mut self, bytes: &[u8]) {
         self.send_within(PATIENCE, bytes).await.expect("the server reads on");
     }
@@ -136,7 +138,7 @@ impl Raw {
         sent.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?
     }
 
-    /// Sends data of a stream, when the server has room for it: some seconds at most are waited for that.
+    /// Sends data of a stream when the server's window allows it, within some seconds.
     pub(crate) async fn send_data(&mut self, stream: u32, data: &[u8]) -> io::Result<()> {
         while self.left(0, 65_535) < data.len() || self.left(stream, self.first_window) < data.len() {
             let read = tokio::time::timeout(Duration::from_secs(3), self.stream.read_buf(&mut self.said)).await;
@@ -146,7 +148,7 @@ impl Raw {
             while let Some((kind, of, payload)) = take_frame(&mut self.said) {
                 self.heed(kind, of, &payload);
                 if kind == SETTINGS && !payload.is_empty() {
-                    // Until then the server holds us to its windows of before.
+                    // Until the acknowledgement, the server applies its earlier windows to us.
                     self.send(&frame(SETTINGS, ACK, 0, &[])).await?;
                 }
             }
@@ -162,7 +164,7 @@ impl Raw {
         granted.saturating_sub(*self.sent.get(&of).unwrap_or(&0))
     }
 
-    /// Takes note of what the server lets us send.
+    /// Records how much the server allows us to send.
     fn heed(&mut self, kind: u8, of: u32, payload: &[u8]) {
         let number = |bytes: &[u8]| u32::from_be_bytes(bytes.try_into().expect("4 bytes")) as usize;
         match kind {
@@ -175,7 +177,7 @@ impl Raw {
         }
     }
 
-    /// Waits until the server has seen all that was sent.
+    /// Waits until the server has processed all that was sent.
     pub(crate) async fn wait_for_pong(&mut self) -> io::Result<()> {
         const PONG: &[u8] = b"are you?";
         self.send(&frame(PING, 0, 0, PONG)).await?;
@@ -191,7 +193,7 @@ impl Raw {
         Ok(())
     }
 
-    /// Reads until the server closes, or is silent for `patience`. Returns whether it closed, and what it said.
+    /// Reads until the server closes, or is silent for `patience`. Returns whether it closed, and the bytes.
     pub(crate) async fn read_to_end(&mut self, patience: Duration) -> (bool, Vec<u8>) {
         let mut said = Vec::new();
         loop {

@@ -1,4 +1,4 @@
-//! What the tests of the server share: servers in this process, servers as processes, and short ways to call them.
+//! Shared by tests of the server: servers in this process, servers as processes, and short ways to call them.
 mod calls;
 pub(crate) mod certs;
 pub(crate) mod disk;
@@ -33,7 +33,7 @@ pub(crate) struct Running {
     served: JoinHandle<()>,
 }
 
-/// Any free port, nothing kept, leases of a day.
+/// Any free port, a memory store, leases of a day.
 pub(crate) fn config() -> Config {
     Config {
         listen: vec!["127.0.0.1:0".parse().expect("an address")],
@@ -63,12 +63,12 @@ impl Running {
         Running { address, stop, served: tokio::spawn(server.run(shutdown)) }
     }
 
-    /// A connection of its own.
+    /// Opens a new connection.
     pub(crate) async fn api(&self) -> Api {
         api(&self.address).await
     }
 
-    /// Tells the server to stop, and returns the rest of its run.
+    /// Tells the server to stop, and returns the task that waits for its end.
     pub(crate) fn stop(self) -> JoinHandle<()> {
         _ = self.stop.send(());
         self.served

@@ -1,4 +1,4 @@
-//! What a store must hold, kept in the plainest way; random batches; and a store for the tests of the engine.
+//! A simple model of what a store must hold; random batches; and a store for the tests of the engine.
 use fastrand::Rng;
 use pausewatch::test_support::core::types::{ElicitationId, ThreadId};
 use pausewatch::test_support::core::{
@@ -20,7 +20,7 @@ enum Kept {
     Request(RememberedRequest),
 }
 
-/// A [`Write`] that owns what it writes.
+/// A [`Write`] that owns its data.
 #[derive(Clone, Debug)]
 pub(crate) enum Change {
     PutThread(ThreadId, Header),
@@ -48,12 +48,12 @@ impl Change {
     }
 }
 
-/// The batch as a store takes it.
+/// The batch as a store accepts it.
 pub(crate) fn writes(batch: &[Change]) -> Vec<Write<'_>> {
     batch.iter().map(Change::write).collect()
 }
 
-/// All that was committed.
+/// Everything that was committed.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Model {
     threads: BTreeMap<ThreadId, Header>,
@@ -61,7 +61,7 @@ pub(crate) struct Model {
     memory: BTreeMap<u64, (ThreadId, Kept)>,
     floor: u64,
     next_row: u64,
-    /// Bytes that the reason of a new elicitation has at most, beyond the usual: what fills a disk quickly.
+    /// The maximum extra length of the reason of a new elicitation, in bytes: it fills a disk quickly.
     pub(crate) ballast: usize,
 }
 
@@ -91,7 +91,7 @@ impl Model {
         }
     }
 
-    /// What a load at `now` must give, by thread: leases begin anew then.
+    /// The expected contents of a load at `now`, by thread: leases restart then.
     pub(crate) fn contents(&self, now: Timestamp) -> Contents {
         let record = |(thread, header): (&ThreadId, &Header)| {
             let mut record = Record::new(thread.clone(), 0, now);
@@ -114,12 +114,12 @@ impl Model {
         Contents { records: self.threads.iter().map(record).collect(), floor: self.floor, next_row, epoch: 0 }
     }
 
-    /// Whether `loaded` at `now` is exactly this.
+    /// Whether `loaded` at `now` equals this model.
     pub(crate) fn is(&self, loaded: &Contents, now: Timestamp) -> bool {
         self.compare(loaded, now).is_ok()
     }
 
-    /// Says how `loaded` at `now` differs from this.
+    /// Describes how `loaded` at `now` differs from this model.
     pub(crate) fn compare(&self, loaded: &Contents, now: Timestamp) -> Result<(), String> {
         let expected = self.contents(now);
         let mut found: Vec<_> = loaded.records.iter().collect();
@@ -137,7 +137,7 @@ impl Model {
         ))
     }
 
-    /// A few changes that an engine could make at `now`, of threads of which there are eight.
+    /// A few changes that an engine could make at `now`, on one of eight threads.
     pub(crate) fn random_batch(&mut self, random: &mut Rng, now: Timestamp) -> Vec<Change> {
         let before = self.clone();
         let mut batch = Vec::new();
@@ -153,7 +153,7 @@ impl Model {
         batch
     }
 
-    /// About `bytes` of new elicitations of a new thread.
+    /// New elicitations of a new thread, about `bytes` in total.
     pub(crate) fn increments(&mut self, bytes: usize, now: Timestamp) -> Vec<Change> {
         let thread = thread_id(&format!("busy {}", self.next_row));
         let mut header = Header { revision: self.floor, pause: Pause::default(), changed: now };
@@ -227,7 +227,7 @@ impl Model {
     }
 }
 
-/// What opens the `count`th elicitation of a thread with this header.
+/// The changes that open the `count`th elicitation of a thread with this header.
 fn opening(thread: &ThreadId, header: &mut Header, count: usize, open: Open, now: Timestamp) -> [Change; 3] {
     let (revision, row) = (header.revision + 1, open.row + 1);
     *header = Header { revision, pause: header.pause.turned(true, now), changed: now };
@@ -245,18 +245,18 @@ fn request(rpc: Rpc, answer: RememberedAnswer, at: Timestamp, row: u64) -> Remem
     RememberedRequest { rpc, request_id: format!("request {row}").into(), fingerprint, answer, at, row }
 }
 
-/// A store that keeps everything in memory, and obeys.
+/// A memory store that follows the test's orders.
 #[derive(Clone, Default)]
 pub(crate) struct Obedient(Arc<Mutex<Orders>>);
 
-/// What the store is to do, and what it has seen.
+/// The test's orders, and what the store has recorded.
 #[derive(Default)]
 pub(crate) struct Orders {
     pub(crate) refuse: bool,
     pub(crate) fatal: bool,
-    /// Another process has taken it over.
+    /// Another process has taken the store over.
     pub(crate) deposed: bool,
-    /// How often it was asked whether one has.
+    /// How often it was asked whether that has happened.
     pub(crate) confirmed: usize,
     pub(crate) full: bool,
     /// The next batch may take long.
@@ -264,7 +264,7 @@ pub(crate) struct Orders {
     /// `recover` ends these states.
     pub(crate) recovers: bool,
     pub(crate) recoveries: usize,
-    /// Sizes of the batches that were committed.
+    /// The sizes of the committed batches.
     pub(crate) batches: Vec<usize>,
     pub(crate) model: Model,
 }

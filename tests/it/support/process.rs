@@ -1,4 +1,4 @@
-//! The program `pausewatch serve` as a process of its own.
+//! `pausewatch serve` as a separate process.
 use super::{Api, PATIENCE, api};
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead, BufReader, Read};
@@ -7,17 +7,17 @@ use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
-/// A running server. Dropped, it is killed.
+/// A running server, which is killed when this is dropped.
 pub(crate) struct Process {
     child: Child,
     out: BufReader<ChildStdout>,
-    /// What it says on standard error, if that is read while it runs.
+    /// Standard error, if it is read while the server runs.
     heard: Option<JoinHandle<String>>,
     pub(crate) address: String,
 }
 
 impl Process {
-    /// Starts a server on `listen` that keeps its state in `directory`, and waits until it listens.
+    /// Starts a server on `listen` with its state in `directory`, and waits until it listens.
     pub(crate) fn serve(directory: &Path, listen: &str) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_pausewatch"));
         command.args(["serve", "--listen", listen, "--data-dir"]).arg(directory);
@@ -32,7 +32,7 @@ impl Process {
     /// Starts `command` and waits for its first line `listening ADDRESS`.
     ///
     /// # Errors
-    /// It ended before: what it said on standard error.
+    /// The server ended before it listened; returns its standard error.
     pub(crate) fn try_start(mut command: Command) -> Result<Self, String> {
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the program starts");
         let mut out = BufReader::new(child.stdout.take().expect("standard output is piped"));
@@ -44,7 +44,7 @@ impl Process {
                 let _ = child.wait();
                 return Err(error.unwrap_or_default());
             }
-            // A test binary that plays the server says some things first.
+            // A test binary that acts as the server prints other lines first.
             if let Some((_, address)) = line.split_once("listening ") {
                 break address.trim().to_owned();
             }
@@ -52,14 +52,14 @@ impl Process {
         Ok(Process { child, out, heard: None, address })
     }
 
-    /// Where its metrics are, of a server with `--metrics-listen`.
+    /// The URL of the metrics of a server with `--metrics-listen`.
     pub(crate) fn metrics(&mut self) -> String {
         let mut line = String::new();
         self.out.read_line(&mut line).expect("standard output can be read");
         line.trim().strip_prefix("metrics ").unwrap_or_else(|| panic!("{line}")).to_owned()
     }
 
-    /// Reads its standard error from now on: a pipe takes 64 KiB.
+    /// Reads standard error from now on, because a pipe holds only 64 KiB.
     pub(crate) fn listen(&mut self) {
         let mut stderr = self.child.stderr.take().expect("standard error is piped");
         self.heard = Some(std::thread::spawn(move || read_all(&mut stderr)));
@@ -81,25 +81,25 @@ impl Process {
         self.child.id()
     }
 
-    /// Resident memory, in bytes.
+    /// The resident memory, in bytes.
     pub(crate) fn memory(&self) -> usize {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).expect("the server runs");
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("Linux says so");
         line.trim().trim_end_matches(" kB").parse::<usize>().expect("a number") * 1_024
     }
 
-    /// Kills the server as a crash would, and waits until it is gone.
+    /// Kills the server as a crash would, and waits for its end.
     pub(crate) fn kill(mut self) {
         self.child.kill().expect("the server runs");
         self.child.wait().expect("it was ours");
     }
 
-    /// Its status, if it has ended.
+    /// Its exit status, if it has ended.
     pub(crate) fn ended(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().expect("it was ours")
     }
 
-    /// Waits for the end of the server: its status, and what it said on standard error.
+    /// Waits for the end of the server; returns its status and its standard error.
     pub(crate) fn end(mut self) -> (ExitStatus, String) {
         let deadline = Instant::now() + PATIENCE;
         let status = loop {
@@ -131,8 +131,8 @@ impl Drop for Process {
     }
 }
 
-/// What the processes that this one has started are doing, thread by thread: for the message of a test that waits in
-/// vain. Empty where there is no `/proc`.
+/// The state of the children of this process, thread by thread: for the message of a test that waits in vain. Empty
+/// without `/proc`.
 pub(crate) fn children() -> String {
     let read = |path: std::path::PathBuf| std::fs::read_to_string(path).unwrap_or_default();
     let tasks = |process: &str| std::fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();

@@ -1,19 +1,19 @@
-//! Metrics, read as a collector reads them, and held to the rules of the format.
+//! Metrics, parsed as a collector parses them, and checked against the rules of the format.
 use super::timed;
 use std::collections::{BTreeMap, BTreeSet};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// What was read: each sample with its labels, as it is written, and its value.
+/// The parsed metrics: each sample with its labels, as written, and its value.
 #[derive(Debug)]
 pub(crate) struct Samples {
     pub(crate) values: BTreeMap<String, f64>,
-    /// Of each family: its kind.
+    /// The kind of each family.
     pub(crate) families: BTreeMap<String, String>,
 }
 
 impl Samples {
-    /// A sample, such as `x_total{code="OK"}`.
+    /// The value of a sample, such as `x_total{code="OK"}`.
     pub(crate) fn get(&self, sample: &str) -> f64 {
         *self.values.get(sample).unwrap_or_else(|| panic!("no {sample} in {:#?}", self.values))
     }
@@ -28,10 +28,10 @@ impl Samples {
                 family = name.to_owned();
             } else if let Some(rest) = line.strip_prefix("# TYPE ") {
                 let (name, is) = rest.split_once(' ').expect("a family has a type");
-                assert_eq!(name, family, "HELP and TYPE stand together");
+                assert_eq!(name, family, "HELP must follow TYPE");
                 assert_eq!(is == "counter", name.ends_with("_total"), "{name} is a {is}");
                 kind = is.to_owned();
-                assert!(families.insert(family.clone(), kind.clone()).is_none(), "{name} comes twice");
+                assert!(families.insert(family.clone(), kind.clone()).is_none(), "{name} occurs twice");
             } else {
                 let (sample, value) = line.rsplit_once(' ').expect("a sample has a value");
                 let name = sample.split('{').next().expect("a sample has a name");
@@ -41,9 +41,9 @@ impl Samples {
                     }
                     _ => name == family,
                 };
-                assert!(of_family, "{sample} stands under {family}");
+                assert!(of_family, "{sample} is listed under {family}");
                 let value: f64 = value.parse().unwrap_or_else(|_| panic!("{line} has no number"));
-                assert!(values.insert(sample.to_owned(), value).is_none(), "{sample} comes twice");
+                assert!(values.insert(sample.to_owned(), value).is_none(), "{sample} occurs twice");
             }
         }
         let samples = Samples { values, families };
@@ -51,7 +51,7 @@ impl Samples {
         samples
     }
 
-    /// Buckets rise, and the last one has all.
+    /// The values of buckets do not fall, and the last one equals the count.
     fn check_histograms(&self) {
         let infinite = self.values.iter().filter(|(sample, _)| sample.contains("le=\"+Inf\""));
         let mut seen = BTreeSet::new();
@@ -75,7 +75,7 @@ impl Samples {
     }
 }
 
-/// One request to `http://HOST:PORT/PATH`: the head of the answer, and its body.
+/// Makes one request to `http://HOST:PORT/PATH`; returns the head of the answer, and its body.
 pub(crate) async fn ask(method: &str, url: &str) -> (String, String) {
     let (host, path) = url.strip_prefix("http://").and_then(|url| url.split_once('/')).expect("http://HOST:PORT/PATH");
     let mut stream = TcpStream::connect(host).await.expect("it listens");

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use tonic::Code;
 
-/// The field that ends the stream.
+/// The field named by the error that ends the stream.
 async fn invalid_field(running: &Running, before: Option<v1::WatchRequest>, request: v1::WatchRequest) -> String {
     let mut watch = Watch::open(running).await;
     if let Some(before) = before {
@@ -44,10 +44,10 @@ async fn an_invalid_request_ends_the_stream_and_names_the_field() {
     ] {
         assert_eq!(invalid_field(&running, Some(add(&["a"])), request).await, field);
     }
-    assert_eq!(running.api().await.increment("a", None).await.watchers, 0, "all of these streams are over");
+    assert_eq!(running.api().await.increment("a", None).await.watchers, 0, "all of these streams have ended");
 }
 
-/// H3, G7: requests wait in the client while nothing is read, so what they would bring is not held.
+/// H3, G7: unread streams get backpressure, so requests wait in the client, and the server holds no answers for them.
 #[tokio::test]
 async fn g7_a_client_that_reads_nothing_is_not_read_from_either() {
     let running = Running::start(config()).await;
@@ -64,16 +64,21 @@ async fn g7_a_client_that_reads_nothing_is_not_read_from_either() {
             counted.fetch_add(1, Relaxed);
         }
     });
-    // Each answer is 300 kB, and the window of the client takes 64 kB. An honest caller is served meanwhile.
+    // Each answer is 300 kB, and the client's window is 64 kB. A well-behaved caller is served meanwhile.
     let mut other = running.api().await;
     for i in 0..1_000 {
         other.increment(&format!("t{i}"), None).await;
     }
-    // What waits in the client's queue and in the windows of the connection; a server that reads on takes one after the other.
+    // The requests in the client's queue and in the windows of the connection; a server without backpressure would
+    // accept more and more.
     let sent = sent.load(Relaxed);
-    assert!(sent < QUEUE + 16, "{sent} requests were taken, and no answer was read");
+    assert!(sent < QUEUE + 16, "{sent} requests were accepted without an answer being read");
     for number in 1..=3 {
-        assert_eq!(watch.answer(number).await.confirmed.len(), 1_000, "it goes on as soon as it reads");
+        assert_eq!(
+            watch.answer(number).await.confirmed.len(),
+            1_000,
+            "the stream continues as soon as the client reads"
+        );
     }
     flood.abort();
 }

@@ -1,4 +1,4 @@
-//! Limits and tokens of a watch whose threads change: what is refused does nothing, and the stream goes on.
+//! Limits and tokens of a watch whose threads change: a refused request has no effect, and the stream continues.
 use super::*;
 use crate::support::{Running, unix};
 use pausewatch::server::Server;
@@ -21,10 +21,10 @@ async fn g7_watched_threads_are_limited_as_they_are_added() {
         (2, Code::ResourceExhausted as i32, "LIMIT_EXCEEDED")
     );
     assert!(refused.retry_after.is_some() && refused.message.contains("watched-threads-per-caller"), "{refused:?}");
-    // Nothing was done by it: `a` is still watched.
+    // The refused request had no effect: `a` is still watched.
     assert_eq!(running.api().await.increment("a", None).await.watchers, 2);
     assert_eq!(watch.state().await.thread_id, "a");
-    // As many are removed as are added, and those that are watched already do not count again.
+    // As many threads are removed as are added, and those that are watched already do not count again.
     let exchanged = v1::WatchRequest { remove: ids(&["a"]), ..add(&["c", "b", "c"]) };
     assert_eq!(counts(&watch.ask(exchanged, 3).await.states), [("c", 0), ("b", 0)]);
     assert_eq!(other.refused(add(&["b"])).await.reason, "LIMIT_EXCEEDED");
@@ -34,7 +34,7 @@ async fn g7_watched_threads_are_limited_as_they_are_added() {
     other.ask(add(&["b", "c"]), 3).await;
 }
 
-/// A server that wants tokens, and the key that signs them.
+/// A server that requires tokens, and the key that signs them.
 struct Guarded {
     running: Running,
     signer: Signer,
@@ -77,7 +77,7 @@ async fn g8_only_threads_of_the_token_are_added_and_confirmed() {
     let refused = watch.refused(v1::WatchRequest { include_elicitations: true, ..mixed }).await;
     assert_eq!((refused.code, &*refused.reason), (Code::PermissionDenied as i32, "THREAD_FORBIDDEN"));
     assert_eq!(refused.thread_ids, ["other 1", "other 2"]);
-    // A refused request did nothing: what may be set only once can still be set.
+    // A refused request has no effect: an option that may be set only once can still be set.
     let first = v1::WatchRequest { include_elicitations: true, ..add(&["own"]) };
     assert_eq!(counts(&watch.ask(first, 2).await.states), [("own", 0)]);
     let mut all = guarded.watch(&guarded.token("s", &["own"], HOUR)).await;
@@ -105,6 +105,6 @@ async fn g8_a_stream_outlives_the_token_that_opened_it_if_the_token_is_renewed()
     assert_eq!(counts(&renewed.ask(with(token(HOUR)), 4).await.states), [("t", 0)]);
     let ended = not_renewed.end().await;
     assert_eq!(crate::support::detail(&ended).0, "TOKEN_EXPIRED");
-    // By now the first token has expired for both.
+    // The first token has expired for both by now.
     assert_eq!(counts(&renewed.ask(confirm(&["t"]), 5).await.confirmed), [("t", 0)]);
 }

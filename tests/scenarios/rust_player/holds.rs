@@ -1,4 +1,4 @@
-//! Holds. The block of this language is a scope: what leaves it by an error drops the guard.
+//! Holds. The `block` of this language is a scope: if an error leaves it, the guard is dropped.
 use super::{Outcome, Player, Step, named};
 use crate::player::Refusal;
 use pausewatch::client::{Hold, HoldBuilder, Lease, Release};
@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 use std::{sync::Arc, time::Duration};
 use tokio::time::sleep;
 
-/// What a best-effort hold is that could not be opened.
+/// The state of a best-effort hold that could not be opened.
 const NOT_OPEN: &str = "not_open";
 
-/// The error of a program that has nothing to do with the library.
+/// An error of a program that does not come from the library.
 struct OfItsOwn;
 
 impl Player {
@@ -40,7 +40,7 @@ impl Player {
         named(&self.world().holds, step.text("hold"))
     }
 
-    /// `None`: best effort, and no coordinator runs.
+    /// `None`: best effort, and there is no coordinator.
     async fn open(&self, step: &Step) -> Result<Option<Hold>, Refusal> {
         let hold = self.prepare(step)?;
         Ok(if step.is("best_effort") { hold.open_best_effort().await? } else { Some(hold.open().await?) })

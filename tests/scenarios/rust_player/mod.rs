@@ -1,8 +1,8 @@
-//! The player of the Rust client: this program, started again with `--player`.
+//! The player of the Rust client: this program, started with `--player`.
 //!
-//! 1. Each line is a task of its own: a step that waits holds nobody up.
-//! 2. What the stage names is kept until it is ended by its own step, or by a reset, which drops it: a guard that is
-//!    dropped closes what it holds.
+//! 1. Each line runs in its own task: a step that waits does not delay others.
+//! 2. Named objects are kept until a step ends them, or until a reset drops them: a guard that is dropped closes its
+//!    elicitation.
 mod calls;
 mod holds;
 mod timeouts;
@@ -22,13 +22,13 @@ use tokio::{
     sync::mpsc,
 };
 
-/// What a step ends with.
+/// The result of a step.
 type Outcome = Result<Value, Refusal>;
 
 /// A step's arguments.
 struct Step(Map<String, Value>);
 
-/// All that has a name.
+/// All named objects.
 #[derive(Default)]
 struct World {
     clients: HashMap<String, Client>,
@@ -70,7 +70,7 @@ pub(crate) async fn run() {
                     json!({"id": id, "error": {"type": kind, "field": field, "message": message}})
                 }
             };
-            // Without a reader there is nobody to tell.
+            // Without a reader, the answer is not needed.
             let _ = answers.send(format!("{answer}\n"));
         });
     }
@@ -133,7 +133,7 @@ impl Player {
     }
 }
 
-/// The thread that a client finds in this environment. A process has one environment, so another one looks.
+/// The thread that a client finds in this environment. A process has only one environment, so another process finds it.
 async fn thread_in(variables: &Map<String, Value>) -> std::io::Result<String> {
     let variables = variables.iter().map(|(name, value)| (name, value.as_str().unwrap_or_default()));
     let mut command = Command::new(std::env::current_exe()?);
@@ -173,7 +173,7 @@ fn named<T: Clone>(things: &HashMap<String, T>, name: &str) -> Result<T, Refusal
     things.get(name).cloned().ok_or_else(|| mistake(format!("there is nothing with the name {name:?}")))
 }
 
-/// What no case should ever see.
+/// An error that no case should cause.
 fn mistake(message: String) -> Refusal {
     Refusal { kind: "PLAYER".to_owned(), field: None, message }
 }

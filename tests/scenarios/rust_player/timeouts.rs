@@ -1,4 +1,4 @@
-//! Pausable timeouts: a stopwatch that follows its thread, and a task that waits for its end, as for a command.
+//! Pausable timeouts: a stopwatch that follows its thread, and a task that waits for its expiry, as for a command.
 use super::{Outcome, Player, Step, mistake, named};
 use crate::{player::Refusal, wire::milliseconds};
 use pausewatch::stopwatch::{
@@ -16,12 +16,12 @@ use tokio::{
     time::sleep,
 };
 
-/// Well below what is exact (5 ms).
+/// Well below the allowed error (5 ms).
 const MOMENT: Duration = Duration::from_millis(1);
 
 #[derive(Default)]
 pub(super) struct Timeouts {
-    /// By client and disconnect grace: those share a stream.
+    /// By client and disconnect grace, because these share a stream.
     controllers: HashMap<(String, Option<Duration>), StopwatchController>,
     timeouts: HashMap<String, Arc<Timeout>>,
     pauses: HashMap<(String, String), PauseGuard>,
@@ -32,7 +32,7 @@ struct Timeout {
     began: Instant,
     stopwatch: Stopwatch,
     link: watch::Receiver<Link>,
-    /// What was read when it expired.
+    /// The values at its expiry.
     expired: watch::Receiver<Option<Value>>,
     waiter: AbortHandle,
     registration: Registration,
@@ -81,8 +81,8 @@ fn ended_by(stopwatch: &Stopwatch) -> Option<&'static str> {
     stopwatch.ended_by().map(|by| if by == EndedBy::MaxWall { "max_wall" } else { "limit" })
 }
 
-/// What is read, and the wall time of then. A busy machine may take this program off its processor half-way: then it is
-/// read again.
+/// The values, and the wall time at which they were read. A busy machine may interrupt this program in between: then
+/// they are read again.
 fn at_one_moment(began: Instant, read: impl Fn() -> Value) -> Value {
     loop {
         let before = began.elapsed();
@@ -161,7 +161,7 @@ impl Player {
         Ok(json!({"late_ms": late}))
     }
 
-    /// Ends the connections of a client's timeouts.
+    /// Closes the connections of a client's timeouts.
     pub(super) fn close(&self, step: &Step) {
         let mut world = self.world();
         world.clients.remove(step.text("client"));

@@ -1,4 +1,4 @@
-//! Clients: they change and read threads, and watch them, at whichever replica serves.
+//! Clients: they change, read and watch threads, at whichever replica serves.
 use super::net::Node;
 use super::oracle::{Asked, Told};
 use super::replica::Replica;
@@ -12,10 +12,10 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout};
 
-/// As the client libraries have them.
+/// As in the client libraries.
 const ATTEMPT: Duration = Duration::from_millis(1_500);
 const SILENCE: Duration = Duration::from_millis(2_500);
-/// A call that nobody answers is given up; nobody knows what became of it.
+/// A call that is not answered within this time is given up; its outcome is unknown.
 const PATIENCE: Duration = Duration::from_secs(40);
 /// The longest silence of a stream.
 const HEARTBEAT: Duration = Duration::from_secs(1);
@@ -31,12 +31,12 @@ pub(super) struct Client {
     pub(super) random: Rng,
     pub(super) at: usize,
     pub(super) stop: Arc<AtomicBool>,
-    /// How often its streams are looked after.
+    /// How often it checks its streams.
     pub(super) pace: Duration,
 }
 
 impl Client {
-    /// Has `work` done at one replica after the other until one answers.
+    /// Runs `work` at one replica after another until one answers.
     async fn call<T, F>(&mut self, work: impl Fn(Arc<Replica>) -> F + Clone + Send + 'static) -> Option<T>
     where
         T: Send + 'static,
@@ -76,7 +76,7 @@ impl Client {
         }
     }
 
-    /// Closes one, or the oldest.
+    /// Closes an elicitation, or the oldest one.
     async fn close(&mut self, thread: &ThreadId, request: &str, id: Option<ElicitationId>) {
         let elicitation = id.map(|id| ElicitationRef(id.to_string().into()));
         let command = Command::Decrement { request_id: request.into(), elicitation, by_admin: false };
@@ -108,7 +108,7 @@ impl Client {
         }
     }
 
-    /// Changes and reads threads of 0 to `busy` until it is told to stop.
+    /// Changes and reads the threads from 0 to `busy` until it is told to stop.
     pub(super) async fn work(mut self, busy: usize, calm: u64) {
         let mut calls = 0;
         while !self.stop.load(SeqCst) {
@@ -122,7 +122,7 @@ impl Client {
                     let ttl = (self.random.u8(..4) > 0).then(|| Duration::from_millis(self.random.u64(1_000..9_000)));
                     let Some(id) = self.open(&thread, &open, ttl).await else { continue };
                     if self.random.u8(..4) == 0 {
-                        // The same call again.
+                        // Repeats the same call.
                         self.open(&thread, &open, ttl).await;
                     }
                     if ttl.is_some() && self.random.bool() {
@@ -152,7 +152,7 @@ impl Client {
         }
     }
 
-    /// Opens one elicitation on each thread of `from` to `to` that nobody closes.
+    /// Opens one elicitation on each thread from `from` to `to`, which stays open.
     pub(super) async fn settle(mut self, from: usize, to: usize) {
         for number in from..to {
             let thread = thread(number);
@@ -160,7 +160,7 @@ impl Client {
         }
     }
 
-    /// Watches some threads at one replica after the other, until it is told to stop.
+    /// Watches some threads at one replica after another, until it is told to stop.
     pub(super) async fn watch(mut self, threads: Vec<ThreadId>) {
         while !self.stop.load(SeqCst) {
             let oracle = self.world.oracle.clone();
@@ -176,7 +176,7 @@ impl Client {
                 oracle.count("watches");
                 while let Ok(Some((thread, told))) = timeout(SILENCE, stream.recv()).await {
                     oracle.watched(self.number, &thread, told);
-                    // Now and then a client moves.
+                    // Sometimes a client moves to another replica.
                     if self.stop.load(SeqCst) || self.random.u16(..400) == 0 {
                         break;
                     }
@@ -196,7 +196,8 @@ async fn change(
     replica.change(thread, command).await
 }
 
-/// A stream of a replica: it begins when the replica is sure of the latest state, and ends when it is not fresh any more.
+/// A stream of a replica: it starts when the replica has confirmed the latest state, and ends when its state is no
+/// longer fresh.
 async fn stream_to(
     replica: Arc<Replica>,
     (client, pace): (usize, Duration),

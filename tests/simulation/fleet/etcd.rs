@@ -1,8 +1,9 @@
-//! A model of an etcd cluster: one history of revisions, which several members serve, each with its own delays.
+//! A model of an etcd cluster: one history of revisions, served by several members, each with its own delays.
 //!
-//! What a client is not told may have been done, may be done later, or never: a call is a message to a member, which applies it whenever
-//! it arrives, whether anybody still waits for the answer or not. A member may stand still, or be cut off from the others; the cluster may
-//! have no leader for a while. Watches break, lag and begin at revisions that are forgotten.
+//! If a client gets no answer, its call may have taken effect, may do so later, or never: a call is a message to a
+//! member, which applies it when it arrives, whether or not the client still waits. A member may hang, or be cut off
+//! from the others; the cluster may have no leader for a while. Watches break, lag, and start at revisions that are
+//! compacted.
 use super::fake_history::History;
 use super::net::{Net, Node, random_of};
 use super::oracle::Oracle;
@@ -18,10 +19,10 @@ use tokio::sync::{Notify, oneshot};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 pub(super) const MEMBERS: usize = 3;
-/// As the real client has them.
+/// As in the real client.
 const ATTEMPT: Duration = Duration::from_millis(800);
 const PAGE: Duration = Duration::from_secs(10);
-/// A watch whose connection is dead is given up by pings.
+/// After this time, pings detect a watch with a dead connection.
 const PINGED: Duration = Duration::from_secs(4);
 
 struct State {
@@ -29,13 +30,13 @@ struct State {
     history: History,
     /// How often the watches of each member broke.
     breaks: [u64; MEMBERS],
-    /// Until when a member serves nobody.
+    /// The members that do not serve, and until when.
     stalled: [Option<Instant>; MEMBERS],
     /// Until when there is no leader.
     down: Option<Instant>,
-    /// When the last call of each replica began that was answered.
+    /// For each replica, the start of its last call that was answered.
     reached: BTreeMap<usize, Instant>,
-    /// Calls whose answer the client did not get.
+    /// The number of calls whose answer was lost.
     in_doubt: u64,
 }
 
@@ -43,7 +44,7 @@ struct State {
 pub(super) struct Cluster {
     start: Instant,
     seed: u64,
-    /// Something is written, or watches break. Wakes in the order in which they wait.
+    /// Wakes waiters when something is written, or watches break, in the order in which they wait.
     news: Notify,
     state: Mutex<State>,
     net: Arc<Net>,
@@ -88,7 +89,7 @@ impl Cluster {
         self.news.notify_waiters();
     }
 
-    /// When the last call of this replica began that was answered.
+    /// The start of the last call of this replica that was answered.
     pub(super) fn reached(&self, replica: usize) -> Option<Instant> {
         self.lock().reached.get(&replica).copied()
     }
@@ -97,7 +98,7 @@ impl Cluster {
         self.lock().in_doubt
     }
 
-    /// Forgets all but the present.
+    /// Compacts the history down to the present.
     pub(super) fn forget(&self) {
         let mut state = self.lock();
         let revision = state.history.revision;
@@ -143,7 +144,7 @@ impl State {
     }
 }
 
-/// The client of one life of a replica.
+/// The client of one process of a replica.
 #[derive(Clone)]
 pub(super) struct SimKv {
     cluster: Arc<Cluster>,
@@ -158,7 +159,7 @@ impl SimKv {
         SimKv { cluster, replica, dead, current: Arc::default() }
     }
 
-    /// One attempt at the current member, which does `work` whenever it is asked.
+    /// One attempt at the current member, which runs `work` when the call arrives.
     async fn call<T: Send + 'static>(
         &self,
         within: Duration,
@@ -178,7 +179,8 @@ impl SimKv {
             let (done, has_written) = {
                 let mut state = cluster.lock();
                 let before = state.history.revision;
-                // Now and then an election comes between: the member says that it does not know, whether it was done or not.
+                // Sometimes an election interrupts a call: the member answers that the outcome is unknown, whether the
+                // call took effect or not.
                 let done = match chance {
                     0..100 => Err(KvError::Unknown("etcdserver: leader changed".into())),
                     100..200 => {
@@ -200,7 +202,7 @@ impl SimKv {
             _ => Err(KvError::Unknown("no answer".into())),
         };
         if called.is_ok() {
-            // A call that takes long may be answered after one that began later.
+            // A slow call may be answered after one that started later.
             let mut state = self.cluster.lock();
             let last = state.reached.entry(self.replica).or_insert(began);
             *last = began.max(*last);
@@ -267,7 +269,7 @@ impl Tail for SimTail {
                 pending::<()>().await;
             }
             let news = cluster.news.notified();
-            // A member learns of a write a moment later than the one that was asked for it.
+            // A member learns of a write a moment later than the member that received it.
             if timeout(PINGED, cluster.served(self.member)).await.is_err() {
                 return Err(KvError::Unknown("the member does not answer".into()));
             }

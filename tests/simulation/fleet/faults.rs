@@ -1,4 +1,4 @@
-//! What goes wrong, and when: drawn from the seed.
+//! The faults and their times: drawn from the seed.
 use super::etcd::MEMBERS;
 use super::net::Node;
 use super::world::{REPLICAS, World};
@@ -30,7 +30,7 @@ pub(super) async fn storm(world: Arc<World>, mut random: Rng, calm: Duration, en
     world.oracle.line("all is well from here on");
 }
 
-/// What has to be done when a fault is over.
+/// What to do at the end of a fault.
 #[derive(PartialEq)]
 enum Back {
     Start { replica: usize, boots: bool },

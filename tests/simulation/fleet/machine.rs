@@ -1,6 +1,6 @@
 //! The machine of a replica: its clocks, and whether its processes run.
 //!
-//! Its boot-time clock has a start and a rate of its own, its wall clock is wrong and may be set.
+//! Its boot-time clock has its own start and rate; its wall clock is wrong and may be set.
 use pausewatch::test_support::clock::Clock;
 use pausewatch::test_support::core::Timestamp;
 use std::pin::Pin;
@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 /// A day in 2026, in nanoseconds.
 const EPOCH: i64 = 1_780_000_000_000_000_000;
-/// How much faster or slower the clocks of two machines may run, in millionths.
+/// The maximum difference between the rates of the clocks of two machines and true time, in millionths.
 pub(super) const MOST_DRIFT: i64 = 50;
 
 pub(super) fn nanos(duration: Duration) -> i64 {
@@ -23,7 +23,7 @@ pub(super) fn nanos(duration: Duration) -> i64 {
 pub(super) struct Machine {
     start: Instant,
     boot_id: u64,
-    /// What the boot-time clock said at the start of the run.
+    /// The value of the boot-time clock at the start of the run.
     base: i64,
     drift: i64,
     wall: Arc<AtomicI64>,
@@ -38,7 +38,7 @@ impl Machine {
         nanos(Instant::now() - self.start)
     }
 
-    /// True time since the start of the run when the boot-time clock said `boot`.
+    /// The true time since the start of the run at which the boot-time clock showed `boot`.
     pub(super) fn truth(&self, boot: i64) -> i64 {
         let since = i128::from(boot - self.base);
         i64::try_from(since * 1_000_000 / i128::from(1_000_000 + self.drift)).expect("a run is short")
@@ -92,7 +92,7 @@ impl Gate {
     }
 }
 
-/// A task of a process: nothing of it happens while the process stands still.
+/// A task of a process: it does not run while the process is stopped.
 pub(super) struct Gated<F>(pub(super) Arc<Gate>, pub(super) Pin<Box<F>>);
 
 impl<F: Future> Future for Gated<F> {
@@ -106,7 +106,7 @@ impl<F: Future> Future for Gated<F> {
     }
 }
 
-/// Begins a task of the process behind `gate`.
+/// Starts a task of the process behind `gate`.
 pub(super) fn begin<F>(gate: &Arc<Gate>, task: F) -> tokio::task::JoinHandle<F::Output>
 where
     F: Future<Output: Send> + Send + 'static,

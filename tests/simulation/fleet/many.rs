@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::thread;
 use std::time::Instant;
 
-/// What each set of runs must have seen, lest the simulation goes blind.
+/// What each set of runs must contain, so that the simulation cannot stop testing something unnoticed.
 const MUST_HAPPEN: [&str; 20] = [
     "attempts at etcd that were in doubt",
     "broken watches",
@@ -33,25 +33,26 @@ const MUST_HAPPEN: [&str; 20] = [
     "wall clocks that are set",
 ];
 
-/// What a set of runs adds up to.
+/// The totals of a set of runs.
 #[derive(Default)]
 struct Sum {
     runs: usize,
     counts: BTreeMap<&'static str, u64>,
     thread_hours: f64,
-    /// The seeds that failed, and why.
+    /// The seeds that failed, with the violations.
     failed: Vec<(u64, String)>,
 }
 
-/// Runs seeds from `first` on until at least so many thread-hours are simulated, always one long run with as many short ones: so there are
-/// as many faults in a thread-hour, however many thread-hours there are.
+/// Runs seeds from `first` on until at least this many thread-hours are simulated. The ratio of long to short runs is
+/// fixed, so the number of faults in a thread-hour does not depend on the total.
 ///
 /// # Panics
-/// A seed violates an invariant: all that did until then are printed, with how to run each again. Or too little was simulated.
+/// If a seed violates an invariant: all failures until then are printed, with how to replay each. Or if too little was
+/// simulated.
 pub(super) fn run_many(first: u64, thread_hours: u64) {
     let long = thread_hours.div_ceil(LONG_THREAD_HOURS);
     let mut seeds: Vec<_> = (first..first + long * LONG_EVERY).collect();
-    // The long ones first, so that no core waits for another at the end.
+    // The long runs come first, so that no core waits for another at the end.
     seeds.sort_by_key(|seed| !seed.is_multiple_of(LONG_EVERY));
     let (began, next, sum) = (Instant::now(), AtomicUsize::default(), Mutex::new(Sum::default()));
     let run_some = || {
@@ -72,11 +73,11 @@ pub(super) fn run_many(first: u64, thread_hours: u64) {
     assert!(failed.is_empty(), "{}", failed.iter().map(|(seed, why)| failure(*seed, why)).collect::<String>());
     assert!(simulated >= thread_hours as f64, "{simulated:.0} thread-hours were simulated, of {thread_hours}");
     for what in MUST_HAPPEN {
-        assert!(counts.contains_key(what), "the simulation has gone blind: no {what}");
+        assert!(counts.contains_key(what), "the simulation did not contain: {what}");
     }
 }
 
-/// What is printed of a seed that fails.
+/// The message for a seed that fails.
 pub(super) fn failure(seed: u64, why: &str) -> String {
     format!(
         "seed {seed}: {why}\nreplay: PAUSEWATCH_FLEET_SEED={seed} cargo test --all-features --test simulation fleet -- --nocapture\n"

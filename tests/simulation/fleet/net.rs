@@ -1,5 +1,5 @@
-//! The network: every message takes a time of its own; links are cut in one direction or both, and what was sent over one then is lost, or
-//! arrives late.
+//! The network: every message has its own delay. Links are cut in one direction or both; a message over a link that is
+//! cut is lost, or arrives late.
 use fastrand::Rng;
 use std::collections::BTreeMap;
 use std::future::pending;
@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-/// Who sends and receives.
+/// A sender or a receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Node {
     Replica(usize),
@@ -21,13 +21,14 @@ struct Links {
     start: Instant,
     seed: u64,
     slowest: u64,
-    /// Until when.
+    /// The links that are cut, and until when.
     cut: BTreeMap<(Node, Node), Instant>,
     late: u64,
     lost: u64,
 }
 
-/// Random numbers of a link at this moment: so the order in which tasks are woken does not matter, which tokio draws.
+/// Random numbers of a link at this time. They do not depend on the order in which tasks are woken, which tokio draws
+/// randomly.
 pub(super) fn random_of(seed: u64, from: Node, to: Node, start: Instant) -> Rng {
     let number = |node| match node {
         Node::Replica(number) => 3 * number as u64,
@@ -36,7 +37,7 @@ pub(super) fn random_of(seed: u64, from: Node, to: Node, start: Instant) -> Rng 
     };
     let since = u64::try_from(start.elapsed().as_millis()).expect("a run is short");
     let mut random = Rng::with_seed(seed ^ (number(from) << 48) ^ (number(to) << 56) ^ since);
-    // Seeds that differ little begin alike.
+    // Similar seeds start with similar numbers.
     random.fork()
 }
 
@@ -51,7 +52,7 @@ impl Net {
         self.0.lock().expect("no panic while locked")
     }
 
-    /// Cuts one direction.
+    /// Cuts one direction of a link.
     pub(super) fn cut(&self, from: Node, to: Node, until: Instant) {
         let mut links = self.links();
         let known = links.cut.entry((from, to)).or_insert(until);
@@ -62,13 +63,13 @@ impl Net {
         self.links().cut.clear();
     }
 
-    /// Messages that came late, and that were lost.
+    /// The numbers of messages that arrived late, and that were lost.
     pub(super) fn figures(&self) -> (u64, u64) {
         let links = self.links();
         (links.late, links.lost)
     }
 
-    /// Until when nothing gets from one to the other.
+    /// Until when no message gets from one to the other.
     pub(super) fn cut_until(&self, from: Node, to: Node) -> Option<Instant> {
         self.links().cut.get(&(from, to)).copied().filter(|until| *until > Instant::now())
     }
@@ -81,7 +82,7 @@ impl Net {
         let latency = Duration::from_millis(random.u64(1..=slowest));
         let (goes_late, slow) = (random.bool(), (random.u8(..) == 0).then(|| random.u64(100..1_500)));
         match cut {
-            // TCP sends again, unless the connection is given up before.
+            // TCP retransmits, unless the connection is given up earlier.
             Some(until) if goes_late => {
                 links.late += 1;
                 Some(until - Instant::now() + latency)
@@ -94,7 +95,7 @@ impl Net {
         }
     }
 
-    /// Takes as long as a message does; for ever if it is lost.
+    /// Waits for as long as a message takes; for ever if it is lost.
     pub(super) async fn carry(&self, from: Node, to: Node) {
         match self.way(from, to) {
             Some(time) => sleep(time).await,

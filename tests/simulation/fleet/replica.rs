@@ -1,7 +1,9 @@
-//! A replica: the real follower, challenge, chain, checkpoints, standby, clocks and freshness, over the model of etcd and of the network.
+//! A replica: the real follower, challenge, chain, checkpoints, standby, clocks and freshness, over models of etcd and
+//! of the network.
 //!
-//! Not the real thing: gRPC, its streams, and the hand-over between the engine and the chain, which takes a thread (`group_commit.rs`). Here
-//! the engine decides, its batch is committed by the chain, and then it is published and answered, all in one task.
+//! Not real are gRPC, its streams, and the handover between the engine and the chain, which takes a thread
+//! (`group_commit.rs`). Here one task does everything: the engine decides, the chain commits its batch, and then it is
+//! published and answered.
 use super::etcd::SimKv;
 use super::machine::{Gate, Machine, begin};
 use super::net::Node;
@@ -26,7 +28,7 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 const HOLD: Duration = Duration::from_secs(10);
 const AGAIN_AFTER: Duration = Duration::from_millis(20);
 
-/// One life of a replica that has joined.
+/// One process of a replica that has joined.
 pub(super) struct Replica {
     pub(super) number: usize,
     world: Arc<World>,
@@ -37,7 +39,8 @@ pub(super) struct Replica {
     clock: Arc<ReplicaClock>,
     links: watch::Sender<Option<Link>>,
     drained: watch::Sender<bool>,
-    /// Who leads has changed. Calls wait here, as it wakes in the order in which they came; tokio's `watch` wakes at random.
+    /// Notified when the leader changes. Calls wait here because it wakes them in the order in which they came; tokio's
+    /// `watch` wakes in random order.
     turned: Notify,
 }
 
@@ -90,7 +93,7 @@ impl Leads for Serving {
     }
 }
 
-/// The way to a leader.
+/// The connection to a leader.
 #[derive(Clone)]
 pub(super) struct Link {
     world: Arc<World>,
@@ -100,7 +103,7 @@ pub(super) struct Link {
 }
 
 impl Link {
-    /// Has `work` done at the other end, and waits for its answer.
+    /// Runs `work` at the other end, and waits for its answer.
     async fn ask<T, F>(&self, work: impl FnOnce(Arc<Replica>) -> F + Send + 'static) -> Option<T>
     where
         T: Send + 'static,
@@ -110,7 +113,7 @@ impl Link {
         let at = move |replica: Arc<Replica>| async move {
             match replica.fleet.replica() == leader {
                 true => work(replica).await,
-                // Another process is at this address.
+                // There is another process at this address.
                 false => None,
             }
         };
@@ -132,7 +135,7 @@ impl LeaderLink for Link {
     }
 }
 
-/// The store of an engine: notes the batch, which is committed before anything of it is published.
+/// The store of an engine: records the batch, which is committed before any of it is published.
 #[derive(Clone, Default)]
 struct Noted(Arc<Mutex<Note>>);
 
@@ -170,7 +173,7 @@ impl Store for Noted {
     }
 }
 
-/// The process, until it is killed or drained.
+/// Runs the process until it is killed or drained.
 pub(super) async fn run(
     world: Arc<World>,
     number: usize,
@@ -186,7 +189,7 @@ pub(super) async fn run(
     let fleet = loop {
         match Fleet::join_over(kv.clone(), "/simulated", machine.clone(), spawn.clone()).await {
             Ok(fleet) => break Arc::new(fleet),
-            // Whoever looks after it starts it again.
+            // A service manager restarts it.
             Err(OpenError::Io(_)) => sleep(Duration::from_secs(1)).await,
             Err(error) => return world.oracle.violation(format!("harness: a replica cannot join: {error}")),
         }
@@ -217,7 +220,7 @@ pub(super) async fn run(
 }
 
 impl Replica {
-    /// Gives the leadership up, and ends.
+    /// Gives up the leadership, and ends.
     pub(super) fn drain(&self) {
         self.drained.send_replace(true);
     }
@@ -281,7 +284,7 @@ impl Replica {
         }
     }
 
-    /// Serves a term to its end: as `Replica::lead` of the server does.
+    /// Serves a term to its end, as `Replica::lead` of the server does.
     async fn serve(&self, term: Term) {
         let Term { mut store, clock, pulse, number, mut ended } = term;
         let oracle = &self.world.oracle;
@@ -327,7 +330,7 @@ impl Replica {
                     Ask::Confirm(answer) => reads.push(answer),
                 }
             }
-            // A batch of the same round would find out that the term is over.
+            // A batch in the same round would detect that the term has ended.
             if self.world.broken == Broken::Confirmation {
                 reads.drain(..).for_each(|read: oneshot::Sender<()>| _ = read.send(()));
             }
@@ -364,7 +367,7 @@ impl Replica {
         self.clock.beat(None);
     }
 
-    /// Has a call answered by whoever leads, as `Forwarder` does.
+    /// Lets the leader answer a call, as `Forwarder` does.
     async fn by_leader<T, F, G>(&self, at_leader: F) -> Option<T>
     where
         T: Send + 'static,
@@ -376,7 +379,7 @@ impl Replica {
         while Instant::now() < over {
             let turned = self.turned.notified();
             if let Some(serving) = self.leading.serving() {
-                // Its term may end meanwhile: the client calls again.
+                // Its term may end meanwhile: then the client retries.
                 return at_leader(me, serving).await;
             }
             let link = self.links.borrow().clone();
@@ -429,7 +432,7 @@ impl Replica {
         self.by_leader(read).await
     }
 
-    /// What the hub shows.
+    /// The state that the hub shows.
     pub(super) fn show(&self, thread: &ThreadId) -> Told {
         let hub = self.fleet.progress().hub();
         let now = match self.world.broken {
@@ -442,7 +445,7 @@ impl Replica {
         Told { revision, count: view.open.len(), paused: pause.since.is_some(), total }
     }
 
-    /// When the last call of it to etcd began that was answered.
+    /// The start of its last call to etcd that was answered.
     pub(super) fn reached(&self) -> Option<Instant> {
         self.world.cluster.reached(self.number)
     }

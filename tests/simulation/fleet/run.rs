@@ -10,20 +10,20 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
 
-/// One of so many runs is a long one with many threads.
+/// One of this many runs is a long one with many threads.
 pub(super) const LONG_EVERY: u64 = 16;
-/// Most of them are paused all the time. Twice as many make a run a third slower: most of it are signs of life, questions for the clock,
-/// and streams.
+/// Most of them are always paused. Twice as many make a run a third slower: most of its time is spent on keep-alives,
+/// clock requests and streams.
 const LONG_THREADS: usize = 50_000;
 const LONG_FOR: Duration = Duration::from_secs(3_600);
-/// A long run has at least so many.
+/// The minimum thread-hours of a long run.
 pub(super) const LONG_THREAD_HOURS: u64 = LONG_THREADS as u64 * LONG_FOR.as_secs() / 3_600;
 const CALLERS: usize = 4;
 const WATCHERS: usize = 4;
-/// After the faults: time in which everything must come to rest.
+/// The time after the faults in which everything must become idle.
 const REST: Duration = Duration::from_secs(30);
 
-/// What has become of a seed.
+/// The result of a seed.
 pub(super) struct Course {
     pub(super) lines: Vec<String>,
     pub(super) counts: BTreeMap<&'static str, u64>,
@@ -86,7 +86,7 @@ async fn simulate(seed: u64, broken: Broken) -> Course {
             Err(_) => world.oracle.violation("liveness: a call is not answered at rest".into()),
         }
     }
-    // Watchers are told what the last calls have changed.
+    // Watchers receive what the last calls have changed.
     let told = async {
         while world.oracle.left_behind().is_some() {
             sleep(Duration::from_millis(100)).await;
@@ -106,7 +106,8 @@ async fn simulate(seed: u64, broken: Broken) -> Course {
     Course { lines, counts, violation, thread_hours }
 }
 
-/// All replicas show of all threads at least what the log had when they were asked: leases still end.
+/// Waits until all replicas show at least the state that the log had when they were asked, for all threads: leases
+/// still end.
 async fn rest(world: &Arc<World>, threads: usize) {
     if world.oracle.has_violation() {
         return;

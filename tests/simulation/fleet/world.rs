@@ -1,4 +1,4 @@
-//! One fleet: three replicas on three machines, three members of etcd, and the network between them and clients.
+//! One fleet: three replicas on three machines, three members of etcd, and the network between these and clients.
 use super::etcd::Cluster;
 use super::machine::{Gate, Machine, begin};
 use super::net::{Net, Node};
@@ -12,18 +12,18 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 pub(super) const REPLICAS: usize = 3;
-/// How soon a process that ended is started again.
+/// The maximum delay before a process that ended is restarted.
 const STARTS_WITHIN: Duration = Duration::from_millis(500);
 
-/// What is broken on purpose, to see that the oracle notices it.
+/// What is broken on purpose, to check that the oracle detects it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Broken {
     Nothing,
-    /// Transactions are made whatever they compare.
+    /// Transactions are applied whatever their comparison yields.
     Fence,
     /// Leaders do not ask etcd whether they still lead.
     Confirmation,
-    /// Durations are told up to now, whatever the leader has vouched for.
+    /// Durations are shown up to now, whatever time the leader has confirmed.
     Horizon,
 }
 
@@ -36,7 +36,7 @@ pub(super) struct World {
     places: Mutex<Vec<Place>>,
 }
 
-/// Where a replica runs.
+/// The machine on which a replica runs.
 struct Place {
     random: Rng,
     boots: u64,
@@ -44,7 +44,7 @@ struct Place {
     wall: Arc<AtomicI64>,
     gate: Arc<Gate>,
     dead: Arc<AtomicBool>,
-    /// Once it has joined.
+    /// Set when it has joined.
     replica: Option<Arc<Replica>>,
 }
 
@@ -78,7 +78,7 @@ impl World {
         if boots {
             place.boots += 1;
             let now = super::machine::nanos(Instant::now() - self.start);
-            // It counts from the boot.
+            // The clock counts from the boot.
             let (base, drift) = (1_000_000_000 - now, place.random.i64(-50..=50));
             place.machine = Arc::new(Machine::new(self.start, place.boots, base, drift, place.wall.clone()));
             self.oracle.machine(place.boots, place.machine.clone());
@@ -92,13 +92,14 @@ impl World {
         self.places()[replica.number].replica = Some(replica.clone());
     }
 
-    /// A process has ended by itself: it is started again, unless its place was hit by a kill meanwhile, whose end starts it.
+    /// A process has ended by itself: it is restarted, unless it was killed meanwhile; then the end of that fault
+    /// restarts it.
     pub(super) fn ended(self: &Arc<Self>, number: usize) {
         let gate = {
             let mut places = self.places();
             let place = &mut places[number];
             place.replica = None;
-            // Nothing of it goes on.
+            // Stops all its tasks.
             place.gate.stop();
             place.gate.clone()
         };
@@ -139,8 +140,8 @@ impl World {
         self.places().iter().filter_map(|place| place.replica.clone()).collect()
     }
 
-    /// Has `work` done at the replica that is at this address when the question comes, and carries the answer back. `None`: nobody is
-    /// there, or it has no answer.
+    /// Runs `work` at the replica that is at this address when the request arrives, and returns the answer. `None`: no
+    /// replica is there, or it has no answer.
     pub(super) async fn ask<T, F>(
         self: &Arc<Self>,
         from: Node,

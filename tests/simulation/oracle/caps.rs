@@ -1,10 +1,10 @@
-//! G2: the server's maximum of a pause, neither early nor late.
+//! G2: the server's maximum pause takes effect neither early nor late.
 use super::State;
 use super::questions::{ENDS_WITHIN, NOTICED_WITHIN};
 use crate::run::TICK;
 
 impl State {
-    /// The server says that the pause was as long as it allows.
+    /// The server reports that the pause has reached its maximum.
     pub(super) fn closed_at_the_cap(&mut self, thread: &str, number: usize) {
         let lasted = self.threads.get(thread).and_then(|books| books.last_pause(self.now())).unwrap_or_default();
         self.course.count("elicitations that the maximum pause ended");
@@ -17,7 +17,7 @@ impl State {
         }
     }
 
-    /// Whether each pause that is as long as it may be has ended.
+    /// Checks that each pause that has reached the maximum has ended.
     pub(super) fn look_at_caps(&mut self) {
         let (now, Some(max_pause)) = (self.now(), self.max_pause) else { return };
         let rests = [

@@ -1,8 +1,8 @@
-//! What happened in a run: lines to read and compare, counts to sum up.
+//! The record of a run: lines to read and compare, and counts.
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// The course of a run.
+/// The record of a run.
 #[derive(Clone, Default)]
 pub(crate) struct Course {
     pub(crate) lines: Vec<String>,

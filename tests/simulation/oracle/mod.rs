@@ -1,9 +1,10 @@
-//! Knows all: each commit with its moment, each answer, each fault, each stopwatch; and checks the guarantees.
+//! The oracle knows each commit with its time, each answer, each fault and each stopwatch, and checks the guarantees.
 //!
-//! - O1: the books (`truth`) are kept in simulated time, which is what passes for every host alike. They never use what
-//!   the server or a client computed, only that something happened.
-//! - O2: bounds are those of the contract, plus what the simulated network and the grain of its time may add.
-//! - O3: a check that depends on who could reach whom goes by `reach`, which knows when a link was cut, and how.
+//! - O1: the books (`truth`) are kept in simulated time, which passes at the same rate for every host. They never use a
+//!   value that the server or a client computed, only the events.
+//! - O2: bounds are those of the contract, plus what the simulated network and the resolution of its time may add.
+//! - O3: a check that depends on which hosts could reach each other uses `reach`, which knows when and how a link was
+//!   cut.
 mod caps;
 mod course;
 mod questions;
@@ -29,11 +30,11 @@ use stopwatches::Stopwatch;
 use truth::Thread;
 use watches::Watch;
 
-/// The oracle. Clones are the same one.
+/// The oracle. Clones share one state.
 #[derive(Clone)]
 pub(crate) struct Oracle(Arc<Mutex<State>>);
 
-/// What it knows.
+/// The state of the oracle.
 pub(super) struct State {
     machine: Machine,
     course: Course,
@@ -44,11 +45,11 @@ pub(super) struct State {
     threads: BTreeMap<String, Thread>,
     questions: Vec<Question>,
     by_id: HashMap<ElicitationId, usize>,
-    /// Request ids that have counted.
+    /// The request ids that have counted.
     requests: BTreeSet<(u8, String, String)>,
-    /// Decrements that name nothing, so that they may close anything.
+    /// The number of decrements without an elicitation id, which may close any.
     anonymous: BTreeMap<String, u32>,
-    /// The highest revision of each thread that anybody was answered.
+    /// The highest revision of each thread in any answer.
     acknowledged: BTreeMap<String, u64>,
     stopwatches: Vec<Stopwatch>,
     watches: BTreeMap<String, Watch>,
@@ -56,9 +57,9 @@ pub(super) struct State {
     server_started: Option<Duration>,
     last_sleep: Option<Duration>,
     store_takes_changes: bool,
-    /// Since it last took them.
+    /// Whether the store has refused changes since it last accepted some.
     store_has_refused: bool,
-    /// When the store last took changes again after it had refused one.
+    /// The time at which the store last accepted changes again after a refusal.
     outage_ended: Option<Duration>,
 }
 
@@ -134,7 +135,7 @@ impl Oracle {
         self.state().course.count(what);
     }
 
-    /// Nobody asks any more.
+    /// The faults and the questions have ended.
     pub(crate) fn storm_is_over(&self) {
         let mut state = self.state();
         state.over = true;
@@ -145,7 +146,7 @@ impl Oracle {
         self.state().over
     }
 
-    /// What nobody tells: whether what should have happened by now has.
+    /// Checks that everything that should have happened by now has; no event reports this.
     pub(crate) fn look(&self) {
         let mut state = self.state();
         let now = state.now();
@@ -156,7 +157,7 @@ impl Oracle {
         state.look_at_watches();
     }
 
-    /// The run is over, and all has come to rest.
+    /// Checks the end of the run, when everything is idle.
     pub(crate) fn end(&self) {
         let mut state = self.state();
         state.check_all_is_closed();
@@ -184,7 +185,7 @@ impl Oracle {
         state.reach.set_link(host, now, link);
     }
 
-    /// Whether what `host` sends now arrives, sooner or later.
+    /// Whether data that `host` sends now arrives, sooner or later.
     pub(crate) fn can_send(&self, host: &str) -> bool {
         self.state().reach.host(host).can_send()
     }
@@ -225,7 +226,7 @@ impl Oracle {
         let mut state = self.state();
         let now = state.now();
         state.server_started = Some(now);
-        // Only a server that was refused something knows of the outage, and renews the leases at its end.
+        // Only a server that had a change refused knows of the outage, and restarts the leases at its end.
         state.store_has_refused = false;
         state.reach.set_server(now, true);
     }
@@ -258,7 +259,7 @@ impl Oracle {
     }
 }
 
-/// What holders do and are told.
+/// The actions of holders, and their answers.
 impl Oracle {
     pub(crate) fn asks(&self, host: &str, thread: &str, ttl: Duration) -> Token {
         self.state().asks(host, thread, ttl)
@@ -300,7 +301,7 @@ impl Oracle {
         self.state().acknowledged.get(thread).copied().unwrap_or_default()
     }
 
-    /// A call failed: only for want of an answer, or of a store.
+    /// A call failed: the only valid causes are a lost answer or a refusing store.
     pub(crate) fn expect_transient(&self, call: &str, error: &Error) {
         self.count("calls that failed for want of an answer");
         if !error.is_transient() {
@@ -308,7 +309,7 @@ impl Oracle {
         }
     }
 
-    /// A read that began when `at_least` had been acknowledged.
+    /// Checks a read that began when `at_least` had been acknowledged.
     pub(crate) fn read(&self, thread: &str, at_least: u64, told: &PauseState) {
         let mut state = self.state();
         state.course.count("reads of a thread");
@@ -320,7 +321,7 @@ impl Oracle {
     }
 }
 
-/// What the server does.
+/// The actions of the server.
 impl Oracle {
     pub(crate) fn loaded(&self, contents: &Contents) {
         self.state().loaded(contents);
@@ -331,7 +332,7 @@ impl Oracle {
     }
 }
 
-/// What exec servers and watchers see.
+/// The observations of exec servers and watchers.
 impl Oracle {
     pub(crate) fn stopwatch_started(
         &self,

@@ -1,4 +1,4 @@
-//! G2, G4 and G5: each elicitation that was asked for, from its increment to its end.
+//! G2, G4 and G5: each requested elicitation, from its increment to its end.
 use super::State;
 use pausewatch::test_support::core::types::{ElicitationId, ThreadId};
 use pausewatch::test_support::core::{Closing, Header, Open, RememberedClosing, RememberedRequest};
@@ -7,12 +7,12 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::time::Duration;
 
-/// A lease that has ended closes its elicitation within this.
+/// The time within which an expired lease closes its elicitation.
 pub(super) const ENDS_WITHIN: Duration = Duration::from_millis(100);
-/// A store that takes changes again, or a sleep, is noticed within this; then every lease begins anew.
+/// The time within which a store that accepts changes again, or a sleep, is noticed; then every lease restarts.
 pub(super) const NOTICED_WITHIN: Duration = Duration::from_millis(1_100);
 
-/// Names a question: its number. It is the reason that the server is given.
+/// The number of a question. It is also the reason that the server gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Token(usize);
 
@@ -22,7 +22,7 @@ impl fmt::Display for Token {
     }
 }
 
-/// How an elicitation ended, as its holder was told.
+/// How an elicitation ended, according to the answer that its holder got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ended {
     /// By a decrement.
@@ -40,15 +40,15 @@ pub(super) struct Question {
     committed: Option<Duration>,
     id: Option<ElicitationId>,
     closed: Option<(Ended, Duration)>,
-    /// A guard renews it.
+    /// Whether a guard renews it.
     guarded: bool,
-    /// Its holder may still send a renewal.
+    /// Whether its holder may still send a renewal.
     held: bool,
-    /// Its holder crashed before it was closed.
+    /// Whether its holder crashed before it was closed.
     holder_died: bool,
-    /// When the last renewal may have arrived.
+    /// The latest time at which its last renewal may have arrived.
     last_word: Duration,
-    /// When the last renewal that was answered was sent.
+    /// The time at which the last answered renewal was sent.
     renewed: Duration,
     release_sent: bool,
 }
@@ -110,7 +110,7 @@ impl State {
         let now = self.now();
         let question = &mut self.questions[token.0];
         (question.guarded, question.held) = (false, false);
-        // What is on its way, or waits in a link that is held, may still arrive: see `look_at_leases`.
+        // Renewals under way, or held in a link, may still arrive: see `look_at_leases`.
         question.last_word = now + 2 * self.latency;
     }
 
@@ -123,7 +123,7 @@ impl State {
         }
     }
 
-    /// Its holder was told how it ended.
+    /// Its holder got the answer how it ended.
     pub(super) fn closed(&mut self, token: Token, how: Ended, revision: Option<u64>) {
         let question = &self.questions[token.0];
         if question.closed.is_none_or(|(ended, _)| ended != how) {
@@ -195,7 +195,7 @@ impl State {
         };
         let twice = question.closed.replace((how, now)).is_some();
         let asked = question.release_sent || self.anonymous.get(thread.as_str()).is_some_and(|number| *number > 0);
-        // Time only runs on the server, and not while nobody could renew.
+        // Lease time passes only on a running server, and not while holders cannot renew.
         let began =
             [question.committed, self.server_started, self.last_sleep, self.outage_ended, Some(question.renewed)];
         let began = began.into_iter().flatten().max().unwrap_or_default();
@@ -253,7 +253,7 @@ impl State {
         self.line(format!("{name}: revision {}, {count} open", header.revision));
     }
 
-    /// A server has started and read its store: what was committed must be there, and nothing else.
+    /// A server has started and loaded its store: it must contain exactly what was committed.
     pub(super) fn loaded(&mut self, contents: &Contents) {
         let mut problems = Vec::new();
         for (name, books) in self.threads.iter().filter(|(_, books)| books.last().revision > 0) {
@@ -274,7 +274,7 @@ impl State {
         problems.into_iter().for_each(|problem| self.violation("G5", problem));
     }
 
-    /// Whether each lease that nobody renews has ended in time.
+    /// Checks that each lease that is not renewed has ended in time.
     pub(super) fn look_at_leases(&mut self) {
         let now = self.now();
         let longest = 2 * self.latency;
@@ -292,7 +292,7 @@ impl State {
             }
             let host = self.reach.host(&question.host);
             let still_sends = question.held && host.can_send();
-            // What was sent before a link was held arrives when it is released.
+            // Data that was sent before a link was held arrives when the link is released.
             let arrives_late = now <= question.last_word && host.link == super::Link::Held;
             if still_sends || arrives_late {
                 question.last_word = now + longest;
@@ -305,7 +305,7 @@ impl State {
         problems.into_iter().for_each(|problem| self.violation("G2", problem));
     }
 
-    /// At rest nothing is open.
+    /// At rest, no elicitation is open.
     pub(super) fn check_all_is_closed(&mut self) {
         let open = |(name, books): (&String, &super::truth::Thread)| {
             (!books.open.is_empty()).then(|| format!("{name} is still paused"))

@@ -1,25 +1,25 @@
-//! Who could talk to the server, and since when.
+//! Which hosts could communicate with the server, and since when.
 //!
-//! Between "the link is whole" and "messages get through" lies what the contract leaves to the link: a connection whose
-//! packets were lost is given up by its keep-alive only (15 s), and made anew after a pause (6 s at most).
+//! A link that is up does not mean that messages get through: a connection that lost packets is detected only by its
+//! keep-alive (15 s), and reopened after a delay (6 s at most). The contract allows that.
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// A dead connection is noticed after 15 s, and another one is tried within 8 s.
+/// A dead connection is detected after 15 s, and another one is tried within 8 s.
 const DEAD_CONNECTION: Duration = Duration::from_secs(24);
-/// After a refused or a held connection: a pause between two tries, and a try.
+/// After a refused or a held connection: the delay before the next attempt, and the attempt.
 const NEXT_TRY: Duration = Duration::from_secs(8);
 
 /// The link between a host and the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Link {
-    /// Whole.
+    /// Up.
     Up,
-    /// What is sent is lost, and with it the connection.
+    /// Data is lost, and the connection with it.
     Dropped,
-    /// What is sent waits.
+    /// Data waits.
     Held,
-    /// What the server sends is lost.
+    /// Data from the server is lost.
     AnswersLost,
 }
 
@@ -27,17 +27,17 @@ pub(crate) enum Link {
 pub(super) struct Host {
     pub(super) link: Link,
     up: bool,
-    /// Since when host, link and server are up.
+    /// The time since which host, link and server are up.
     whole_since: Option<Duration>,
-    /// Until then its connection may be dead without anybody knowing.
+    /// Until this time, its connection may be dead without being detected.
     dead_until: Duration,
-    /// From then on its calls do get through, if all stays up.
+    /// From this time on, its calls get through, if everything stays up.
     fit_at: Duration,
-    /// Since when that was not so.
+    /// The time since which its calls may fail.
     unfit_since: Option<Duration>,
 }
 
-/// All hosts but the server, and the server.
+/// All hosts except the server, and the server.
 #[derive(Debug, Default)]
 pub(super) struct Reach {
     pub(super) hosts: BTreeMap<String, Host>,
@@ -75,7 +75,7 @@ impl Reach {
         self.update(now);
     }
 
-    /// To be told of time passing, too.
+    /// Must be called when time passes, too.
     pub(super) fn update(&mut self, now: Duration) {
         for host in self.hosts.values_mut() {
             let whole = host.up && self.server_up && host.link == Link::Up;
@@ -96,17 +96,17 @@ impl Reach {
 }
 
 impl Host {
-    /// Since when calls may have failed; `None`: they get through.
+    /// The time since which calls may have failed; `None`: they get through.
     pub(super) fn unfit_since(&self) -> Option<Duration> {
         self.unfit_since
     }
 
-    /// For how long calls have got through.
+    /// How long calls have been getting through.
     pub(super) fn fit_for(&self, now: Duration) -> Option<Duration> {
         self.unfit_since.is_none().then(|| now.saturating_sub(self.fit_at))
     }
 
-    /// Whether a connection that says it is up is up.
+    /// Whether a connection that reports that it is up is really up.
     pub(super) fn is_honest(&self, now: Duration) -> bool {
         let second = Duration::from_secs(1);
         now >= self.dead_until && self.whole_since.is_some_and(|since| now.saturating_sub(since) >= second)

@@ -5,38 +5,39 @@ use crate::exec::NEVER;
 use crate::run::TICK;
 use std::time::Duration;
 
-/// What G3 allows.
+/// The error that G3 allows.
 const EXACT: Duration = Duration::from_millis(5);
-/// A dead connection is noticed after 15 s, give or take the grain of timers.
+/// A dead connection is detected after 15 s, plus the resolution of timers.
 const NOTICED_AFTER: Duration = Duration::from_secs(16);
-/// Once calls get through, a question that was put before is over after its deadline, and the next one is put.
+/// Once calls get through, an earlier query ends at its deadline, and the next one is sent.
 const ASKED_WITHIN: Duration = Duration::from_secs(8);
 
 /// One stopwatch.
 #[derive(Debug)]
 pub(super) struct Stopwatch {
     host: String,
-    /// Its own, then those that it waits for.
+    /// Its own thread, then those that it waits for.
     threads: Vec<String>,
     limit: Duration,
     max_wall: Option<Duration>,
     started: Duration,
-    /// Since when its controller says that it is connected, and is.
+    /// The time since which its controller reports a connection, and has one.
     connected_since: Option<Duration>,
-    /// What pauses it may wrongly have been credited or charged, since it began when nothing was known: the time until
-    /// something was.
+    /// The pause time that it may have been wrongly credited or charged at its start: the time until the first state
+    /// was known.
     unknown: Option<Duration>,
-    /// What it showed when it was cut off; it does not go back.
+    /// The elapsed time that it showed when its connection was lost; it does not decrease.
     shown: Duration,
     running: bool,
-    /// When all was known for the last time, and since when something is not.
+    /// The last time at which everything was known, and the time since which something is unknown.
     known_at: Duration,
     gap: Option<Duration>,
-    /// What it may have been credited too much in gaps: of several threads, which pauses overlapped is unknown.
+    /// The time that it may have been credited too much in gaps: with several threads, it is unknown which pauses
+    /// overlapped.
     overlaps: Duration,
 }
 
-/// What a timer may be late.
+/// The maximum delay of a timer.
 const LATE: Duration = Duration::from_millis(20);
 
 impl State {
@@ -71,29 +72,29 @@ impl State {
         self.stopwatches.len() - 1
     }
 
-    /// Whether a command waits for this thread of another one.
+    /// Whether the command of another thread waits for this thread.
     pub(super) fn is_awaited(&self, thread: &str) -> bool {
         self.stopwatches.iter().any(|one| one.running && one.threads.iter().skip(1).any(|awaited| awaited == thread))
     }
 
-    /// The books of its threads. There are none of a thread that never was.
+    /// The books of its threads. A thread that never existed has none.
     fn books(&self, one: &Stopwatch) -> Vec<&Thread> {
         one.threads.iter().filter_map(|thread| self.threads.get(thread)).collect()
     }
 
-    /// Since when none of its threads is paused.
+    /// The time since which none of its threads is paused.
     fn running_since(&self, one: &Stopwatch) -> Option<Duration> {
         let since: Option<Vec<_>> = self.books(one).into_iter().map(Thread::running_since).collect();
         Some(since?.into_iter().max().unwrap_or_default())
     }
 
-    /// Since when one of its threads is paused.
+    /// The time since which one of its threads is paused.
     fn paused_since(&self, one: &Stopwatch) -> Option<Duration> {
         self.books(one).into_iter().filter_map(Thread::paused_since).min()
     }
 
-    /// What a stopwatch of several threads may have been credited too much: in a gap, the sum of the pauses counts, up to its
-    /// length; while connected, each change is known only when its message arrives.
+    /// The maximum excess credit of a stopwatch with several threads: in a gap, the sum of the pauses counts, up to the
+    /// length of the gap; while connected, each change is known only when its message arrives.
     fn too_much(&self, one: &Stopwatch) -> Duration {
         if one.threads.len() == 1 {
             return Duration::ZERO;
@@ -104,7 +105,8 @@ impl State {
         one.overlaps + gap + changes * (self.latency + TICK)
     }
 
-    /// How far the sum of the pauses since then is above the time in which any was open, up to the time that has passed.
+    /// By how much the sum of the pauses since `from` exceeds the time in which any was open, up to the time that has
+    /// passed.
     fn overlap(&self, one: &Stopwatch, from: Duration) -> Duration {
         let (now, books) = (self.now(), self.books(one));
         let sum: Duration = books.iter().map(|thread| thread.paused_between(from, now)).sum();
@@ -115,13 +117,14 @@ impl State {
         self.stopwatches.iter_mut().filter(|one| one.host == host).for_each(|one| one.running = false);
     }
 
-    /// Wall time less the time any of its threads was paused, by the books.
+    /// The wall time minus the time in which any of its threads was paused, by the books.
     fn charged(&self, one: &Stopwatch) -> Duration {
         let now = self.now();
         (now - one.started).saturating_sub(Thread::union_between(&self.books(one), one.started, now))
     }
 
-    /// How far what is shown may be off: what G3 allows, the way of a state, and the grain of the simulation.
+    /// The maximum error of the time that it shows: what G3 allows, the delay of a state, and the resolution of the
+    /// simulation.
     fn tolerance(&self) -> Duration {
         EXACT + 3 * self.latency + 2 * TICK
     }
@@ -141,7 +144,7 @@ impl State {
                 one.connected_since = None;
                 one.shown = one.shown.max(elapsed);
                 one.gap.get_or_insert(one.known_at);
-                // G2: what cannot be confirmed ends.
+                // G2: a pause that cannot be confirmed ends.
                 if paused && let (Some(running), Some(unfit)) = (running_since, unfit_since) {
                     let frozen = now.saturating_sub(running.max(unfit).max(one.started));
                     if frozen > NOTICED_AFTER + self.grace + Duration::from_secs(1) {
@@ -197,7 +200,7 @@ impl State {
         let (ran, max_wall) = (now - one.started, one.max_wall);
         self.line(format!("stopwatch {number} of {thread} expires: limit {limit:?}, charged {charged:?}"));
         self.course.count("stopwatches that expired");
-        // No pause, no lost link and nobody's answer extends it.
+        // No pause, lost connection or missing answer extends it.
         if max_wall.is_some_and(|max_wall| ran > max_wall + LATE) || (at_wall && max_wall.is_none_or(|max| ran < max)) {
             let what =
                 format!("stopwatch {number} of {thread} ended after {ran:?}, of {max_wall:?}: at its wall: {at_wall}");
@@ -208,7 +211,7 @@ impl State {
         }
         let one = &self.stopwatches[number];
         let unfit_since = self.reach.hosts[&one.host].unfit_since();
-        // Cut off for the whole of its grace, it may go by what it knows.
+        // Without a connection for the whole grace period, it may rely on what it knows.
         let slack = LATE;
         if unfit_since.is_some_and(|since| now.saturating_sub(since.max(one.started)) + slack >= self.grace) {
             return self.course.count("stopwatches that expired cut off");
@@ -228,7 +231,7 @@ impl State {
         }
     }
 
-    /// Whether those whose time is out have expired.
+    /// Checks that expired stopwatches have ended.
     pub(super) fn look_at_stopwatches(&mut self) {
         let now = self.now();
         let late = |(number, one): (usize, &Stopwatch)| {

@@ -1,13 +1,13 @@
-//! The books: what was committed and when, in simulated time, kept apart from what the server computes itself.
+//! The books: what was committed and when, in simulated time, independent of what the server computes.
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// One thread.
 #[derive(Debug, Default)]
 pub(super) struct Thread {
-    /// Each state that could be seen, in its order.
+    /// Each state that could be observed, in order.
     pub(super) states: Vec<State>,
-    /// The open elicitations, by the row of the store that holds them: the numbers of their questions.
+    /// The open elicitations, by their row in the store: the numbers of their questions.
     pub(super) open: BTreeMap<u64, usize>,
     pauses: Vec<Pause>,
 }
@@ -25,7 +25,7 @@ pub(super) struct State {
 struct Pause {
     from: Duration,
     to: Option<Duration>,
-    /// When the machine slept within it, and for how long.
+    /// When the machine slept during the pause, and for how long.
     sleeps: Vec<(Duration, Duration)>,
 }
 
@@ -34,7 +34,7 @@ impl Pause {
         self.to.unwrap_or(now).min(now)
     }
 
-    /// Its length up to a moment, sleep of the machine included.
+    /// Its length until `at`, including sleep of the machine.
     fn total(&self, at: Duration) -> Duration {
         let slept: Duration = self.sleeps.iter().filter(|(when, _)| *when <= at).map(|(_, length)| *length).sum();
         self.end(at).saturating_sub(self.from) + slept
@@ -46,7 +46,7 @@ impl Thread {
         self.states.last().copied().unwrap_or(State { revision: 0, at: Duration::ZERO, count: 0 })
     }
 
-    /// The state of a revision; 0 is that of a thread that was never named.
+    /// The state at a revision; 0 is that of a thread that was never named.
     pub(super) fn state(&self, revision: u64) -> Option<State> {
         if revision == 0 {
             return Some(State { revision: 0, at: Duration::ZERO, count: 0 });
@@ -54,7 +54,7 @@ impl Thread {
         self.states.iter().rev().find(|state| state.revision == revision).copied()
     }
 
-    /// An elicitation was closed. If it was the last one, the pause has ended, even if the same batch begins another.
+    /// An elicitation was closed. If it was the last one, the pause has ended, even if the same batch starts another.
     pub(super) fn closed(&mut self, row: u64, now: Duration) {
         let was_open = self.open.remove(&row).is_some();
         if let (true, true, Some(pause @ Pause { to: None, .. })) =
@@ -64,7 +64,7 @@ impl Thread {
         }
     }
 
-    /// A change was committed: `open` says what is open now.
+    /// A change was committed: `open` has the elicitations that are now open.
     pub(super) fn changed(&mut self, revision: u64, now: Duration) {
         let count = self.open.len();
         self.states.push(State { revision, at: now, count });
@@ -82,12 +82,12 @@ impl Thread {
         }
     }
 
-    /// Time paused between two moments, without sleep of the machine.
+    /// The time paused between two moments, without sleep of the machine.
     pub(super) fn paused_between(&self, from: Duration, to: Duration) -> Duration {
         self.pauses.iter().map(|pause| pause.end(to).saturating_sub(pause.from.max(from))).sum()
     }
 
-    /// Time in which any of several threads was paused between two moments, without sleep of the machine.
+    /// The time between two moments in which any of several threads was paused, without sleep of the machine.
     pub(super) fn union_between(threads: &[&Thread], from: Duration, to: Duration) -> Duration {
         let pauses = threads.iter().flat_map(|thread| &thread.pauses);
         let mut spans: Vec<_> = pauses.map(|pause| (pause.from.max(from), pause.end(to))).collect();
@@ -100,32 +100,32 @@ impl Thread {
         total
     }
 
-    /// How often it has changed since a moment.
+    /// The number of changes since `from`.
     pub(super) fn changes_since(&self, from: Duration) -> u32 {
         u32::try_from(self.states.iter().rev().take_while(|state| state.at >= from).count()).expect("a run is short")
     }
 
-    /// How long the open pause has lasted, sleep of the machine included.
+    /// The length of the open pause, including sleep of the machine.
     pub(super) fn open_pause(&self, now: Duration) -> Option<Duration> {
         self.pauses.last().filter(|pause| pause.to.is_none()).map(|pause| pause.total(now))
     }
 
-    /// How long the last pause has lasted or did last, sleep of the machine included.
+    /// The length of the open or the last pause, including sleep of the machine.
     pub(super) fn last_pause(&self, now: Duration) -> Option<Duration> {
         self.pauses.last().map(|pause| pause.total(now))
     }
 
-    /// What the server should say for `paused_total` at a moment: with sleep of the machine.
+    /// The value of `paused_total` that the server should send at `at`: including sleep.
     pub(super) fn paused_total(&self, at: Duration) -> Duration {
         self.pauses.iter().filter(|pause| pause.from <= at).map(|pause| pause.total(at)).sum()
     }
 
-    /// Since when it is paused without a break.
+    /// The start of the present pause.
     pub(super) fn paused_since(&self) -> Option<Duration> {
         self.pauses.last().filter(|pause| pause.to.is_none()).map(|pause| pause.from)
     }
 
-    /// Since when it runs without a break.
+    /// The time since which it has been running.
     pub(super) fn running_since(&self) -> Option<Duration> {
         match self.pauses.last() {
             None => Some(Duration::ZERO),

@@ -1,24 +1,24 @@
-//! G6: what watchers and readers were told.
+//! G6: the states that watchers and readers received.
 use super::State;
 use pausewatch::client::PauseState;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// A change is told to a watcher that listens within this, beside the way of a message.
+/// The time within which a change reaches a watcher that reads, besides the delay of a message.
 const TOLD_WITHIN: Duration = Duration::from_millis(300);
-/// The server's clock and the books differ by the grain of simulated time at most.
+/// The server's clock and the books differ by at most the resolution of simulated time.
 const EXACT: Duration = Duration::from_millis(2);
 
 /// One watch.
 #[derive(Debug)]
 pub(super) struct Watch {
     host: String,
-    /// Empty: all of them.
+    /// Empty: all threads.
     threads: Vec<String>,
     /// The last revision of each thread, and whether it was paused.
     last: BTreeMap<String, (u64, bool)>,
     started: Duration,
-    /// Since when it listens; `None`: it does something else.
+    /// The time since which it has been reading; `None`: it is busy.
     listens_since: Option<Duration>,
 }
 
@@ -50,7 +50,7 @@ impl State {
         self.course.count("states that watchers were told");
     }
 
-    /// Whether a state that somebody was told was ever committed, and says what was.
+    /// Checks that a state that was shown was really committed.
     pub(super) fn check_state(&mut self, who: &str, told: &PauseState) {
         let now = self.now();
         let thread = self.threads.entry(told.thread_id.clone()).or_default();
@@ -73,7 +73,7 @@ impl State {
         }
     }
 
-    /// Whether those who listen were told the latest.
+    /// Checks that the watchers that read have received the latest state.
     pub(super) fn look_at_watches(&mut self) {
         let now = self.now();
         let within = TOLD_WITHIN + 8 * self.latency;
@@ -87,7 +87,7 @@ impl State {
             }
             for (thread, books) in &self.threads {
                 let latest = books.last();
-                // Of all threads, the paused ones are told at the start, and the others when they change.
+                // A watch of all threads gets the paused ones at the start, and the others when they change.
                 let all = watch.threads.is_empty();
                 let missed = all && latest.count == 0 && now - latest.at > fit_for;
                 if missed || now - latest.at < within || !(all || watch.threads.contains(thread)) {
@@ -103,7 +103,7 @@ impl State {
         problems.into_iter().for_each(|problem| self.violation("G6", problem));
     }
 
-    /// At rest, each watcher knows how it ended.
+    /// At rest, each watcher has the final state.
     pub(super) fn check_watches_at_rest(&mut self) {
         let mut problems = Vec::new();
         for (name, watch) in &self.watches {

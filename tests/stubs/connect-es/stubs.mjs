@@ -38,4 +38,4 @@ for (const [transport, baseUrl, nodeOptions] of [
     await use(createConnectTransport({ httpVersion: "2", baseUrl, nodeOptions }));
     console.log("ok", transport);
 }
-process.exit(0); // the sessions stay open for a while
+process.exit(0); // The sessions would keep the process running for a while.

@@ -27,7 +27,7 @@ async function use(service) {
     const closed = await call("DecrementElicitation")({ threadId: "grpc-js" });
     assert.deepEqual([closed.count, closed.paused], [0, false]);
     assert.equal((await next()).paused, false);
-    watch.on("error", () => {}); // that it was cancelled
+    watch.on("error", () => {}); // The error is that it was cancelled.
     watch.cancel();
 }
 

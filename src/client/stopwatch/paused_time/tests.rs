@@ -1,4 +1,5 @@
-//! The paused time of a thread beyond the figures of `clients/vectors`: confirmations, joins, and whom a state wakes.
+//! The paused time of a thread beyond the cases of `clients/vectors`: confirmations, joins, and which waiters a state
+//! wakes.
 use super::*;
 
 const GRACE: Duration = s(30);
@@ -57,20 +58,20 @@ fn waiters_check_again_when_a_pause_has_ended_or_may_have() {
     let paused = |thread: &mut Thread| thread.apply(0, 1, true, 0, WATCH);
     let mut thread = Thread::new();
     running(&mut thread);
-    assert!(!thread.disconnect(10), "a running thread has no waiters for its resume");
-    assert!(thread.apply(25, 3, false, 9, WATCH), "more was paused than was known");
+    assert!(!thread.disconnect(10), "a running thread must have no waiters for its resume");
+    assert!(thread.apply(25, 3, false, 9, WATCH), "the pause was longer than was known");
     let mut thread = Thread::new();
     paused(&mut thread);
-    assert!(thread.disconnect(10), "waiters for the resume now need a timer");
+    assert!(thread.disconnect(10), "waiters for the resume must now use a timer");
     assert!(thread.apply(25, 2, false, 12, WATCH), "a resume");
     let mut thread = Thread::new();
     paused(&mut thread);
     thread.disconnect(10);
     thread.epoch = 2;
-    assert!(thread.apply(15, 900, false, 0, WATCH), "a loss ended it");
+    assert!(thread.apply(15, 900, false, 0, WATCH), "the loss of state must end the pause");
     let mut thread = Thread::new();
     paused(&mut thread);
-    assert!(thread.tracker.disconnect(thread.at(40), thread.at(5)), "the link died in silence");
+    assert!(thread.tracker.disconnect(thread.at(40), thread.at(5)), "the connection was lost without notice");
 }
 
 #[test]
@@ -89,7 +90,7 @@ fn g2_a_confirmation_while_disconnected_extends_the_pause_by_one_grace() {
     thread.disconnect(10);
     thread.apply(20, 2, true, 5, CONFIRMATION);
     assert_eq!((thread.paused(49), thread.paused(50), thread.paused_time(60)), (true, false, 35));
-    // One without news extends it too: the server's total may stand still for a moment.
+    // A confirmation without news extends it too: the server's total may stay the same for a moment.
     assert!(thread.apply(45, 2, true, 5, CONFIRMATION), "waiters check again");
     assert_eq!((thread.paused(74), thread.paused(75)), (true, false));
 }
@@ -100,7 +101,7 @@ fn a_state_of_the_program_that_is_older_than_the_known_one_changes_nothing() {
     thread.apply(0, 5, true, 0, Source::Program);
     assert!(!thread.apply(5, 4, false, 0, Source::Program));
     assert_eq!((thread.paused(6), thread.paused_time(6)), (true, 6));
-    // From the watch, it shows that the server has lost its state.
+    // From the watch, this state shows that the server has lost its state.
     assert!(thread.apply(7, 4, false, 0, WATCH));
     assert_eq!((thread.paused(8), thread.paused_time(8)), (false, 7));
 }
@@ -116,10 +117,10 @@ fn the_next_state_sets_the_join_baseline() {
     let expected = Baseline { at: thread.at(20), paused_time: s(10), open_pause: s(2) };
     assert_eq!(baseline.get(), Some(&expected));
     let (_, later) = thread.tracker.join(thread.at(21));
-    assert_eq!(later.get(), None, "a later join waits for a state of its own");
+    assert_eq!(later.get(), None, "a later join must wait for its own state");
 }
 
-/// Else the time before it joined would be charged to it.
+/// Otherwise the time before it joined would be charged to it.
 #[test]
 fn g1_a_pause_counts_until_the_last_join_before_the_link_was_known_to_be_dead() {
     let mut thread = Thread::new();
@@ -127,8 +128,8 @@ fn g1_a_pause_counts_until_the_last_join_before_the_link_was_known_to_be_dead() 
     assert_eq!(thread.tracker.join(thread.at(38)).0, s(38));
     thread.tracker.disconnect(thread.at(40), thread.at(5));
     assert_eq!((thread.paused(38), thread.paused_time(50)), (false, 38));
-    assert_eq!(thread.tracker.unconfirmed_pause(thread.at(38)), s(0), "it has its whole grace");
-    // Later ones change nothing: the pause is over by then.
+    assert_eq!(thread.tracker.unconfirmed_pause(thread.at(38)), s(0), "it must have its whole grace period");
+    // Later joins change nothing: the pause is over by then.
     thread.tracker.join(thread.at(45));
     assert_eq!(thread.paused_time(50), 38);
 }

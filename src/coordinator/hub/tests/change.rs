@@ -25,13 +25,13 @@ fn threads_that_are_added_are_given_before_the_mark_and_changes_of_removed_ones_
     let hub = Arc::<Hub>::default();
     hub.publish([opened("a", 1)]);
     let mut watching = watch_none(&hub);
-    assert_eq!(watching.poll(9), Poll::Pending, "no snapshot of nothing");
+    assert_eq!(watching.poll(9), Poll::Pending, "there must be no snapshot of an empty set");
     assert_eq!(watching.change(&[], &["a", "b", "a"]), 2);
     assert_eq!(watching.take(), [state("a", 1, 1), state("b", 0, 0), Given::Complete]);
     hub.publish([opened("a", 2), opened("b", 1)]);
     assert_eq!(watching.change(&["a", "none"], &["c"]), 2);
     hub.publish([opened("a", 3)]);
-    // The place of a removed thread is used again while it is still queued.
+    // The slot of a removed thread is reused while it is still queued.
     assert_eq!(watching.take(), [state("c", 0, 0), state("b", 1, 1), Given::Complete]);
     check(&hub);
     hub.publish([opened("b", 2), opened("c", 1)]);
@@ -73,7 +73,7 @@ fn the_mark_of_a_watch_of_all_is_after_the_snapshot_and_what_is_due() {
         let more: Vec<_> = watching.take().into_iter().filter(|given| *given != state("x", 2, 2)).collect();
         assert_eq!(more, [state("ab", 1, 1), Given::Complete]);
         watching.subscription.mark();
-        assert_eq!(watching.take(), [Given::Complete], "also when nothing is due");
+        assert_eq!(watching.take(), [Given::Complete], "the answer must also come when nothing is due");
         check(&hub);
     }
 }
@@ -86,7 +86,7 @@ fn present_states_are_given_until_the_sink_is_full() {
     let mut notes = Notes { given: Vec::new(), room: 2 };
     assert_eq!(watching.subscription.give(&ids(&["b", "a", "c"]), &mut notes), 2);
     assert_eq!(notes.given, [state("b", 0, 0), state("a", 7, 1)]);
-    assert_eq!(topics(&hub), 1, "a question leaves nothing behind");
+    assert_eq!(topics(&hub), 1, "a query must leave no state behind");
 }
 
 #[test]
@@ -101,7 +101,7 @@ fn h3_g7_memory_is_bounded_by_the_threads_that_are_watched_now() {
     let names: Vec<_> = names.iter().map(String::as_str).collect();
     watching.change(&[], &names);
     assert_eq!(watching.take().len(), 5_001);
-    // Some of them are queued meanwhile, those that stay too.
+    // Meanwhile some of them are queued, also some of those that stay.
     hub.publish(names.iter().rev().step_by(7).map(|name| opened(name, 1)));
     let (gone, kept) = names.split_at(4_980);
     for (part, removed) in gone.chunks(500).enumerate() {
@@ -111,7 +111,7 @@ fn h3_g7_memory_is_bounded_by_the_threads_that_are_watched_now() {
     assert!(places(&watching) <= 8 * KEPT, "{} places for 20 threads", places(&watching));
     let due: Vec<_> = kept.iter().rev().filter(|name| hub.get(&id(name)).header.is_some()).collect();
     let expected: Vec<_> = due.into_iter().map(|name| state(name, 1, 1)).chain([Given::Complete]).collect();
-    assert_eq!(watching.take(), expected, "in their order");
+    assert_eq!(watching.take(), expected, "the states must be in order");
     hub.publish([opened(kept[0], 1), opened(kept[1], 2), opened(gone[0], 2)]);
     let given = watching.take();
     assert_eq!(given.len(), 2, "{given:?}");
@@ -120,7 +120,7 @@ fn h3_g7_memory_is_bounded_by_the_threads_that_are_watched_now() {
     check(&hub);
 }
 
-/// H1 and H3 against a simple model: what is watched, and what was seen last.
+/// H1 and H3, compared with a simple model: the watched threads, and the last state of each.
 #[test]
 fn random_changes_keep_every_place_right_and_lose_no_state() {
     let mut random = Random(0x5eed_0003);

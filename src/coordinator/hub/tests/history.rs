@@ -6,11 +6,11 @@ use super::*;
 const SECOND: i64 = 1_000_000_000;
 
 fn at(seconds: i64) -> Timestamp {
-    // The two clocks differ, so that one cannot stand for the other.
+    // The two clocks differ, so that one is not mistaken for the other.
     Timestamp { boot: seconds * SECOND, wall: (1_000 + seconds) * SECOND }
 }
 
-/// A hub with a thread or several, whose pauses are made step by step.
+/// A hub with one or several threads, whose pauses are made step by step.
 struct Threads {
     hub: Hub,
     revision: u64,
@@ -88,16 +88,16 @@ fn a_pause_is_kept_with_its_times_its_elicitations_and_how_each_ended() {
     let first = threads.start("t", "first", at(1));
     let second = threads.start("t", "second", at(2));
     threads.close("t", second, PauseEnd::Expired, at(3));
-    assert!(threads.all().is_empty(), "the pause goes on");
+    assert!(threads.all().is_empty(), "the pause continues");
     threads.close("t", first, PauseEnd::Released, at(5));
     threads.pause("t", "third", 7, 8);
-    let [third, both] = &threads.all()[..] else { panic!("two pauses") };
+    let [third, both] = &threads.all()[..] else { panic!("expected two pauses") };
     assert_eq!((both.since, both.ended, both.length().as_secs(), both.how), (at(1), at(5), 4, PauseEnd::Released));
     let closed: Vec<_> =
         both.elicitations.iter().map(|closed| (&*closed.elicitation.reason, closed.closed, closed.how)).collect();
     assert_eq!(closed, [("second", at(3), PauseEnd::Expired), ("first", at(5), PauseEnd::Released)]);
     assert_eq!((third.since, third.elicitations.len(), third.omitted), (at(7), 1, 0));
-    assert_eq!(threads.bytes().1, 0, "open pauses remember nothing");
+    assert_eq!(threads.bytes().1, 0, "open pauses must use no memory for elicitations");
 }
 
 #[test]
@@ -119,13 +119,21 @@ fn p1_the_oldest_give_way_to_the_number_of_pauses() {
     let page = threads.read(u64::MAX, usize::MAX, &everything());
     assert_eq!((page.pauses.len(), page.more), (MAX_PAUSES, false));
     assert_eq!((page.pauses[0].since, page.pauses.last().unwrap().since), (at(MAX_PAUSES as i64 + more - 1), at(more)));
-    assert_eq!(page.complete_from, at(more).wall + 1, "right after the end of the last one that is missing");
+    assert_eq!(
+        page.complete_from,
+        at(more).wall + 1,
+        "it must be complete from right after the end of the last missing pause"
+    );
 }
 
 #[test]
 fn p1_the_oldest_give_way_to_the_bytes_of_pauses() {
     let mut threads = Threads::new();
-    assert_eq!(threads.read(u64::MAX, 1, &everything()).complete_from, at(0).wall, "from the start");
+    assert_eq!(
+        threads.read(u64::MAX, 1, &everything()).complete_from,
+        at(0).wall,
+        "it must be complete from the start"
+    );
     let text = "x".repeat(1_000);
     for i in 0..2_000 {
         threads.pause(&format!("thread-{i}"), &text, i, i + 1);
@@ -135,7 +143,7 @@ fn p1_the_oldest_give_way_to_the_bytes_of_pauses() {
     assert!((400..MAX_BYTES / 2_000).contains(&all.len()), "{}: each takes a little over 2,000 bytes", all.len());
     assert_eq!(all[0].since, at(1_999));
     let each = threads.bytes().0 / all.len();
-    assert!(threads.bytes().0 + 2 * each > MAX_BYTES, "no more is dropped than must be");
+    assert!(threads.bytes().0 + 2 * each > MAX_BYTES, "no more may be evicted than necessary");
 }
 
 #[test]
@@ -158,8 +166,8 @@ fn p2_pages_go_on_while_more_pauses_end_and_old_ones_give_way() {
         pauses(&mut threads, 100);
     }
     let expected: Vec<_> = (seen[seen.len() - 1]..=MAX_PAUSES as u64).rev().collect();
-    assert_eq!(seen, expected, "each once, without a gap, and none that has ended since");
-    assert_eq!(seen.len(), MAX_PAUSES - 500, "those that gave way are missing at the end");
+    assert_eq!(seen, expected, "each pause must occur once, without gaps and without later ones");
+    assert_eq!(seen.len(), MAX_PAUSES - 500, "the evicted pauses must be missing at the end");
     assert!(threads.read(1, 10, &everything()).pauses.is_empty());
 }
 
@@ -177,7 +185,7 @@ fn pauses_are_read_by_thread_scope_and_time() {
     assert_eq!(count(PauseFilter { thread: Some(&b), ..everything() }), (500, false));
     assert_eq!(count(PauseFilter { scope: &b_and_below, ..everything() }), (600, true));
     assert_eq!(count(PauseFilter { scope: &scope(&["a"], &[]), thread: Some(&b), ..everything() }), (0, false));
-    // Half-open: those that end at the first moment, and none that ends at the last.
+    // Half-open: it includes pauses that end at the first moment, but not those that end at the last.
     assert_eq!(count(PauseFilter { ended: at(10).wall..at(20).wall, ..everything() }), (10, false));
     assert_eq!(count(PauseFilter { ended: at(10).wall..at(10).wall, ..everything() }), (0, false));
 }
@@ -192,7 +200,11 @@ fn p3_a_pause_remembers_sixteen_elicitations_and_counts_the_rest() {
     let pause = &threads.all()[0];
     let reasons: Vec<_> = pause.elicitations.iter().map(|closed| closed.elicitation.reason.to_string()).collect();
     let expected: Vec<_> = (0..MAX_ELICITATIONS - 1).chain([99]).map(|i| i.to_string()).collect();
-    assert_eq!((reasons, pause.omitted), (expected, 84), "the first ones, and the one that ended the pause");
+    assert_eq!(
+        (reasons, pause.omitted),
+        (expected, 84),
+        "the first elicitations, and the one that ended the pause, must be kept"
+    );
 }
 
 #[test]
@@ -212,7 +224,11 @@ fn p3_open_pauses_remember_a_bounded_amount_in_all() {
     for (thread, last) in ends {
         threads.close(&thread, last, PauseEnd::Decremented, at(2));
         let pause = &threads.read(u64::MAX, 1, &everything()).pauses[0];
-        assert_eq!(pause.elicitations.len() + pause.omitted as usize, MAX_ELICITATIONS + 1, "each is kept or counted");
+        assert_eq!(
+            pause.elicitations.len() + pause.omitted as usize,
+            MAX_ELICITATIONS + 1,
+            "each elicitation must be kept or counted"
+        );
     }
     assert_eq!(threads.bytes().1, 0);
     assert_eq!(threads.read(u64::MAX, 1, &everything()).pauses[0].omitted, 16, "there was no memory for the last one");

@@ -1,4 +1,4 @@
-//! Ids that are packed while their threads are only watched.
+//! Ids are stored compactly while their threads are only watched.
 use super::*;
 
 fn uuid(number: usize) -> String {
@@ -26,7 +26,7 @@ fn a_uuid_is_watched_before_its_thread_is_known_and_after_it_is_forgotten() {
     assert_eq!(topics(&hub), 0);
 }
 
-/// The tables grow meanwhile, for which they look at the ids again.
+/// Meanwhile the tables grow, and read the ids again.
 #[test]
 fn many_uuids_are_found() {
     let hub = Arc::<Hub>::default();
@@ -39,5 +39,5 @@ fn many_uuids_are_found() {
     check(&hub);
     assert_eq!((topics(&hub), watching.subscription.count_after(&[], &[])), (600, 600));
     hub.publish(threads.iter().map(|thread| opened(thread.as_str(), 1)));
-    assert_eq!(watching.take().len(), 600, "of those that are watched, each once");
+    assert_eq!(watching.take().len(), 600, "each watched thread must occur once");
 }

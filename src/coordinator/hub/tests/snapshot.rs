@@ -41,7 +41,11 @@ fn g8_a_watch_within_a_scope_sees_nothing_else() {
     }
     let hub = Arc::<Hub>::default();
     hub.publish([opened("a", 1)]);
-    assert_eq!(watch(&hub, Interest::Within(scope(&[], &[]))).take(), [Given::Complete], "of no thread");
+    assert_eq!(
+        watch(&hub, Interest::Within(scope(&[], &[]))).take(),
+        [Given::Complete],
+        "a scope without threads must have an empty snapshot"
+    );
     assert_eq!(watch(&hub, Interest::Within(Scope::ALL)).take(), [state("a", 1, 1), Given::Complete]);
 }
 

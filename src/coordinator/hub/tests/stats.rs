@@ -13,12 +13,12 @@ fn deliveries_and_conflations_are_counted() {
     ];
     let counted = |hub: &Hub| (hub.figures().deliveries, hub.figures().conflations);
     watching.iter_mut().for_each(|watching| drop(watching.take()));
-    // The second is given `b` too.
+    // The second watch gets `b` too.
     assert_eq!((counted(&hub), hub.figures().streams), ((5, 0), 4));
     hub.publish([opened("a", 2)]);
-    assert_eq!(counted(&hub), (5, 0), "nobody was slow");
+    assert_eq!(counted(&hub), (5, 0), "no watch was slow");
     hub.publish([opened("a", 3), opened("a", 4)]);
-    assert_eq!(counted(&hub), (5, 8), "each has two states behind it that it never sees");
+    assert_eq!(counted(&hub), (5, 8), "each watch has missed two states");
     watching.iter_mut().for_each(|watching| drop(watching.take()));
     assert_eq!(counted(&hub), (9, 8));
     check(&hub);
@@ -37,7 +37,7 @@ fn the_oldest_pause_is_found_among_any_number() {
     };
     hub.publish([paused(0, 7), paused(1, 9)]);
     assert_eq!(hub.open_pauses().oldest, Some(at(7)));
-    // More than are looked at in one go; the oldest is at the beginning, then at the end.
+    // More than are checked at once; the oldest is first at the beginning, then at the end.
     hub.publish((2..10_000).map(|i| paused(i, 8)));
     assert_eq!(hub.open_pauses().oldest, Some(at(7)));
     hub.publish([paused(10_000, 3)]);
@@ -67,9 +67,9 @@ fn paused_threads_that_nobody_but_observers_sees_are_counted() {
     let _again = watch_some(&hub, &["t00001"]);
     assert_eq!(unwatched(&hub), 9_998);
     let _scoped = watch(&hub, Interest::Within(scope(&["t00002"], &[])));
-    assert_eq!(unwatched(&hub), 9_997, "its scope names the thread");
+    assert_eq!(unwatched(&hub), 9_997, "a scope that names the thread counts as a watch");
     drop(first);
     assert_eq!(unwatched(&hub), 9_998);
     hub.publish([closed("t00009", 2, 1), forgotten("t00008", 2)]);
-    assert_eq!(unwatched(&hub), 9_996, "one has resumed, one is gone");
+    assert_eq!(unwatched(&hub), 9_996, "one has resumed, and one watch has ended");
 }

@@ -1,4 +1,4 @@
-//! Watches of all threads, read a little at a time while threads change.
+//! Watches of all threads, which are read a little at a time while threads change.
 use super::*;
 
 /// A thread of the model.
@@ -7,17 +7,17 @@ struct Thread {
     revision: u64,
     /// The revision that opened its only elicitation.
     opened: Option<u64>,
-    /// Paused since the watch began, without an end in between.
+    /// Whether it has been paused since the watch began, without interruption.
     since_start: bool,
 }
 
-/// The last state of each thread that the watch was given: revision and open elicitations.
+/// The last state of each thread that the watch received: revision and open elicitations.
 type Seen = HashMap<String, (u64, usize)>;
 
 fn change(hub: &Hub, name: &str, thread: &mut Thread, random: &mut Random) {
     thread.revision += 1;
     match thread.opened {
-        // The count changes, and the pause goes on.
+        // The count changes, and the pause continues.
         Some(_) if random.below(2) == 0 => hub.publish([opened(name, thread.revision)]),
         Some(open) => {
             let ids = open..thread.revision;
@@ -36,7 +36,7 @@ fn change(hub: &Hub, name: &str, thread: &mut Thread, random: &mut Random) {
     }
 }
 
-/// Checks what was given, in its order, and notes it.
+/// Checks the events and their order, and records them.
 fn note(seen: &mut Seen, given: Vec<Given>) -> bool {
     let mut complete = false;
     for given in given {
@@ -85,7 +85,7 @@ fn h1_h2_a_slow_watch_of_all_threads_has_a_whole_snapshot_and_rising_revisions_u
                     for (i, thread) in threads.iter().enumerate().filter(|&(i, _)| in_scope(i)) {
                         assert!(
                             !thread.since_start || seen.contains_key(&names[i]),
-                            "{} was paused all the time",
+                            "{} was paused all the time, so it must be in the snapshot",
                             names[i]
                         );
                     }

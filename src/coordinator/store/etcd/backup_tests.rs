@@ -1,4 +1,5 @@
-//! A backup of a fleet: one revision however many pages it takes and whoever writes, with the log in it.
+//! A backup of a fleet: it has one revision, however many pages it takes and whatever is written meanwhile, and it
+//! includes the log.
 use super::backup::FleetSnapshot;
 use super::fake::{About, FakeEtcd, Machine};
 use super::join::join;
@@ -32,7 +33,7 @@ fn thread(name: &str) -> ThreadId {
     ThreadId::parse("", name).expect("valid")
 }
 
-/// A batch that gives a thread this revision. `row`: and opens an elicitation with this row.
+/// A batch that sets a thread to this revision. `row`: it also opens an elicitation with this row.
 fn batch(name: &str, revision: u64, row: Option<u64>) -> Vec<u8> {
     let thread = thread(name);
     let since = row.map(|_| Timestamp::default());
@@ -72,8 +73,8 @@ fn revision(rows: &Rows, name: &str) -> u64 {
     ThreadRow::decode(&rows[&(Table::Threads, name.as_bytes().to_vec())][..]).expect("a row").revision()
 }
 
-/// A1: it ends with the last change before the first read of the copy, and takes many pages. A read before that asks whether there is a
-/// fleet.
+/// A1: the backup ends with the last change before its first read, and takes many pages. An earlier read checks that
+/// there is a fleet.
 #[tokio::test(start_paused = true)]
 async fn all_pages_of_a_backup_are_of_one_revision() {
     let etcd = FakeEtcd::default();
@@ -86,7 +87,7 @@ async fn all_pages_of_a_backup_are_of_one_revision() {
     let meanwhile = {
         let reads = reads.clone();
         move |about| {
-            assert_ne!(about, About::Write, "a backup writes nothing");
+            assert_ne!(about, About::Write, "a backup must write nothing");
             let (chain, change) = (chain.clone(), 301 + reads.fetch_add(1, SeqCst) as u64);
             async move {
                 chain.lock().await.commit(&batch("each time", change, None)).await.expect("it leads");
@@ -96,12 +97,12 @@ async fn all_pages_of_a_backup_are_of_one_revision() {
     };
     let snapshot = FleetSnapshot::of(&etcd.before(meanwhile), &keys()).await.expect("it is sound");
     let (rows, summary) = rows(&snapshot);
-    assert!(reads.load(SeqCst) >= 6, "the log has more than one page");
-    assert_eq!(revision(&rows, "each time"), 302, "what was written before the copy began, and nothing after it");
+    assert!(reads.load(SeqCst) >= 6, "the log must have more than one page");
+    assert_eq!(revision(&rows, "each time"), 302, "it must have exactly what was written before the copy began");
     assert_eq!(summary.threads, 303);
 }
 
-/// A2: what a checkpoint has written, what the log changes and deletes of it, and no batch without its end.
+/// A2: it has the rows of a checkpoint, the log's changes and deletions of them, and no incomplete batch.
 #[tokio::test(start_paused = true)]
 async fn the_log_is_folded_into_the_rows() {
     let etcd = FakeEtcd::default();
@@ -116,7 +117,7 @@ async fn the_log_is_folded_into_the_rows() {
     }
     let applied = etcd.value(&keys().applied()).expect("a checkpoint was made");
     assert_eq!(Applied::decode(&applied[..]).expect("readable").seq, 3);
-    // The entries are cut: what is left of them is in rows.
+    // The log is truncated: the effect of its entries is in rows.
     sleep(Duration::from_secs(700)).await;
     for _ in 0..4 {
         chain.keep_house().await.expect("it leads");
@@ -130,7 +131,7 @@ async fn the_log_is_folded_into_the_rows() {
     let delete = [Write::DeleteElicitation(2), Write::DeleteThread(&forgotten), Write::PutFloor(9)];
     chain.commit(&encoded(&delete)).await.expect("it leads");
     chain.commit(&batch("new in the log", 5, Some(8))).await.expect("it leads");
-    // The beginning of a batch, as a leader leaves it that was deposed.
+    // The beginning of a batch, from a leader that was deposed.
     let begun = Entry { term: 1, clock: 0, more: true, ops: batch("never committed", 1, None) };
     let mut leader = super::record::LeaderRecord::decode(&etcd.value(&keys().leader()).unwrap()[..]).unwrap();
     leader.seq += 1;
@@ -153,7 +154,7 @@ async fn the_log_is_folded_into_the_rows() {
     assert_eq!((summary.threads, summary.elicitations, summary.taken), (3, 2, 7));
 }
 
-/// It is read again at the revision of then, and given up if that does not help.
+/// If its revision is compacted, it starts again at the then current one, and gives up if that does not help.
 #[tokio::test(start_paused = true)]
 async fn a_backup_that_is_overtaken_by_a_compaction_is_taken_again_a_few_times() {
     for (compactions, succeeds) in [(1, true), (2, true), (usize::MAX, false)] {
@@ -196,7 +197,7 @@ async fn a_prefix_without_a_whole_fleet_is_not_backed_up() {
     put(&etcd, keys().restoring(), b"x".to_vec()).await;
     put(&etcd, keys().log(1), b"a first entry".to_vec()).await;
     assert!(refusal(&etcd).await.contains("a restore is under way, or was not finished"));
-    // A fleet that no replica has led is an empty one.
+    // A fleet that no replica has led is empty.
     let etcd = FakeEtcd::default();
     join(&etcd, &keys()).await.expect("it is founded");
     let empty = FleetSnapshot::of(&etcd, &keys()).await.expect("it is sound");
@@ -224,7 +225,7 @@ async fn a_command_gives_up_an_etcd_that_does_not_answer() {
     let (refused, took) = (refused.expect_err("it is gone"), machine.boot() - before);
     assert!(matches!(&refused, OpenError::Io(why) if why.contains("has not answered for 15 s")), "{refused}");
     assert!((15_000_000_000..16_000_000_000).contains(&took), "{took} ns");
-    // One that answers now and then is not given up.
+    // An etcd that answers sometimes is not given up.
     etcd.set_unreachable(false);
     let patient = Patient::new(etcd.clone(), machine);
     for _ in 0..5 {

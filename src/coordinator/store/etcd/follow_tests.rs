@@ -1,4 +1,4 @@
-//! A follower behind an engine: what it shows, through compactions and broken watches, and what it has ready for a takeover.
+//! A follower of an engine: what it shows, with compactions and broken watches, and what it has ready for a takeover.
 use super::fake::FakeEtcd;
 use super::kv::Kv;
 use super::progress::Progress;
@@ -16,7 +16,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-/// Keeps the batch that was committed, for who writes it to the log.
+/// Keeps the committed batch for the test, which writes it to the log.
 #[derive(Clone)]
 struct Recorder(Arc<Mutex<Vec<u8>>>, u64);
 
@@ -31,7 +31,8 @@ impl Store for Recorder {
     }
 }
 
-/// Everything that readers see of a thread, but for the ends of leases and how the last pause of a thread ended that nobody saw end.
+/// All that readers see of a thread, except the ends of leases and how the last pause ended if the follower did not see
+/// that.
 fn shown(hub: &Hub) -> Vec<String> {
     let (views, more) = hub.list(None, 10_000, true, &Scope::ALL);
     assert!(!more);
@@ -42,13 +43,13 @@ fn shown(hub: &Hub) -> Vec<String> {
     views.into_iter().map(show).collect()
 }
 
-/// Waits until all that was committed is shown.
+/// Waits until all committed entries are applied.
 async fn caught_up(progress: &Progress, seq: u64) {
     timeout(Duration::from_secs(60), progress.shows(seq)).await.expect("it is shown soon");
 }
 
-/// I8: at equal entries, the hub of a follower shows what the leader's does; after etcd has forgotten entries, and as it is
-/// loaded fresh, too. What is then taken over is the same.
+/// I8: at equal entries, the hub of a follower shows the same as the leader's, after etcd has compacted entries, and
+/// after a fresh load. A takeover then starts from the same state.
 #[tokio::test(start_paused = true)]
 async fn a_follower_shows_what_the_leader_does() {
     let etcd = FakeEtcd::default();
@@ -67,7 +68,7 @@ async fn a_follower_shows_what_the_leader_does() {
         let (etcd, progress) = (etcd.clone(), progress.clone());
         async move { follower(&etcd, 2).await.until_leading(&watch::Sender::new(None), &progress).await }
     });
-    // It has loaded that there is nothing.
+    // It has loaded an empty fleet.
     tokio::time::sleep(Duration::from_secs(1)).await;
     let (mut seed, mut seq) = (0x5eed_u64, first);
     let mut random = |below: u64| {
@@ -114,7 +115,7 @@ async fn a_follower_shows_what_the_leader_does() {
     caught_up(&progress, seq).await;
     let expected = shown(&hub);
     assert_eq!(shown(progress.hub()), expected);
-    // As another one loads it.
+    // A fresh load by another replica.
     let fresh = Arc::new(Progress::new(Arc::<Hub>::default()));
     fresh.begin(i64::MIN);
     let loading = tokio::spawn({
@@ -127,11 +128,14 @@ async fn a_follower_shows_what_the_leader_does() {
     };
     assert_eq!(without_ends(shown(fresh.hub())), without_ends(expected.clone()));
     loading.abort();
-    // As it is taken over.
+    // A takeover.
     drop(working.requests);
-    let Ok(won) = following.await.expect("no panic") else { panic!("it may lead") };
+    let Ok(won) = following.await.expect("no panic") else { panic!("it must win the leadership") };
     assert_eq!(won.standby.seq, seq);
-    assert!(!progress.follows(), "its engine says how far durations are told");
+    assert!(
+        !progress.follows(),
+        "after the takeover, its own engine must set the time up to which durations are shown"
+    );
     struct Loaded(Option<Contents>);
     impl Store for Loaded {
         fn load(&mut self, _: Timestamp) -> Result<Contents, OpenError> {
@@ -144,7 +148,7 @@ async fn a_follower_shows_what_the_leader_does() {
     let loaded = Loaded(Some(won.standby.contents(clock.now())));
     let mut next = Engine::with(Box::new(loaded), clock.clone(), Settings::default(), progress.hub()).expect("sound");
     assert_eq!(shown(progress.hub()), expected);
-    // It knows the request ids of the last 10 minutes.
+    // It remembers the request ids of the last 10 minutes.
     let call = |request_id: &str| {
         let thread = ThreadId::parse("", "a new one").expect("valid");
         let (reason, holder) = ("why".into(), "me".into());
@@ -155,7 +159,8 @@ async fn a_follower_shows_what_the_leader_does() {
     assert!(outcomes[0].is_ok());
 }
 
-/// M3: also at a replica that has applied what the leader record no longer says, and so never challenges.
+/// M3: also at a replica that has applied entries which the leader record has lost, and which therefore never
+/// challenges.
 #[tokio::test(start_paused = true)]
 async fn a_follower_whose_fleet_is_gone_ends() {
     for is_another_founded in [false, true] {
@@ -179,12 +184,13 @@ async fn a_follower_whose_fleet_is_gone_ends() {
             lead(&etcd, 3).await;
         }
         let ended = timeout(Duration::from_secs(60), following).await.expect("it notices").expect("no panic");
-        let Err(OpenError::Corrupt(why)) = ended else { panic!("it goes on") };
+        let Err(OpenError::Corrupt(why)) = ended else { panic!("it must end with an error") };
         assert!(why.contains("is gone, or another one is in its place"), "{why}");
     }
 }
 
-/// I6, P1: durations are told up to what the leader vouches for with an entry that is applied, and never less than before.
+/// I6, P1: durations are shown up to the time that the leader has confirmed with an applied entry, and never less than
+/// before.
 #[test]
 fn durations_are_told_up_to_what_is_applied() {
     let progress = Progress::new(Arc::<Hub>::default());
@@ -200,20 +206,21 @@ fn durations_are_told_up_to_what_is_applied() {
     progress.applied(2, 250);
     assert_eq!(told(), 300);
     progress.holds(1, 220);
-    assert_eq!(told(), 300, "it never falls");
+    assert_eq!(told(), 300, "it must never decrease");
     progress.end();
     progress.holds(2, 900);
-    assert_eq!(told(), 300, "the engine of this replica says so now");
+    assert_eq!(told(), 300, "now the engine of this replica sets it");
 }
 
-/// I4, P2: who waits is told of a read and a look that began after it did, and of all entries by then.
+/// I4, P2: a waiter is woken by a read and a check that both began after it did, once all entries until then are
+/// applied.
 #[tokio::test(start_paused = true)]
 async fn a_confirmation_needs_a_read_and_a_look_that_began_after_it() {
     let progress = Arc::new(Progress::new(Arc::<Hub>::default()));
     progress.begin(0);
     progress.applied(5, 0);
     let begin = async |rounds: &super::progress::Rounds| rounds.begin(Duration::from_millis(100), || 7).await;
-    // Both are under way already.
+    // Both are already under way.
     begin(&progress.reads).await;
     begin(&progress.looks).await;
     let waiting = tokio::spawn({
@@ -224,7 +231,7 @@ async fn a_confirmation_needs_a_read_and_a_look_that_began_after_it() {
     progress.reads.succeed(5);
     progress.looks.succeed(5);
     tokio::task::yield_now().await;
-    assert!(!waiting.is_finished(), "they began before");
+    assert!(!waiting.is_finished(), "both began before the wait");
     begin(&progress.reads).await;
     begin(&progress.looks).await;
     progress.reads.succeed(6);
@@ -234,5 +241,5 @@ async fn a_confirmation_needs_a_read_and_a_look_that_began_after_it() {
     progress.applied(7, 0);
     assert!(waiting.await.expect("no panic"));
     assert_eq!(progress.good_since(), 7);
-    assert!(!progress.confirm().await, "nobody reads any more");
+    assert!(!progress.confirm().await, "no task reads any more");
 }

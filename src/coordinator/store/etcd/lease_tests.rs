@@ -1,5 +1,5 @@
-//! I9: over any number of takeovers, no lease ends before one full length after its last renewal, and long ones end within a
-//! third of their length, and the time in which nobody led, after that.
+//! I9: over any number of takeovers, no lease ends before one full length after its last renewal, and long ones end
+//! within a further third of their length, plus the time without a leader.
 use super::load::Loaded;
 use super::record::{Entry, Keys};
 use super::standby::Standby;
@@ -17,7 +17,7 @@ use std::time::Duration;
 const EPOCH: u64 = 7;
 const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3_600);
-/// The time in which nobody leads, at each takeover.
+/// The time without a leader, at each takeover.
 const GAP: Duration = Duration::from_secs(2);
 
 type Rows = BTreeMap<(Table, Vec<u8>), Vec<u8>>;
@@ -39,7 +39,7 @@ impl Store for Leader {
         let mut standby = std::mem::take(&mut stored.standby);
         standby.led_until = stored.led_until;
         let contents = standby.contents(now);
-        // The next follower loads what is there, and applies what comes.
+        // The next follower loads the present rows, and applies later ones.
         let mut loaded = Loaded::default();
         loaded.rows = stored.rows.clone();
         stored.standby = loaded.standby(EPOCH, &Keys::under("/p"))?;
@@ -68,7 +68,7 @@ impl Store for Leader {
     }
 }
 
-/// A fleet of engines, one after the other.
+/// A fleet of engines, one after another.
 struct Fleet {
     clock: Arc<Manual>,
     stored: Arc<Mutex<Stored>>,
@@ -110,7 +110,7 @@ impl Fleet {
         }
     }
 
-    /// Whether it is still open; if it is, it is renewed.
+    /// Renews the elicitation; returns whether it is still open.
     fn renew(&mut self, thread: &str, elicitation: &ElicitationRef) -> bool {
         self.call(thread, Command::Renew { elicitation: elicitation.clone(), ttl: None }).is_some()
     }
@@ -129,7 +129,7 @@ fn long_leases_end_with_a_takeover_a_minute_and_no_lease_that_is_renewed_does() 
     for lease in [10 * MINUTE, HOUR, 24 * HOUR] {
         let mut fleet = Fleet::new();
         let (kept, left) = (fleet.open("kept", lease), fleet.open("left", lease));
-        assert!(fleet.renew("left", &left), "and then nobody does");
+        assert!(fleet.renew("left", &left), "it must be renewed once, and never again");
         let (begin, mut renewed) = (fleet.clock.boot(), fleet.clock.boot());
         let since = |fleet: &Fleet, moment: i64| Duration::from_nanos((fleet.clock.boot() - moment).unsigned_abs());
         let (mut takeovers, mut ended) = (0_u32, None);
@@ -137,7 +137,7 @@ fn long_leases_end_with_a_takeover_a_minute_and_no_lease_that_is_renewed_does() 
             fleet.clock.advance(MINUTE - GAP);
             fleet.take_over();
             takeovers += 1;
-            // As holders do: each third.
+            // As holders do: after each third.
             if since(&fleet, renewed) + MINUTE > lease / 3 {
                 assert!(fleet.renew("kept", &kept), "{lease:?}: it has ended early");
                 renewed = fleet.clock.boot();
@@ -159,7 +159,7 @@ fn a_long_outage_counts_for_no_lease_and_a_short_lease_begins_anew() {
     let (long, short) = (fleet.open("long", HOUR), fleet.open("short", MINUTE));
     fleet.clock.advance(MINUTE / 2);
     fleet.stored.lock().expect("no panic while locked").led_until = Some(fleet.clock.boot());
-    // Nobody led, and so nobody could renew.
+    // There was no leader, so no holder could renew.
     fleet.clock.advance(5 * HOUR);
     fleet.engine = Fleet::engine(&fleet.stored, &fleet.clock);
     fleet.clock.advance(MINUTE - Duration::from_millis(1));

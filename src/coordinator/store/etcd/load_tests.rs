@@ -1,4 +1,4 @@
-//! Loading from an etcd whose answers do not come if they are large.
+//! Loading from an etcd whose large answers never arrive.
 use super::fake::FakeEtcd;
 use super::load;
 use super::record::{Entry, LeaderRecord};
@@ -7,7 +7,7 @@ use prost::Message;
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// The largest answer that comes, in bytes of values.
+/// The largest answer that arrives, in bytes of values.
 const LARGEST: usize = 1 << 20;
 
 #[tokio::test(start_paused = true)]
@@ -16,7 +16,7 @@ async fn a_log_that_went_from_quiet_to_busy_is_loaded() {
     const ALL: u64 = 240;
     let etcd = FakeEtcd::default();
     for seq in 1..=ALL {
-        // The beginning of one batch: its content does not matter.
+        // The beginning of a batch, whose content does not matter.
         let ops = vec![0; if seq <= SMALL { 10 } else { 100 << 10 }];
         let entry = Entry { term: 1, clock: 0, more: true, ops };
         put(&etcd, keys().log(seq), entry.encode_to_vec()).await;

@@ -1,4 +1,4 @@
-//! A restore into etcd: whole or not served, whatever is lost, late or done by others meanwhile.
+//! A restore into etcd: it is served completely or not at all, whatever is lost, late or written by others meanwhile.
 use super::backup::FleetSnapshot;
 use super::fake::{About, FakeEtcd, Fault, Machine};
 use super::image::Image;
@@ -22,10 +22,10 @@ use std::time::Duration;
 
 const SECOND: i64 = 1_000_000_000;
 const HOUR: Duration = Duration::from_secs(3_600);
-/// The machine on which the backup is restored, and its clock then.
+/// The machine on which the backup is restored, and its clock at that time.
 const HERE: u64 = 9;
 const NOW: Timestamp = Timestamp { boot: 500 * SECOND, wall: 1_800_000_000 * SECOND };
-/// Bytes of an entry: the backup has many.
+/// The size of an entry in bytes: the backup has many entries.
 const MOST: usize = 2_000;
 const THREADS: u64 = 200;
 
@@ -37,7 +37,7 @@ fn thread(name: &str) -> ThreadId {
     ThreadId::parse("", name).expect("valid")
 }
 
-/// A backup of a store whose moments are of the boot `boot_id`: `writes`, and the floor 7.
+/// A backup of a store whose times belong to the boot `boot_id`: `writes`, and the floor 7.
 fn backup_of(writes: &[Write<'_>], boot_id: u64) -> Vec<u8> {
     let (mut encoded, mut backup, mut changes) = (Vec::new(), Vec::new(), Changes::new());
     ops::encode(writes, boot_id, &mut encoded);
@@ -68,14 +68,14 @@ async fn restore<K: Kv>(kv: &K, backup: &[u8]) -> Result<Founded, OpenError> {
     found(kv, &keys(), Machine::clock(HERE), fleet.clone(), image(backup, &fleet)).await
 }
 
-/// Everything that the first leader finds.
+/// The state that the first leader loads.
 async fn led(etcd: &FakeEtcd) -> Contents {
     let (chain, standby): (_, Standby) = lead(etcd, HERE).await;
     assert_eq!(chain.term, 1);
     standby.contents(chain.clock.now())
 }
 
-/// All of [`many`].
+/// Asserts that it is all of [`many`].
 fn is_whole(contents: &Contents, founded: Founded) {
     assert_eq!((contents.records.len() as u64, founded.summary.threads), (THREADS, THREADS));
     for record in &contents.records {
@@ -84,11 +84,11 @@ fn is_whole(contents: &Contents, founded: Founded) {
     assert_eq!(contents.floor, founded.revision);
 }
 
-/// The parts that count of what is restored: revisions, totals, leases, remembered calls, and all on the clock of the fleet.
+/// The essential parts of a restored state: revisions, totals, leases, remembered calls, all by the clock of the fleet.
 #[tokio::test(start_paused = true)]
 async fn a_backup_is_restored_on_the_clock_of_the_new_fleet() {
     let (paused, running) = (thread("paused"), thread("running"));
-    // A minute before the backup by its own clock, nine minutes ago by the wall clock.
+    // A minute before the backup by its own clock, and nine minutes ago by the wall clock.
     for (boot_id, age) in [(HERE, 60 * SECOND), (4, 540 * SECOND)] {
         let then = Timestamp { boot: NOW.boot - 60 * SECOND, wall: NOW.wall - 540 * SECOND };
         let header = |since| Header { revision: 1 << 60, pause: Pause { accrued: HOUR, since }, changed: then };
@@ -116,7 +116,7 @@ async fn a_backup_is_restored_on_the_clock_of_the_new_fleet() {
         let etcd = FakeEtcd::default();
         let fleet = new_fleet().expect("there are random numbers");
         let image = Image::read(&mut &backup_of(&writes, boot_id)[..], (HERE, NOW), fleet.id, MOST).expect("a backup");
-        // Above all revisions that there were, and all that there can have been since.
+        // Above all earlier revisions, and all that may have been used since.
         assert_eq!(image.revision, (1 << 60) + 1);
         let revision = image.revision;
         found(&etcd, &keys(), Machine::clock(HERE), fleet.clone(), image).await.expect("it is founded");
@@ -133,7 +133,7 @@ async fn a_backup_is_restored_on_the_clock_of_the_new_fleet() {
         let known = paused.memory.request(Rpc::Increment, "request", NOW);
         assert_eq!(known.map(|known| (known.at, known.answer)), Some((ago, answer)));
 
-        // Leases begin anew: that of a day has its end stored, so that it ends however often the leader changes.
+        // Leases restart: the end of a lease of a day is stored, so that it ends however often the leader changes.
         let mut standby = loaded.standby(fleet.id, &keys()).expect("it is sound");
         standby.led_until = Some(NOW.after(12 * HOUR).boot);
         let contents = standby.contents(NOW.after(12 * HOUR));
@@ -144,7 +144,7 @@ async fn a_backup_is_restored_on_the_clock_of_the_new_fleet() {
     }
 }
 
-/// Each entry is below the limits of etcd, and all rows are in one of them.
+/// Each entry is below the limits of etcd, and each row is in one of them.
 #[test]
 fn a_backup_is_cut_into_entries_of_limited_size() {
     let backup = many();
@@ -179,7 +179,7 @@ fn what_is_no_whole_backup_is_refused_before_anything_is_written() {
     assert!(read(&senseless).contains("the backup is invalid: use another one. Nothing was changed"));
 }
 
-/// R3: whatever becomes of its attempts, it writes what it should, once.
+/// R3: whatever happens to its attempts, it writes everything, once.
 #[tokio::test(start_paused = true)]
 async fn a_restore_whose_attempts_are_lost_unanswered_or_late_is_made_once() {
     let backup = many();
@@ -189,7 +189,7 @@ async fn a_restore_whose_attempts_are_lost_unanswered_or_late_is_made_once() {
         let etcd = FakeEtcd::default();
         let writes = Arc::<AtomicUsize>::default();
         let (faulty, of) = (etcd.clone(), writes.clone());
-        // Each transaction is tried twice.
+        // Each transaction is attempted twice.
         let failing = move |about| {
             if about == About::Write && of.fetch_add(1, SeqCst) % 2 == 0 {
                 faulty.faults([fault]);
@@ -205,7 +205,7 @@ async fn a_restore_whose_attempts_are_lost_unanswered_or_late_is_made_once() {
     }
 }
 
-/// How many transactions a restore takes.
+/// The number of transactions of a restore.
 async fn restore_counted(backup: &[u8]) -> usize {
     let writes = Arc::<AtomicUsize>::default();
     let of = writes.clone();
@@ -217,7 +217,7 @@ async fn restore_counted(backup: &[u8]) -> usize {
     writes.load(SeqCst)
 }
 
-/// A restore that is killed after each of its transactions: nothing of it is served, and the next one removes it.
+/// A restore that is killed after each of its transactions: none of it is served, and the next one removes it.
 #[tokio::test(start_paused = true)]
 async fn a_restore_that_dies_is_not_served_and_the_next_one_begins_again() {
     let backup = many();
@@ -241,7 +241,7 @@ async fn a_restore_that_dies_is_not_served_and_the_next_one_begins_again() {
             refused.contains("a restore is under way, or was not finished") && refused.contains("/p/"),
             "{refused}"
         );
-        assert!(FleetSnapshot::of(&etcd, &keys()).await.is_err(), "nothing to back up");
+        assert!(FleetSnapshot::of(&etcd, &keys()).await.is_err(), "an incomplete restore must not be backed up");
         assert_eq!(etcd.value(&keys().fleet()), None);
         let founded = restore(&etcd, &backup).await.expect("it is founded");
         assert!(founded.removed);
@@ -249,7 +249,7 @@ async fn a_restore_that_dies_is_not_served_and_the_next_one_begins_again() {
     }
 }
 
-/// R3: what the first one still sends has no effect, and it says so.
+/// R3: late writes of the first restore have no effect, and it reports an error.
 #[tokio::test(start_paused = true)]
 async fn of_two_restores_at_once_the_later_one_counts() {
     let backup = many();
@@ -273,11 +273,11 @@ async fn of_two_restores_at_once_the_later_one_counts() {
     }
 }
 
-/// J1, in both orders: whoever writes first has the prefix.
+/// J1, in both orders: the first writer gets the prefix.
 #[tokio::test(start_paused = true)]
 async fn a_replica_that_starts_meanwhile_founds_no_fleet_of_its_own() {
     let backup = many();
-    // The replica has seen an empty prefix when the restore begins.
+    // The replica has read an empty prefix when the restore begins.
     let etcd = FakeEtcd::default();
     let restoring = etcd.clone();
     let overtaken = move |about| {
@@ -291,7 +291,7 @@ async fn a_replica_that_starts_meanwhile_founds_no_fleet_of_its_own() {
     let refused = join(&etcd.before(overtaken), &keys()).await.expect_err("no fleet").to_string();
     assert!(refused.contains("a restore is under way"), "{refused}");
     assert_eq!(etcd.value(&keys().fleet()), None);
-    // The restore has seen an empty prefix when the replica founds a fleet.
+    // The restore has read an empty prefix when the replica founds a fleet.
     let etcd = FakeEtcd::default();
     let founding = etcd.clone();
     let overtaken = move |about| {
@@ -340,7 +340,7 @@ async fn a_restore_for_which_there_is_no_space_leaves_nothing() {
         assert!(refused.contains("space exceeded") && refused.contains("Run it again"), "{refused}");
         assert_eq!(etcd.count(&keys().all()), 0, "full at {full_at}");
     }
-    // Keys that are deleted under it are no fleet either.
+    // If the keys of a restore are deleted meanwhile, no fleet is left either.
     let etcd = FakeEtcd::default();
     let (deleting, writes) = (etcd.clone(), Arc::<AtomicUsize>::default());
     let deleted = move |about| {

@@ -1,4 +1,4 @@
-//! The chain, checkpoints, loading and following, on an etcd in memory that loses, delays and refuses.
+//! The chain, checkpoints, loading and following, with an etcd in memory that can lose, delay and refuse requests.
 use super::chain::{Chain, Replica, Written};
 use super::fake::{About, FakeEtcd, Fault, Machine};
 use super::follow::{Follower, Won};
@@ -52,7 +52,7 @@ fn progress() -> Arc<Progress> {
 /// The writer of a new term, with the records that it has taken over.
 pub(super) async fn lead(etcd: &FakeEtcd, id: u64) -> (Chain<FakeEtcd>, Standby) {
     let won = follower(etcd, id).await.until_leading(&watch::Sender::new(None), &progress()).await;
-    let Ok(Won { mut chain, standby, .. }) = won else { panic!("it may lead") };
+    let Ok(Won { mut chain, standby, .. }) = won else { panic!("it must win the leadership") };
     let left = chain.left_behind(standby.next_row).await.expect("it is sound");
     chain.begin_checkpoints(left).expect("it leads");
     (chain, standby)
@@ -89,7 +89,7 @@ impl Working {
     }
 }
 
-/// A batch that says that a thread has this revision.
+/// A batch that sets a thread to this revision.
 fn batch(revision: u64) -> Vec<u8> {
     let thread = ThreadId::parse("", "a thread").expect("valid");
     let header = Header { revision, pause: Pause::default(), changed: Timestamp::default() };
@@ -112,13 +112,13 @@ async fn no_fleet_is_founded_within_another_one() {
     let etcd = FakeEtcd::default();
     let (around, within) = (Keys::under("/a/"), Keys::under("/a/log/x/"));
     join(&etcd, &around).await.expect("the prefix is ours");
-    let Err(OpenError::Io(why)) = join(&etcd, &within).await else { panic!("it is founded") };
+    let Err(OpenError::Io(why)) = join(&etcd, &within).await else { panic!("the second fleet must not be founded") };
     assert!(why.contains("/a/log/x/: this lies within the fleet /a/"), "{why}");
     assert!(load::load(&etcd, &around).await.is_ok());
     join(&etcd, &Keys::under("/b/log/x/")).await.expect("nothing is around it");
 }
 
-/// I3, F2: whatever becomes of its attempts, a batch is in the log once, at its place.
+/// I3, F2: whatever happens to its attempts, a batch is in the log once, in its place.
 #[tokio::test(start_paused = true)]
 async fn a_batch_whose_attempts_are_lost_unanswered_or_late_is_written_once() {
     let etcd = FakeEtcd::default();
@@ -140,7 +140,7 @@ async fn a_batch_whose_attempts_are_lost_unanswered_or_late_is_written_once() {
     working.confirm().await.expect("it leads");
 }
 
-/// I6: others count from when the record was written, whenever the leader hears of it.
+/// I6: other replicas count from when the record was written, whenever the leader gets the answer.
 #[tokio::test(start_paused = true)]
 async fn a_write_that_was_in_doubt_counts_from_its_first_attempt() {
     let etcd = FakeEtcd::default();
@@ -154,23 +154,23 @@ async fn a_write_that_was_in_doubt_counts_from_its_first_attempt() {
         assert_eq!(pulse.written() == before, is_first, "{faults:?}");
         assert_eq!(pulse.last() == before, faults.is_empty(), "{faults:?}");
     }
-    // It is read, not written.
+    // The record is only read, not written.
     sleep(Duration::from_millis(10)).await;
     let before = pulse.written();
     working.confirm().await.expect("it leads");
     assert_eq!((pulse.written(), pulse.last()), (before, machine.boot()));
     drop(working.requests);
     working.end.await.expect("no panic");
-    assert_eq!(pulse.written(), i64::MIN, "others need not wait");
+    assert_eq!(pulse.written(), i64::MIN, "the other replicas must not have to wait");
 }
 
-/// I2, F1: after a takeover the old leader writes and confirms nothing, even with what it had sent before.
+/// I2, F1: after a takeover, the old leader writes and confirms nothing, even with requests that it sent earlier.
 #[tokio::test(start_paused = true)]
 async fn a_deposed_leader_writes_and_confirms_nothing() {
     for late in [false, true] {
         let etcd = FakeEtcd::default();
         let (old, _) = lead(&etcd, 1).await;
-        // It stands still, as a stopped process does.
+        // The old leader hangs, like a stopped process.
         let (new, _) = lead(&etcd, 2).await;
         assert_eq!((record(&etcd).term, record(&etcd).replica), (2, 2));
         let (old, new) = (Working::new(old), Working::new(new));
@@ -200,7 +200,7 @@ async fn a_batch_is_refused_only_if_it_was_certainly_not_written() {
     assert_eq!((record(&etcd).seq, etcd.count(&keys().entries())), (1, 1));
 }
 
-/// No other replica could take over then.
+/// Otherwise no other replica could take over.
 #[tokio::test(start_paused = true)]
 async fn a_term_goes_on_while_etcd_is_full_and_a_write_in_doubt() {
     for arrives in [Fault::Lost, Fault::Late, Fault::Unanswered] {
@@ -218,7 +218,7 @@ async fn a_term_goes_on_while_etcd_is_full_and_a_write_in_doubt() {
     }
 }
 
-/// The rows wait; whoever calls does not, nor does the end of the term.
+/// Only the rows wait, but neither callers nor the end of the term.
 #[tokio::test(start_paused = true)]
 async fn a_leader_serves_and_stops_while_etcd_refuses_a_checkpoint() {
     const AT_ONCE: Duration = Duration::from_secs(1);
@@ -229,8 +229,8 @@ async fn a_leader_serves_and_stops_while_etcd_refuses_a_checkpoint() {
         let working = Working::new(chain);
         working.commit(batch(1)).await.expect("it leads");
         sleep(Duration::from_secs(299)).await;
-        assert_eq!(etcd.value(&keys().applied()), None, "no checkpoint is due yet");
-        // Each sign of life is refused too.
+        assert_eq!(etcd.value(&keys().applied()), None, "no checkpoint may be due yet");
+        // Each keep-alive is refused too.
         etcd.faults(std::iter::repeat_n(Fault::Full, 1_000));
         for _ in 0..30 {
             let confirmed = timeout(AT_ONCE, working.confirm()).await;
@@ -254,7 +254,7 @@ async fn a_leader_serves_and_stops_while_etcd_refuses_a_checkpoint() {
     }
 }
 
-/// F3: the outcome is unknown then, and the term is over.
+/// F3: the outcome is then unknown, and the term has ended.
 #[tokio::test(start_paused = true)]
 async fn a_leader_that_does_not_reach_etcd_gives_up() {
     let etcd = FakeEtcd::default();
@@ -284,15 +284,15 @@ async fn a_leader_that_writes_is_not_challenged_and_a_silent_one_is_within_a_sec
         }
     });
     tokio::select! {
-        _ = &mut following => panic!("it leads"),
+        _ = &mut following => panic!("it must not lead"),
         () = sleep(Duration::from_secs(60)) => {}
     }
-    // An outage of etcd is not the silence of a leader.
+    // An outage of etcd does not count as a silence of the leader.
     etcd.set_unreachable(true);
     sleep(Duration::from_secs(2)).await;
     etcd.set_unreachable(false);
     tokio::select! {
-        _ = &mut following => panic!("it leads"),
+        _ = &mut following => panic!("it must not lead"),
         () = sleep(Duration::from_secs(60)) => {}
     }
     working.end.abort();
@@ -303,7 +303,7 @@ async fn a_leader_that_writes_is_not_challenged_and_a_silent_one_is_within_a_sec
     assert_eq!((leader.term, &*leader.address), (1, "replica-1:1"));
 }
 
-/// Reads write nothing, and the leader is there all the same.
+/// Reads write nothing, but the leader is still alive.
 #[tokio::test(start_paused = true)]
 async fn a_leader_that_only_confirms_writes_its_record_as_often_as_an_idle_one() {
     let etcd = FakeEtcd::default();
@@ -332,7 +332,7 @@ async fn a_leader_that_stops_is_succeeded_at_once() {
     assert_eq!(standby.records().len(), 1);
 }
 
-/// L2, and what a leader leaves that was deposed in the middle of a large batch.
+/// L2, and the leftovers of a leader that was deposed during a large batch.
 #[tokio::test(start_paused = true)]
 async fn a_large_batch_is_there_whole_or_not_at_all() {
     let etcd = FakeEtcd::default();
@@ -347,10 +347,10 @@ async fn a_large_batch_is_there_whole_or_not_at_all() {
     ops::encode(&[Write::PutThread(&thread, &header), put, put, put], 1, &mut large);
     let working = Working::new(lead(&etcd, 1).await.0);
     working.commit(large.clone()).await.expect("it leads");
-    assert_eq!(record(&etcd).seq, 3, "in three parts");
+    assert_eq!(record(&etcd).seq, 3, "the batch must have three parts");
     let last = LeaderRecord { seq: 4, term: 2, ..record(&etcd) };
     drop(working);
-    // The beginning of another one.
+    // The beginning of another batch.
     let entry = Entry { term: 2, clock: 0, more: true, ops: large[..1_000].to_vec() };
     let success = vec![
         RequestOp::put(keys().log(4), entry.encode_to_vec()),
@@ -365,7 +365,7 @@ async fn a_large_batch_is_there_whole_or_not_at_all() {
     assert_eq!(loaded.rows.len(), 3);
 }
 
-/// I7, L1: at every step of checkpoints and cuts, a load gives what was committed.
+/// I7, L1: at every step of checkpoints and truncations, a load returns the committed state.
 #[tokio::test(start_paused = true)]
 async fn a_load_gives_what_was_committed_at_every_step_of_a_checkpoint() {
     let etcd = FakeEtcd::default();
@@ -420,7 +420,7 @@ async fn a_load_gives_what_was_committed_at_every_step_of_a_checkpoint() {
                 rest.map(|(key, value)| (key.clone(), value.clone())).collect()
             };
             assert!(rest(&loaded.rows) == rest(&expected), "round {round}");
-            // Those of ten minutes: of fourteen rounds.
+            // Request ids of ten minutes: those of fourteen rounds.
             let count = |rows: &BTreeMap<_, _>| rows.keys().filter(|key| is_remembered(key)).count();
             assert!(count(&loaded.rows) >= count(&expected).min(14 * 20), "round {round}");
             steps += 1;

@@ -30,7 +30,7 @@ pub(super) const RESUME_WAKES: Case = Case {
     share: 4,
 };
 
-/// Two stopwatches of a thread that is paused and runs again, while their waiters begin to wait.
+/// Two stopwatches of a thread that is paused and then runs again, while tasks begin to wait for them.
 fn the_end_of_a_threads_pause_wakes_who_waits() {
     let controller = StopwatchController::detached();
     let stopwatches = [Stopwatch::new(s(10)), Stopwatch::new(s(10))];
@@ -52,7 +52,7 @@ fn the_end_of_a_threads_pause_wakes_who_waits() {
 pub(super) const LEAVING_WAKES: Case =
     Case { name: "leaving_a_paused_thread_wakes_who_waits", run: leaving_a_paused_thread_wakes_who_waits, share: 4 };
 
-/// The thread stays paused; the stopwatch runs on, on its own.
+/// The thread stays paused; the stopwatch leaves it and continues.
 fn leaving_a_paused_thread_wakes_who_waits() {
     let controller = StopwatchController::detached();
     let stopwatch = Stopwatch::new(s(10));
@@ -68,7 +68,7 @@ fn leaving_a_paused_thread_wakes_who_waits() {
 pub(super) const MOVING_WAKES: Case =
     Case { name: "moving_to_another_thread_wakes_who_waits", run: moving_to_another_thread_wakes_who_waits, share: 4 };
 
-/// From a paused thread to one that runs, while the first one's state changes too.
+/// A stopwatch moves from a paused thread to a running one, while the state of the first one changes.
 fn moving_to_another_thread_wakes_who_waits() {
     let controller = StopwatchController::detached();
     let (stopwatch, other) = (Stopwatch::new(s(10)), Stopwatch::unlimited());
@@ -89,7 +89,7 @@ fn moving_to_another_thread_wakes_who_waits() {
     states.join().expect("it does not panic");
     assert!(!stopwatch.is_paused(), "it follows b, which runs");
     controller.apply(&state("b", 2, true));
-    assert!(stopwatch.is_paused(), "the end of the old registration has not ended the new one");
+    assert!(stopwatch.is_paused(), "the end of the old registration must not end the new one");
     controller.apply(&state("b", 3, false));
     advance(s(10));
     assert_eq!(join(waiter), s(10));
@@ -99,7 +99,8 @@ fn moving_to_another_thread_wakes_who_waits() {
 pub(super) const REGISTRATIONS: Case =
     Case { name: "no_registration_is_left_out_of_step", run: no_registration_is_left_out_of_step, share: 1 };
 
-/// Stopwatches come and go under a thread that is paused and resumed, and that is forgotten between two of them.
+/// Stopwatches come and go under a thread that is paused and resumed, and that the coordinator evicts between two of
+/// them.
 fn no_registration_is_left_out_of_step() {
     let server = Server::start();
     let client = Client::new(&server, 0);
@@ -127,23 +128,23 @@ fn no_registration_is_left_out_of_step() {
             (stopwatch, registered)
         })
     });
-    // The linger of an idle thread ends meanwhile.
+    // The linger time of the idle thread ends meanwhile.
     for _ in 0..3 {
         advance(s(30));
         a_while();
     }
     join(pauses);
     let registered = registrations.map(join);
-    // What the server knows arrives at every one, without any time passing.
+    // All stopwatches get the state of the server without any time passing.
     all_wait();
     for (stopwatch, registration) in registered {
         assert_eq!(stopwatch.is_paused(), ends_paused);
         drop(registration);
-        assert!(!stopwatch.is_paused(), "it follows nothing any more");
+        assert!(!stopwatch.is_paused(), "it no longer follows a thread");
     }
 }
 
-/// A question that was lost is put again within this time.
+/// A lost query is repeated within this time.
 const RETRY: Duration = Duration::from_millis(50);
 
 pub(super) const NO_FALSE_KILL: Case = Case {
@@ -152,8 +153,8 @@ pub(super) const NO_FALSE_KILL: Case = Case {
     share: 1,
 };
 
-/// G1, with the watch behind the clock as far as the scheduler likes: two stopwatches share the confirmation before
-/// their expiry, and its request is lost once. And G2: when the pause has ended, both expire.
+/// G1, with a watch that the scheduler may delay as much as it likes: two stopwatches share the query before their
+/// expiry, and its request is lost once. And G2: when the pause has ended, both expire.
 fn no_stopwatch_expires_in_an_acknowledged_pause() {
     let server = Server::start();
     let client = Client::new(&server, 0);
@@ -178,7 +179,10 @@ fn no_stopwatch_expires_in_an_acknowledged_pause() {
     let acknowledged = join(acknowledged.expect("it pauses in one of the seconds"));
     all_wait();
     for (waiter, limit) in waiters.iter().zip([s(2), s(3)]) {
-        assert!(acknowledged >= limit || !waiter.is_finished(), "{limit:?}, and paused since {acknowledged:?}");
+        assert!(
+            acknowledged >= limit || !waiter.is_finished(),
+            "a limit of {limit:?} expired, although paused since {acknowledged:?}"
+        );
     }
     block_on(client.decrement_elicitation(decrement())).expect("nothing is lost");
     let resumed = now();

@@ -20,19 +20,19 @@ use std::{
 };
 use tokio::time::{advance, sleep};
 
-/// How long a slow commit takes: one is enough.
+/// The duration of a slow commit; one value is enough.
 const SLOW: Duration = Duration::from_millis(30);
 
-/// What the store has done, for those who look on.
+/// What the store has done.
 #[derive(Default)]
 struct Done {
-    /// Elicitations that were stored.
+    /// The number of stored elicitations.
     opened: AtomicUsize,
     closed: AtomicUsize,
 }
 
-/// A disk that is quick or slow, says that it may have to wait or does not, and refuses up to `refusals` batches, as the
-/// scheduler likes.
+/// A disk that the scheduler makes fast or slow. It may report that a commit may have to wait, and it refuses up to
+/// `refusals` batches.
 struct Moody {
     done: Arc<Done>,
     refusals: usize,
@@ -80,7 +80,7 @@ fn increment() -> Command {
     Command::Increment { request_id: "".into(), reason: "".into(), holder: "".into(), ttl: Some(ttl) }
 }
 
-/// Increments, and returns the revision, or `None` if the store refused it. What was answered has been published.
+/// Increments; returns the revision, or `None` if the store refused it. Every answer must be published already.
 async fn try_to_open(coordinator: &Coordinator) -> Option<u64> {
     match coordinator.call(id("t"), increment()).await {
         Ok(Answer::Incremented { revision, .. }) => {
@@ -89,7 +89,7 @@ async fn try_to_open(coordinator: &Coordinator) -> Option<u64> {
             Some(revision)
         }
         Err(Refusal::StoreUnavailable { .. }) => None,
-        other => panic!("an increment came to {other:?}"),
+        other => panic!("the result of an increment was {other:?}"),
     }
 }
 
@@ -97,7 +97,7 @@ async fn open(coordinator: &Coordinator) -> u64 {
     try_to_open(coordinator).await.expect("nothing is refused here")
 }
 
-/// The revisions that a watcher is given.
+/// The revisions that a watcher receives.
 struct Rising(u64);
 
 impl Sink for Rising {
@@ -116,7 +116,7 @@ impl Sink for Rising {
     }
 }
 
-/// Sees revisions rise to `last`.
+/// Watches until the revision reaches `last`.
 fn watch(coordinator: &Coordinator, last: u64) -> JoinHandle<()> {
     let mut subscription = coordinator.hub().watch(Interest::Threads(vec![id("t")]));
     let mut rising = Rising(0);
@@ -129,8 +129,8 @@ fn watch(coordinator: &Coordinator, last: u64) -> JoinHandle<()> {
 pub(super) const ANSWERED_ONCE: Case =
     Case { name: "every_call_is_answered_once_fast_or_slow", run: every_call_is_answered_once_fast_or_slow, share: 1 };
 
-/// Three callers, and a fourth when the disk has been left alone for so long that it counts as quick again. No time
-/// passes but in the store: a call that waits for a nap to end would wait for ever.
+/// Three callers, and a fourth after the disk has been idle for so long that it counts as fast again. Time passes only
+/// in the store: a call that waited for a sleep would wait for ever.
 fn every_call_is_answered_once_fast_or_slow() {
     let done = Arc::<Done>::default();
     let coordinator = start(&done, 0);
@@ -149,10 +149,10 @@ fn every_call_is_answered_once_fast_or_slow() {
     revisions.push(block_on(open(&coordinator)));
     join(watcher);
     revisions.sort_unstable();
-    assert_eq!(revisions, [1, 2, 3, 4, 5, 6, 7], "each call counted once");
-    assert_eq!(done.opened.load(SeqCst), 7, "each is stored");
+    assert_eq!(revisions, [1, 2, 3, 4, 5, 6, 7], "each call must count once");
+    assert_eq!(done.opened.load(SeqCst), 7, "each call must be stored");
     drop(coordinator);
-    assert_eq!(done.closed.load(SeqCst), 1, "stopped, it has closed its store");
+    assert_eq!(done.closed.load(SeqCst), 1, "the stop must close the store");
 }
 
 pub(super) const REFUSED: Case = Case {
@@ -161,7 +161,8 @@ pub(super) const REFUSED: Case = Case {
     share: 1,
 };
 
-/// What was answered with a revision is stored, and nothing else; when the store takes changes again, so do we.
+/// Exactly the changes that were answered with a revision are stored; when the store accepts changes again, so does the
+/// coordinator.
 fn every_call_is_answered_while_the_store_refuses() {
     let done = Arc::<Done>::default();
     let coordinator = start(&done, 2);
@@ -182,19 +183,19 @@ fn every_call_is_answered_while_the_store_refuses() {
         })
     };
     run_until(|| last.is_finished());
-    assert!(now() < s(5), "a store that takes changes again is asked again, not after {:?}", now());
+    assert!(now() < s(5), "a store that accepts changes again must be retried before {:?}", now());
     revisions.push(join(last));
     revisions.sort_unstable();
     let all: Vec<_> = (1..=revisions.len() as u64).collect();
-    assert_eq!(revisions, all, "each call that was accepted counted once");
-    assert_eq!(done.opened.load(SeqCst), all.len(), "each of them is stored, and nothing else");
-    assert_eq!(coordinator.hub().get(&id("t")).open.len(), all.len(), "and published");
+    assert_eq!(revisions, all, "each accepted call must count once");
+    assert_eq!(done.opened.load(SeqCst), all.len(), "exactly the accepted calls must be stored");
+    assert_eq!(coordinator.hub().get(&id("t")).open.len(), all.len(), "exactly the accepted calls must be published");
 }
 
 pub(super) const STOPPED: Case =
     Case { name: "accepted_calls_are_finished_at_the_stop", run: accepted_calls_are_finished_at_the_stop, share: 2 };
 
-/// Callers go away with their calls handed in, and the coordinator is dropped at any moment of what follows.
+/// Callers go away after their calls were queued, and the coordinator is dropped at any later moment.
 fn accepted_calls_are_finished_at_the_stop() {
     let done = Arc::<Done>::default();
     let coordinator = start(&done, 0);
@@ -202,12 +203,16 @@ fn accepted_calls_are_finished_at_the_stop() {
         let coordinator = coordinator.clone();
         spawn(async move {
             let mut call = pin!(coordinator.call(id("t"), increment()));
-            // Handed in with the first poll.
+            // The first poll queues the call.
             poll_fn(|context| Poll::Ready(call.as_mut().poll(context).is_ready())).await
         })
     });
     callers.into_iter().for_each(|caller| _ = join(caller));
     a_while();
     drop(coordinator);
-    assert_eq!((done.opened.load(SeqCst), done.closed.load(SeqCst)), (2, 1), "stored, and then closed");
+    assert_eq!(
+        (done.opened.load(SeqCst), done.closed.load(SeqCst)),
+        (2, 1),
+        "both calls must be stored before the store is closed"
+    );
 }

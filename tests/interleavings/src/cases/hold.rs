@@ -12,7 +12,7 @@ use tokio::task::yield_now;
 
 const TTL: Duration = s(3);
 
-/// Opens a hold, keeps it for a moment, and releases it or lets it fall, as the scheduler likes.
+/// Opens a hold, keeps it for a moment, and releases or drops it, as the scheduler likes.
 async fn use_a_hold(client: Client) {
     let Ok(hold) = client.hold("t").ttl(TTL).open().await else { return };
     yield_now().await;
@@ -27,7 +27,7 @@ pub(super) const CLOSED_AT_ONCE: Case = Case {
     share: 1,
 };
 
-/// Nothing is lost, and no time passes: it is not the lease that ends it.
+/// No message is lost, and no time passes: so the lease does not end it.
 fn a_hold_that_is_dropped_anywhere_is_closed_at_once() {
     let server = Server::start();
     let client = Client::new(&server, 0);
@@ -38,7 +38,10 @@ fn a_hold_that_is_dropped_anywhere_is_closed_at_once() {
     all_wait();
     assert_eq!(now(), s(0));
     let state = server.state("t");
-    assert!(state == (0, 0) || state == (0, 2), "never opened, or opened once and closed once; not {state:?}");
+    assert!(
+        state == (0, 0) || state == (0, 2),
+        "it must be never opened, or opened once and closed once, not {state:?}"
+    );
 }
 
 pub(super) const CLOSED_IN_TIME: Case = Case {
@@ -47,7 +50,7 @@ pub(super) const CLOSED_IN_TIME: Case = Case {
     share: 1,
 };
 
-/// Two messages are lost. What the decrement cannot close, the lease ends; nothing renews it any more.
+/// Two messages are lost. If no decrement closes the elicitation, its lease does, because nothing renews it.
 fn a_hold_that_is_dropped_anywhere_is_closed_in_time() {
     let server = Server::start();
     let client = Client::new(&server, 2);
@@ -56,7 +59,7 @@ fn a_hold_that_is_dropped_anywhere_is_closed_in_time() {
     user.abort();
     let _ = block_on(user);
     let dropped = now();
-    // An increment that is repeated is opened late, by at most its deadline.
+    // A repeated increment opens the elicitation late, by at most its deadline.
     let bound = dropped + client.deadline() + TTL;
     run_until(|| now() > bound);
     let (open, revision) = server.state("t");
@@ -64,13 +67,18 @@ fn a_hold_that_is_dropped_anywhere_is_closed_in_time() {
     assert!(revision == 0 || revision == 2, "opened once and closed once, not {revision} changes");
     let renewals = server.renewals.load(SeqCst);
     run_until(|| now() > bound + 10 * TTL);
-    assert_eq!((server.state("t"), server.renewals.load(SeqCst)), ((0, revision), renewals), "all is over");
+    assert_eq!(
+        (server.state("t"), server.renewals.load(SeqCst)),
+        ((0, revision), renewals),
+        "nothing may happen any more"
+    );
 }
 
 pub(super) const RELEASED_ONCE: Case =
     Case { name: "a_hold_is_released_once_by_many", run: a_hold_is_released_once_by_many, share: 1 };
 
-/// Two release it at a time and one of them goes away half-way; a message is lost. Who waits for its loss is told.
+/// Two tasks release it at the same time and one of them is dropped half-way; one message is lost. A task that waits
+/// for the loss of the hold is woken.
 fn a_hold_is_released_once_by_many() {
     let server = Server::start();
     let client = Client::new(&server, 1);
@@ -91,7 +99,7 @@ fn a_hold_is_released_once_by_many() {
     run_until(|| kept.is_finished() && dropped.is_finished());
     let release = join(kept);
     assert!(matches!(release, Release::Closed { count: 0, .. }), "it was {release:?}");
-    // Told without any time passing: the renewer that would tell is gone.
+    // Without any time passing, although the renewal task, which would report it, has ended.
     join(lost);
     drop(hold);
     all_wait();

@@ -16,17 +16,17 @@ const NOW: Timestamp = Timestamp { boot: 0, wall: 0 };
 /// The last revision of each thread.
 const LAST: u64 = 3;
 
-/// A change of a thread. Which one it is does not matter here.
+/// A change of a thread; its content does not matter here.
 fn change(thread: &str, revision: u64) -> Committed {
     let header = Header { revision, pause: Pause::default(), changed: NOW };
     Committed { thread: id(thread), header, event: Event::Closed(ElicitationId(0), PauseEnd::Decremented) }
 }
 
-/// The latest revision of each thread that a watcher was given.
+/// The latest revision of each thread that a watcher has received.
 #[derive(Default)]
 struct Seen {
     revisions: BTreeMap<ThreadId, u64>,
-    /// In one poll.
+    /// The number of states in one poll.
     given: usize,
     room: usize,
     complete: bool,
@@ -36,7 +36,7 @@ impl Sink for Seen {
     fn state(&mut self, thread: &ThreadId, known: Option<(Shown<'_>, &mut Frame)>, floor: u64) {
         let revision = known.map_or(floor, |(shown, _)| shown.header.revision);
         let before = self.revisions.insert(thread.clone(), revision);
-        assert!(before <= Some(revision), "H1: {thread} fell from {before:?} to {revision}");
+        assert!(before <= Some(revision), "H1: {thread} went back from {before:?} to {revision}");
         self.given += 1;
     }
 
@@ -54,7 +54,7 @@ impl Sink for Seen {
     }
 }
 
-/// Watches until `enough`, or until the hub is closed: then it says `false`.
+/// Watches until `enough`, or until the hub is closed: then it returns `false`.
 fn watch(hub: &Arc<Hub>, interest: Interest, room: usize, enough: fn(&Seen) -> bool) -> JoinHandle<bool> {
     let mut subscription = hub.watch(interest);
     let mut seen = Seen { room, ..Seen::default() };
@@ -81,7 +81,7 @@ pub(super) const LAST_STATE: Case = Case {
     share: 1,
 };
 
-/// Two publishers, watchers of one thread, of two, of all, and one that comes and goes; heartbeats all the while.
+/// Two publishers; watchers of one thread, of two, of all, and one that comes and goes; and heartbeats all the time.
 fn a_watcher_gets_the_last_state_or_is_woken() {
     let hub = Arc::<Hub>::default();
     let saw_both = |seen: &Seen| ["a", "b"].iter().all(|thread| seen.revisions.get(&id(thread)) == Some(&LAST));
@@ -104,15 +104,15 @@ fn a_watcher_gets_the_last_state_or_is_woken() {
             hub.beat(0, 1);
         })
     };
-    watchers.into_iter().for_each(|watcher| assert!(join(watcher), "nobody closes the hub"));
+    watchers.into_iter().for_each(|watcher| assert!(join(watcher), "the hub must not be closed"));
     publishers.into_iter().chain([others]).for_each(|thread| thread.join().expect("it does not panic"));
-    assert_eq!((hub.streams(), hub.watchers(&id("a"))), (0, 0), "no watcher was left");
+    assert_eq!((hub.streams(), hub.watchers(&id("a"))), (0, 0), "no watcher may be left");
 }
 
 pub(super) const CLOSE: Case =
     Case { name: "closing_the_hub_ends_every_watch", run: closing_the_hub_ends_every_watch, share: 2 };
 
-/// Also one that is being polled, and one that begins while it is closed.
+/// Also a watch that is being polled, and one that starts meanwhile.
 fn closing_the_hub_ends_every_watch() {
     let hub = Arc::<Hub>::default();
     let never = |_: &Seen| false;
@@ -138,8 +138,8 @@ pub(super) const ADDED: Case = Case {
     share: 1,
 };
 
-/// One thread comes and goes on a stream while both change. The answer to an addition has at least the revision that was
-/// published before, of the added thread and of the one that stays.
+/// One thread is added to and removed from a stream while two change. The answer to an addition has at least the
+/// revisions that were published before, for the added thread and for the one that stays.
 fn an_answer_has_all_that_was_committed_before() {
     let hub = Arc::<Hub>::default();
     let published: [Arc<AtomicU64>; 2] = Default::default();
@@ -179,5 +179,5 @@ fn an_answer_has_all_that_was_committed_before() {
     };
     join(watcher);
     publishers.into_iter().for_each(|thread| thread.join().expect("it does not panic"));
-    assert_eq!((hub.streams(), hub.watchers(&id("a"))), (0, 0), "no watcher was left");
+    assert_eq!((hub.streams(), hub.watchers(&id("a"))), (0, 0), "no watcher may be left");
 }

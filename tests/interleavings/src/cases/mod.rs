@@ -1,6 +1,7 @@
-//! The cases: each sets a scene, lets its tasks run in any order, and checks what must be true after all of them.
+//! The cases: each prepares a situation, lets its tasks run in any order, and checks what must be true after all of
+//! them.
 //!
-//! A name says what holds. What each one guards against is shown by removing it: see README.md.
+//! The name of a case states what must hold. README.md shows which change of the code makes each case fail.
 mod controller;
 mod group;
 mod hold;
@@ -35,30 +36,31 @@ pub(crate) const ALL: &[Case] = &[
     progress::TOLD_AS_FAR,
 ];
 
-/// The outcome of a task that nobody aborts.
+/// The result of a task that nothing aborts.
 fn join<T>(task: JoinHandle<T>) -> T {
     block_on(task).expect("nobody aborts it")
 }
 
-/// Until `done`: lets the others run until all of them wait, and then moves the time on to the next who wakes by it.
+/// Repeats until `done`: lets the other tasks run until all of them wait, then advances the time to the next one that
+/// wakes up.
 fn run_until(mut done: impl FnMut() -> bool) {
     loop {
         all_wait();
         if done() {
             return;
         }
-        // Who sleeps for so long waits for something else.
+        // A task that sleeps for this long waits for something else.
         let next = until_next().filter(|&next| next < LONG);
         advance(next.expect("everybody waits, and no time will wake them"));
     }
 }
 
-/// Lets the others run until all of them wait (see `runner::Patient`).
+/// Lets the other tasks run until all of them wait (see `runner::Patient`).
 fn all_wait() {
     shuttle::thread::yield_now();
 }
 
-/// A few steps or many, in which the others come as far as the scheduler likes.
+/// A few steps or many, in which the other tasks get as far as the scheduler likes.
 fn a_while() {
     let steps = 1 << (2 * (usize::from(tokio::choose()) + 2 * usize::from(tokio::choose())));
     (0..steps).for_each(|_| tokio::point());
@@ -69,5 +71,5 @@ fn now() -> Duration {
     tokio::time::passed()
 }
 
-/// Longer than any case looks ahead.
+/// Longer than any case waits.
 const LONG: Duration = s(1_000);

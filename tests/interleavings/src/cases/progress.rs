@@ -1,4 +1,5 @@
-//! How far a follower is, between the thread that applies the log and the tasks that ask the leader and tell clients.
+//! The progress of a follower, between the thread that applies the log and the tasks that query the leader and serve
+//! clients.
 use super::join;
 use crate::coordinator::hub::Hub;
 use crate::core::Timestamp;
@@ -7,7 +8,7 @@ use crate::runner::Case;
 use shuttle::{future::spawn, thread};
 use std::sync::Arc;
 
-/// Up to when the leader has vouched, with the entry [`SEQ`].
+/// The time that the leader has confirmed, with the entry [`SEQ`].
 const HORIZON: i64 = 30;
 const SEQ: u64 = 2;
 
@@ -17,7 +18,8 @@ pub(super) const TOLD_AS_FAR: Case = Case {
     share: 4,
 };
 
-/// P1: a client that comes from another replica, where it was told as much, would take less for a loss of state.
+/// P1: a client that comes from another replica has already seen durations up to this time; a lower value would look
+/// like a loss of state.
 fn who_has_waited_for_an_entry_is_told_durations_as_far_as_it_holds() {
     let hub = Arc::<Hub>::default();
     let progress = Arc::new(Progress::new(hub.clone()));
@@ -32,6 +34,6 @@ fn who_has_waited_for_an_entry_is_told_durations_as_far_as_it_holds() {
         }
     });
     let applies = thread::spawn(move || (1..=SEQ).for_each(|seq| progress.applied(seq, i64::MIN)));
-    assert!(join(asks) >= HORIZON, "it is told less");
+    assert!(join(asks) >= HORIZON, "it must not get a lower time");
     applies.join().expect("no panic");
 }

@@ -19,7 +19,7 @@ pub(super) const LAST_PAUSE_WAKES: Case = Case {
     share: 4,
 };
 
-/// One waits while two pauses end. No timer would wake it: it stands still until it is told.
+/// One task waits while two pauses end. No timer would wake it: only the end of the pauses does.
 fn the_end_of_the_last_pause_wakes_who_waits() {
     let stopwatch = Stopwatch::new(s(10));
     let (outer, inner) = (stopwatch.pause(), stopwatch.pause());
@@ -41,8 +41,8 @@ fn the_end_of_the_last_pause_wakes_who_waits() {
 pub(super) const DROPPED_PAUSE_FOR: Case =
     Case { name: "pause_for_dropped_anywhere_resumes_once", run: pause_for_dropped_anywhere_resumes_once, share: 2 };
 
-/// Under a pause that stays, one `pause_for` comes to its end and one is dropped anywhere: before it began, half-way, or
-/// after its end.
+/// During a pause that stays, one `pause_for` ends and one is dropped anywhere: before it began, half-way, or after its
+/// end.
 fn pause_for_dropped_anywhere_resumes_once() {
     let stopwatch = Stopwatch::new(s(10));
     let outer = stopwatch.pause();
@@ -64,11 +64,11 @@ fn pause_for_dropped_anywhere_resumes_once() {
     dropped.abort();
     let _ = block_on(dropped);
     join(kept);
-    assert!(stopwatch.is_paused(), "no pause was ended twice");
+    assert!(stopwatch.is_paused(), "no pause may be ended twice");
     advance(s(20));
     assert_eq!(stopwatch.elapsed(), s(0));
     drop(outer);
-    assert!(!stopwatch.is_paused(), "no pause was left");
+    assert!(!stopwatch.is_paused(), "no pause may be left");
     advance(s(10));
     join(waiter);
     assert_eq!(stopwatch.elapsed(), s(10));
@@ -77,8 +77,8 @@ fn pause_for_dropped_anywhere_resumes_once() {
 pub(super) const CHARGED_WHILE_UNPAUSED: Case =
     Case { name: "time_is_charged_while_nothing_pauses", run: time_is_charged_while_nothing_pauses, share: 1 };
 
-/// Seconds pass while two tasks pause. A second in which a pause was surely open is free, one in which surely none was
-/// is charged, and the waiter is neither early nor lost.
+/// Time passes while two tasks pause. A second in which a pause was certainly open is not charged, one in which
+/// certainly none was open is charged, and the waiting task wakes neither early nor never.
 fn time_is_charged_while_nothing_pauses() {
     let stopwatch = Stopwatch::new(s(3));
     let (surely, perhaps) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
@@ -103,7 +103,7 @@ fn time_is_charged_while_nothing_pauses() {
     });
     let (mut least, mut most) = (0_u32, 0_u32);
     for _ in 0..3 {
-        // In one step with the second: no point lies between.
+        // In one step with the second: the scheduler cannot switch in between.
         if surely.load(SeqCst) == 0 {
             most += 1;
             least += u32::from(perhaps.load(SeqCst) == 0);

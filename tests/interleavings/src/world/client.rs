@@ -1,5 +1,6 @@
-//! The client library, with the server in place of the network: a message is on its way until the scheduler lets it
-//! arrive, and some are lost. Requests are served in tasks of their own: a caller that goes away takes nothing back.
+//! The client library, with the server in place of the network: a message is under way until the scheduler lets it
+//! arrive, and some are lost. Each request is served in its own task: if the caller goes away, the request is not
+//! cancelled.
 #[path = "../../../../src/client/error.rs"]
 #[allow(dead_code)]
 mod error;
@@ -12,7 +13,7 @@ mod retry;
 #[allow(dead_code, unused_imports)]
 pub(crate) mod stopwatch;
 
-/// One server, at the end of the network of this file: there is no other address to move to.
+/// The network of this file has one server, so there is no other address.
 mod route {
     use std::time::Duration;
 
@@ -72,9 +73,9 @@ pub(crate) struct Client {
     policy: retry::RetryPolicy,
 }
 
-/// The way between the two.
+/// The network between the client and the server.
 pub(super) struct Network {
-    /// Messages that may still get lost.
+    /// The number of messages that may still be lost.
     losses: AtomicUsize,
 }
 
@@ -85,7 +86,7 @@ impl fmt::Debug for Client {
 }
 
 impl Client {
-    /// A client of `server`; up to so many messages, whichever the scheduler likes, are lost.
+    /// A client of `server`; up to `losses` messages are lost, as the scheduler likes.
     pub(crate) fn new(server: &Arc<Server>, losses: usize) -> Self {
         let network = Arc::new(Network { losses: losses.into() });
         let policy = retry::RetryPolicy { deadline: s(5), retries: usize::MAX };

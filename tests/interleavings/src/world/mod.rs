@@ -1,4 +1,4 @@
-//! What the cases put around the sources: a server without a network, a client of it, and the time.
+//! The surroundings of the sources: a server without a network, a client of it, and the time.
 pub(crate) mod client;
 pub(crate) mod server;
 pub(crate) mod watch;
@@ -11,7 +11,7 @@ pub(crate) const fn s(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-/// The time that the cases move, as the server's clock.
+/// The time that the cases advance, as the server's clock.
 #[derive(Debug)]
 pub(crate) struct Moved;
 

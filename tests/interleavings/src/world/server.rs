@@ -1,4 +1,4 @@
-//! The server without its network: requests become commands of the real coordinator, and its answers become responses.
+//! The server without its network: requests become commands of the real coordinator, and its results become responses.
 
 use super::Moved;
 use crate::clock::Clock;
@@ -20,7 +20,7 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) fn start() -> Arc<Self> {
-        let fatal = |error| panic!("the store forgets everything, so it cannot fail: {error}");
+        let fatal = |error| panic!("a memory store cannot fail: {error}");
         let coordinator = Coordinator::start(Box::new(Memory), Arc::new(Moved), None, fatal);
         Arc::new(Self { coordinator: coordinator.expect("there is nothing to load"), renewals: AtomicUsize::new(0) })
     }
@@ -29,7 +29,7 @@ impl Server {
         self.coordinator.hub()
     }
 
-    /// Open elicitations of a thread, and its revision.
+    /// The number of open elicitations of a thread, and its revision.
     pub(crate) fn state(&self, thread: &str) -> (usize, u64) {
         let view = self.hub().get(&id(thread));
         (view.open.len(), view.header.map_or(0, |header| header.revision))
@@ -78,10 +78,10 @@ impl Server {
     }
 }
 
-/// The store is never lost here.
+/// The store never loses its state here.
 const EPOCH: u64 = 1;
 
-/// A state as a stream tells it.
+/// A state as a stream sends it.
 pub(super) fn told(thread: &ThreadId, known: Option<Shown<'_>>, floor: u64) -> v1::PauseState {
     wire::pause_state(thread, known, floor, false, ReadContext { now: Moved.now(), epoch: EPOCH })
 }

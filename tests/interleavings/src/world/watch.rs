@@ -1,5 +1,5 @@
-//! The watch of the client library: real subscriptions of the server's hub, one for each thread, and events that are on
-//! their way until the scheduler lets them arrive. A request to confirm that is lost is sent again, as on a new stream.
+//! The watch of the client library: real subscriptions of the server's hub, one per thread, with events that are under
+//! way until the scheduler lets them arrive. A lost `confirm` request is repeated, as on a new stream.
 use super::client::{Error, Network, PauseState};
 use super::server::{id, told};
 use crate::coordinator::hub::{Frame, Hub, Interest, Shown, Sink, Subscription};
@@ -12,7 +12,7 @@ use std::{
 };
 use tokio::{task::yield_now, time::Instant};
 
-#[allow(dead_code)] // Only states come: breaks of the connection belong to the simulation.
+#[allow(dead_code)] // There are only states: the simulation tests broken connections.
 pub(crate) enum Event {
     State(Update),
     SnapshotComplete,
@@ -49,7 +49,7 @@ impl Watch {
         Ok(())
     }
 
-    /// Events of it that wait to be read still come, as with the real one.
+    /// Events that were already sent still arrive, as with the real watch.
     pub(crate) fn remove(&mut self, thread_id: &str) {
         self.threads.remove(thread_id);
         self.confirm.remove(thread_id);
@@ -70,13 +70,13 @@ impl Watch {
                 continue;
             }
             poll_fn(|context| self.poll(context, asked)).await;
-            // On its way; dropped here, nothing is lost.
+            // The event is under way; a drop at this point loses nothing.
             yield_now().await;
         }
         self.ready.pop_front().expect("it was filled just now")
     }
 
-    /// Collects what is due, and after it what is to be confirmed.
+    /// Collects the events that are due, and then the states to be confirmed.
     fn poll(&mut self, context: &mut Context<'_>, asked: Instant) -> Poll<()> {
         let mut states = Vec::new();
         for subscription in self.threads.values_mut() {

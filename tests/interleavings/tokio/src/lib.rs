@@ -1,11 +1,11 @@
 //! The part of tokio that the concurrent sources use, under shuttle's scheduler.
 //!
-//! - What passes messages (`sync`) is tokio's own: it needs no runtime, only wakers, and those are the scheduler's. So
-//!   the tests see tokio's true meaning, down to which `Notified` a `notify_waiters` reaches. Around each operation of a
-//!   `Notify` stands a point at which the scheduler may turn to another task.
+//! - Types that pass messages (`sync`) are tokio's own: they need no runtime, only wakers, and the scheduler has those.
+//!   So the tests see tokio's real behaviour, even which `Notified` a `notify_waiters` reaches. Around each operation
+//!   of a `Notify`, the scheduler may switch to another task.
 //! - Tasks are the scheduler's (`task`).
-//! - Time stands still until a test moves it (`time`).
-//! - Which branch of a `select!` is looked at first, the scheduler chooses, so that a replay chooses the same.
+//! - Time stands still until a test advances it (`time`).
+//! - The scheduler chooses which branch of a `select!` is polled first, so that a replay chooses the same.
 #[macro_use]
 mod select;
 pub mod runtime;
@@ -23,7 +23,7 @@ use shuttle::{
     sync::atomic::{AtomicBool, Ordering::SeqCst},
 };
 
-/// Lets the scheduler turn to another task here, or not.
+/// Lets the scheduler switch to another task here.
 pub fn point() {
     AtomicBool::new(false).load(SeqCst);
 }

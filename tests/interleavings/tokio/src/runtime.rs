@@ -1,4 +1,4 @@
-//! The one runtime: the scheduler.
+//! The only runtime: the scheduler.
 use crate::task::JoinHandle;
 
 #[derive(Clone, Debug)]

@@ -1,6 +1,6 @@
 //! `select!`, with its branches in their order or in the reverse one.
 
-/// As tokio's. Without `biased`, the scheduler chooses which end to begin at.
+/// Like tokio's. Without `biased`, the scheduler chooses the end from which the branches are polled.
 #[macro_export]
 macro_rules! select {
     (biased; $($branches:tt)*) => { $crate::real::select! { biased; $($branches)* } };

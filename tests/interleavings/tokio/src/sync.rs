@@ -1,4 +1,4 @@
-//! tokio's own, with points around the operations of a `Notify`.
+//! tokio's own types, with scheduling points around the operations of a `Notify`.
 use crate::point;
 pub use real::sync::{OnceCell, mpsc, oneshot, watch};
 

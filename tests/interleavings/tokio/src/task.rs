@@ -1,7 +1,7 @@
-//! Tasks of the scheduler. As with tokio, dropping a `JoinHandle` lets its task go on.
+//! Tasks of the scheduler. As with tokio, dropping a `JoinHandle` does not end its task.
 pub use shuttle::future::{AbortHandle, JoinHandle, spawn};
 
-/// Lets others go first, or not: unlike shuttle's, it tells the scheduler nothing.
+/// Lets other tasks run first, or not: unlike shuttle's, it does not notify the scheduler of a yield.
 pub async fn yield_now() {
     let mut yielded = false;
     std::future::poll_fn(|context| {

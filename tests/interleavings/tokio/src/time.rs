@@ -1,4 +1,4 @@
-//! Time that stands still until [`advance`] moves it. Each execution begins with [`reset`].
+//! Time that stands still until [`advance`] moves it. Each execution starts with [`reset`].
 use crate::point;
 use std::{
     cell::RefCell,
@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-/// Of this thread: an execution runs on one.
+/// The state of this thread: an execution runs on one thread.
 #[derive(Default)]
 struct Time {
     passed: Duration,
@@ -22,7 +22,7 @@ thread_local! {
     static TIME: RefCell<Time> = RefCell::default();
 }
 
-/// Begins anew, with nobody asleep.
+/// Resets the time to zero, without sleepers.
 pub fn reset() {
     drop(TIME.take());
 }
@@ -32,13 +32,13 @@ pub fn passed() -> Duration {
     TIME.with_borrow(|time| time.passed)
 }
 
-/// How long until the next sleeper is to wake; `None`: nobody sleeps.
+/// The time until the next sleeper wakes; `None`: there is none.
 pub fn until_next() -> Option<Duration> {
     let next = TIME.with_borrow(|time| time.sleepers.keys().next().map(|(until, _)| *until));
     next.map(|until| until.saturating_duration_since(Instant::now()))
 }
 
-/// Moves the time and wakes who has slept long enough. One step: no other task runs in between.
+/// Advances the time and wakes the sleepers that are due. One step: no other task runs in between.
 pub fn advance(by: Duration) {
     let woken = TIME.with_borrow_mut(|time| {
         time.passed += by;
@@ -153,7 +153,7 @@ impl Drop for Sleep {
     }
 }
 
-/// The time was up first.
+/// The time was over first.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Elapsed(());
 
@@ -164,7 +164,7 @@ pub async fn timeout<F: Future>(duration: Duration, future: F) -> Result<F::Outp
 pub async fn timeout_at<F: Future>(until: Instant, future: F) -> Result<F::Output, Elapsed> {
     let (mut future, mut sleep) = (pin!(future), sleep_until(until));
     std::future::poll_fn(|context| {
-        // As tokio does: a result counts, also when the time is up.
+        // As in tokio: a result counts, even if the time is over.
         if let Poll::Ready(output) = future.as_mut().poll(context) {
             return Poll::Ready(Ok(output));
         }

@@ -1,5 +1,5 @@
-//! The `authorization` header, and the files of tokens and keys: nobody is taken for somebody by chance, and what is no file
-//! of its kind is refused by its name, without a secret.
+//! The `authorization` header, and the files of tokens and keys: no caller is mistaken for another, and an invalid file
+//! is refused with its name and without a secret.
 use pausewatch::test_support::access::{Access, AccessConfig, Grant, JwtConfig, Role, mint};
 use pausewatch::test_support::clock::Manual;
 use pausewatch::test_support::core::Timestamp;

@@ -1,4 +1,5 @@
-//! Where a client connects and a server listens: read back as it was printed, or refused.
+//! Addresses that a client connects to and a server listens on: what is printed parses to the same address, and all
+//! else is refused.
 use pausewatch::client::Address;
 use pausewatch::server::Listen;
 use std::path::Path;
@@ -12,7 +13,7 @@ pub(super) fn check(input: &[u8]) {
                 let port = authority.rsplit_once(':').and_then(|(_, port)| port.parse().ok());
                 assert!(port.is_some_and(|port: u16| port > 0), "{text:?} has no port: {authority:?}");
                 let endpoint = tonic::transport::Endpoint::from_shared(format!("http://{authority}"));
-                assert!(endpoint.is_ok(), "{text:?} was taken, and nobody can connect to {authority:?}");
+                assert!(endpoint.is_ok(), "{text:?} was accepted, but nobody can connect to {authority:?}");
             }
         }
         Err(error) => {
@@ -30,7 +31,7 @@ pub(super) fn check(input: &[u8]) {
     }
 }
 
-/// What a server prints when it listens is what a client is given.
+/// A client accepts the address that a server prints when it listens.
 fn check_that_clients_take(path: &Path) {
     let printed = Listen::Unix(path.to_owned()).to_string();
     assert_eq!(printed.parse(), Ok(Address::Unix(path.to_owned())), "{printed:?}");

@@ -24,7 +24,11 @@ fn check_pause(pause: &Pause) {
     assert!((1..=16).contains(&pause.elicitations.len()), "{pause:?}");
     assert!(pause.elicitations.iter().all(|one| one.create_time.is_some() && one.end_time.is_some()), "{pause:?}");
     let last = pause.elicitations.last().expect("there is one");
-    assert_eq!((last.end_time, last.ended_by), (pause.end_time, pause.ended_by), "the last one ended the pause");
+    assert_eq!(
+        (last.end_time, last.ended_by),
+        (pause.end_time, pause.ended_by),
+        "the last elicitation ended the pause"
+    );
     assert_ne!(pause.ended_by(), PauseEnd::Unspecified);
 }
 

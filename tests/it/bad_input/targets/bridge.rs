@@ -1,11 +1,11 @@
-//! Lines that pass through `bridge codex`: of the client and of the app-server.
+//! Lines that pass through `bridge codex`, from the client and from the app-server.
 use pausewatch::test_support::cli::{ClientLine, complete_initialize, is_for_client};
 use serde_json::Value;
 
 pub(super) fn check(input: &[u8]) {
-    assert!(is_for_client(input), "nothing but an answer to the bridge is kept from the client");
+    assert!(is_for_client(input), "only an answer to the bridge is withheld from the client");
     let ClientLine::Completed(completed) = complete_initialize(input) else { return };
-    // A line may be nested deeper, or have larger numbers, than this library reads as a value.
+    // A valid line may be nested deeper, or have larger numbers, than this library can represent.
     let Ok(mut before) = serde_json::from_slice::<Value>(input) else { return };
     let after: Value = serde_json::from_slice(&completed).expect("it stays JSON");
     let capabilities = &mut before["params"]["capabilities"];
@@ -21,7 +21,7 @@ pub(super) fn check(input: &[u8]) {
         .zip(completed[common..].iter().rev())
         .take_while(|(one, other)| one == other)
         .count();
-    assert!(input.len() - common - rest <= "null".len(), "the other bytes are the same");
+    assert!(input.len() - common - rest <= "null".len(), "the other bytes are unchanged");
 }
 
 pub(super) fn seeds() -> Vec<Vec<u8>> {

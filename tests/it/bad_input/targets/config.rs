@@ -1,4 +1,4 @@
-//! The config file: its settings, or an error that names the file and does not contain the token.
+//! The config file: it yields settings, or an error that names the file and does not contain the token.
 use pausewatch::client::Settings;
 use std::cell::RefCell;
 use std::path::Path;
@@ -41,7 +41,7 @@ fn check_file(path: &Path, input: &[u8]) {
         Err(error) => {
             let text = error.to_string();
             assert!(text.starts_with(&format!("config file {}: ", path.display())), "{text}");
-            // A shorter token could be a word of the message by chance.
+            // A shorter token could occur in the message by chance.
             let token = text_of("token").filter(|token| token.len() >= 12);
             let elsewhere = |token: &str| {
                 let text = String::from_utf8_lossy(input);

@@ -21,21 +21,21 @@ pub(super) fn check(input: &[u8]) {
 
     let command = after["command"].as_str().expect("a command stays one");
     let (line, rest) = command.split_once('\n').expect("there is a line in front of it");
-    assert_eq!(Some(rest), before["command"].as_str(), "the command itself is as it was");
+    assert_eq!(Some(rest), before["command"].as_str(), "the command itself is unchanged");
     let limit = line.strip_prefix(&format!("{PROGRAM} hook claude clock ")).expect("the line starts the clock");
     let limit = parse_duration(limit).expect("the clock can read its limit");
     assert!(!limit.is_zero() && limit <= MAX_LIMIT, "{limit:?}");
     let timeout = after["timeout"].as_u64().expect("the tool's timeout is a number");
     assert!(
         Duration::from_millis(timeout) >= limit,
-        "the tool's own timeout of {timeout} ms would be first: {limit:?}"
+        "the tool's own timeout of {timeout} ms would expire first: {limit:?}"
     );
 
     for value in [&mut before, &mut after] {
         let fields = value.as_object_mut().expect("it is the input of a tool");
         ["command", "timeout"].iter().for_each(|field| _ = fields.remove(*field));
     }
-    assert_eq!(before, after, "the other fields are as they were");
+    assert_eq!(before, after, "the other fields are unchanged");
 }
 
 pub(super) fn seeds() -> Vec<Vec<u8>> {

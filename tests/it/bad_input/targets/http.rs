@@ -1,5 +1,6 @@
-//! Bytes as a connection of HTTP/1, through the layer of Connect and the gRPC service: nothing is changed but by a POST of a content
-//! type that no web page can send by itself, every answer is one of HTTP that is of its own origin alone, and nobody hangs.
+//! Bytes of an HTTP/1 connection, through the Connect layer and the gRPC service. State changes only by a POST with a
+//! content type that no web page can send without a preflight request. Every answer is valid HTTP that only its own
+//! origin may read, and nothing hangs.
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
@@ -17,19 +18,19 @@ use tokio::time::timeout;
 use tonic::body::Body;
 use tower::Service;
 
-/// Of an answer that no layer of ours has made: what hyper says of bytes that are no request.
+/// The status codes of hyper's own answers to invalid requests, which no layer of ours adds headers to.
 const OF_HYPER: [&str; 4] = ["400", "414", "431", "505"];
 
 pub(super) fn check(input: &[u8]) {
     thread_local! {
-        // Time stands still while anything happens, so that waiting costs none.
+        // The clock stands still while anything can run, so waiting takes no time.
         static RUNTIME: tokio::runtime::Runtime =
             tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().expect("a runtime");
     }
     RUNTIME.with(|runtime| {
         runtime.block_on(async {
             check_connection(input).await;
-            // The tasks of this coordinator end now, or a search of hours would collect them.
+            // Lets the tasks of this coordinator end now; a search of hours would otherwise collect them.
             tokio::task::yield_now().await;
         });
     });
@@ -52,7 +53,7 @@ async fn check_connection(input: &[u8]) {
     }
 }
 
-/// All that is answered to the bytes of a connection.
+/// All bytes that are answered on a connection.
 async fn answers<S>(input: &[u8], service: S) -> Vec<u8>
 where
     S: Service<http::Request<Body>, Response = http::Response<Body>, Error = std::convert::Infallible>,
@@ -68,13 +69,13 @@ where
     client.write_all(input).await.expect("there is room");
     client.shutdown().await.expect("it is open");
     let mut answers = Vec::new();
-    // A watch goes on for ever.
+    // A watch never ends.
     _ = timeout(Duration::from_secs(1), client.read_to_end(&mut answers)).await;
     drop(client);
-    // Nor does its end of the connection, which takes no notice that the client is gone.
+    // Neither does the server's side of the connection, which does not notice that the client has gone.
     serving.abort();
     if let Err(error) = serving.await {
-        assert!(error.is_cancelled(), "nothing panics: {error}");
+        assert!(error.is_cancelled(), "it panicked: {error}");
     }
     answers
 }
@@ -84,10 +85,10 @@ fn check_answers(answers: &[u8]) {
         return;
     }
     let text = String::from_utf8_lossy(answers);
-    let (head, _) = text.split_once("\r\n\r\n").unwrap_or_else(|| panic!("an answer has a head: {text}"));
+    let (head, _) = text.split_once("\r\n\r\n").unwrap_or_else(|| panic!("the answer has no head: {text}"));
     let status = head.strip_prefix("HTTP/1.1 ").or(head.strip_prefix("HTTP/1.0 ")).expect("an answer of HTTP");
     if head.contains("content-type: ") || !OF_HYPER.contains(&&status[..3]) {
-        // The interim answer that asks for a body has nothing.
+        // The interim answer that asks for the body has no headers.
         let is_interim = status.starts_with("100 ");
         assert!(is_interim || head.contains("x-content-type-options: nosniff"), "{head}");
     }

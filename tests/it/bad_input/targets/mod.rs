@@ -1,7 +1,8 @@
-//! What may come in, as functions of any bytes: each panics when a promise is broken, and returns when it is kept.
+//! The inputs of the program, as functions of arbitrary bytes: each panics if a guarantee is broken, and returns
+//! otherwise.
 //!
-//! `tests/it/bad_input.rs` calls them with a few thousand inputs in every `cargo test`; `fuzz/run` lets libFuzzer search
-//! for as long as one likes, guided by what the inputs reach.
+//! `tests/it/bad_input.rs` calls them with a few thousand inputs in every `cargo test`; `fuzz/run` lets libFuzzer
+//! search for any length of time, guided by coverage.
 mod access;
 mod address;
 mod audit;
@@ -15,14 +16,14 @@ mod policy;
 mod store;
 mod wire;
 
-/// One place where something may come in.
+/// One input of the program.
 pub(crate) struct Target {
     pub(crate) name: &'static str,
-    /// Holds the program to its promise about one input.
+    /// Checks the guarantees for one input.
     pub(crate) check: fn(&[u8]),
-    /// Inputs that get far, to begin with.
+    /// Initial inputs that get past the first checks.
     pub(crate) seeds: fn() -> Vec<Vec<u8>>,
-    /// How many inputs a short run tries: about a second's worth.
+    /// The number of inputs in a short run: about a second's worth.
     pub(crate) rounds: u64,
 }
 

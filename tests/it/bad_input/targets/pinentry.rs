@@ -1,5 +1,5 @@
-//! The lines between gpg-agent and pinentry (the Assuan protocol), as `pausewatch pinentry` passes them on. A line that begins
-//! with `<` is one of pinentry; every other one is of gpg-agent.
+//! The lines between gpg-agent and pinentry (the Assuan protocol), as `pausewatch pinentry` passes them on. A line that
+//! begins with `<` comes from pinentry; every other line comes from gpg-agent.
 use pausewatch::test_support::cli::PinentryQuestions;
 
 pub(super) fn check(input: &[u8]) {
@@ -10,7 +10,7 @@ pub(super) fn check(input: &[u8]) {
             Some(answer) => {
                 let first = answer.split(u8::is_ascii_whitespace).next();
                 let ends = is_open && matches!(first, Some(b"OK" | b"ERR"));
-                assert_eq!(questions.answer(answer), ends, "its question ends with its answer, and with nothing else");
+                assert_eq!(questions.answer(answer), ends, "a question ends with its answer, and only with that");
                 is_open &= !ends;
             }
             None => {
@@ -36,7 +36,7 @@ pub(super) fn check(input: &[u8]) {
     }
 }
 
-/// What escaped text says: `%` and two hexadecimal digits are a byte.
+/// Decodes escaped text: `%` and two hexadecimal digits are a byte.
 fn text(escaped: &[u8]) -> String {
     let (mut bytes, mut at) = (Vec::new(), 0);
     while let Some(&byte) = escaped.get(at) {

@@ -1,10 +1,10 @@
-//! Command lines: whatever stands around a forbidden command, it is not lost.
+//! Command lines: a forbidden command is found, whatever surrounds it.
 //!
-//! Which lines are certain to run it is known by construction here; `tests/it/policy.rs` asks bash.
+//! Here the lines are built so that they certainly run it; `tests/it/policy.rs` asks bash.
 use pausewatch::exec::policy::{Decision, Rules};
 use std::sync::LazyLock;
 
-/// Allows what the seeds are made of, so that only what is seen of `rm` makes a difference.
+/// Allows the commands in the seeds, so that only `rm` makes a difference.
 static RULES: LazyLock<Rules> = LazyLock::new(|| {
     let rules = "prefix_rule([['ls', 'cat', 'echo', 'git', 'env', 'xargs', 'find', 'bash', 'true', 'x', 'a', 'f', 'eval', 'time']])\n\
                  prefix_rule(['rm'], decision = 'forbidden')";
@@ -18,17 +18,17 @@ pub(super) fn check(input: &[u8]) {
         let judgement = judge(line);
         assert!(judgement.decision >= Some(Decision::Prompt), "{line:?}: {judgement:?}");
     };
-    // bash runs a line before it reads the next.
+    // bash runs a line before it reads the next one.
     stopped(&format!("rm x\n{line}"));
     let judgement = judge(line);
-    assert_eq!(judgement, judge(line), "it is judged once and for all");
+    assert_eq!(judgement, judge(line), "the same line is judged the same way again");
     assert!(judgement.decision != Some(Decision::Allow) || judgement.uncertain.is_none());
     if judgement.uncertain.is_some() {
         return;
     }
-    // What is read with certainty ends where it ends; what follows is not swallowed.
+    // A line that is understood ends at its newline; the parser does not swallow what follows.
     stopped(&format!("{line}\nrm x"));
-    // And it is the same line wherever it stands.
+    // The same line is judged the same way at any position.
     if judgement.decision == Some(Decision::Forbidden) {
         stopped(&format!("({line}\n)"));
         stopped(&format!("if ls; then {line}\nfi"));

@@ -1,11 +1,11 @@
-//! The files of the store, damaged: what is loaded is what was acknowledged, or the start is refused.
+//! Damaged files of the store: the state that is loaded is the acknowledged one, or the start is refused.
 //!
-//! An input is a byte that chooses between a store that was closed and one that was killed, then damages of 6 bytes:
-//! how, which file, where (two bytes), and two that the damage makes use of.
+//! An input is a byte that selects a store that was closed or one that was killed, then damages of 6 bytes: kind, file,
+//! position (two bytes), and two parameters.
 //!
-//! - One damage of a sector is always noticed or harmless. Several, or one of a whole block, may hit both copies of the
-//!   last entries of a journal that was not taken up, and are then like writes that were torn: the store may be as it
-//!   was some batches earlier. It is never a mixture.
+//! - One damage of a sector is always detected or harmless. Several damages, or one of a whole block, may hit both
+//!   copies of the last entries of a journal that was not moved to the database. They look like torn writes: the state
+//!   may be that of some batches earlier. It is never a mixture.
 use crate::support::disk::{DATABASE, SimDisk};
 use crate::support::model::{Model, writes};
 use fastrand::Rng;
@@ -18,10 +18,10 @@ const BOOT: u64 = 7;
 const NOW: Timestamp = Timestamp { boot: 1_000_000_000_000, wall: 1_800_000_000_000_000_000 };
 const SECTOR: usize = 512;
 const BLOCK: usize = 4_096;
-/// Damages of one input at most.
+/// The maximum number of damages in one input.
 const MOST: usize = 8;
 
-/// A store that was closed, one that was killed, and what they held after each batch.
+/// A store that was closed, a store that was killed, and their states after each batch.
 struct Originals {
     closed: SimDisk,
     killed: SimDisk,
@@ -67,7 +67,7 @@ pub(super) fn check(input: &[u8]) {
         let place = u16::from_be_bytes([damage[2], damage[3]]);
         let (how, change) = HOW[usize::from(damage[0]) % HOW.len()];
         let used = disk.written(name);
-        // Mostly where there is something: before its end, and half of that near the start, where headers are.
+        // Usually a position with data: before the end, and half of the time near the start, where the headers are.
         let most = [used.min(BLOCK), used.min(2 * SECTOR), used, *length][usize::from(place % 4)].max(1);
         let at = usize::from(place) * most / 65_536;
         disk.damage(name, |bytes| change(bytes, at, [damage[4], damage[5]]));
@@ -80,7 +80,7 @@ pub(super) fn check(input: &[u8]) {
             let is = |model: &Model| model.is(&contents, later);
             let acknowledged = states.last().expect("there is one");
             let earlier = !is_small && !was_closed && states.iter().any(is);
-            assert!(is(acknowledged) || earlier, "what was loaded was never there: {what}");
+            assert!(is(acknowledged) || earlier, "the loaded state never existed: {what}");
         }
         Err(OpenError::Corrupt(text) | OpenError::Newer(text)) => {
             assert!(text.contains("--data-dir") || text.contains("move it away"), "{what}: {text}");
@@ -132,7 +132,7 @@ const HOW: [(&str, Change); 10] = [
 ];
 const SMALL: usize = 6;
 
-/// The sector or block around `at`, as far as it is there.
+/// The sector or block around `at`, as far as it exists.
 fn piece(bytes: &mut [u8], at: usize, size: usize) -> &mut [u8] {
     let start = (at / size * size).min(bytes.len());
     let end = (start + size).min(bytes.len());
@@ -150,7 +150,7 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
             }
         }
     }
-    // A bit here and there in the first entries of the journal that was being written.
+    // Changed bits in the first entries of the journal that was being written.
     seeds.extend((0..32).flat_map(|i| [1, 2].map(|file| vec![1, 0, file, 8 * i, 1, i, 0])));
     assert!(originals.closed.files().iter().any(|(name, _)| name == DATABASE));
     seeds

@@ -1,7 +1,7 @@
-//! Bytes as the messages of calls, through the gRPC service and the rules: whatever is accepted is within the limits of
-//! the contract, and whatever is within them is not refused as a bad field.
+//! Bytes as the messages of calls, through the gRPC service and the rules: every accepted message is within the limits
+//! of the API, and no message within them is refused as a bad field.
 //!
-//! An input is a sequence of calls: a byte that says which, the length in two bytes, the message.
+//! An input is a sequence of calls: a byte that selects the call, the length in two bytes, the message.
 use bytes::Bytes;
 use http_body::Frame;
 use pausewatch::proto::v1;
@@ -31,7 +31,7 @@ const CALLS: [&str; 7] = [
     "WatchPauseState",
     "ListPauses",
 ];
-/// Set in the byte that says which call: the message stands as it is, without the frame that gRPC puts around it.
+/// Set in the byte that selects the call: the message is sent without the frame that gRPC puts around it.
 const UNFRAMED: u8 = 0x80;
 
 pub(super) fn check(input: &[u8]) {
@@ -42,7 +42,8 @@ pub(super) fn check(input: &[u8]) {
     RUNTIME.with(|runtime| {
         runtime.block_on(async {
             check_calls(input).await;
-            // Nothing has waited: the tasks of this coordinator end now, or a search of hours would collect them.
+            // Nothing waits any more: lets the tasks of this coordinator end now; a search of hours would otherwise
+            // collect them.
             tokio::task::yield_now().await;
         });
     });
@@ -74,7 +75,7 @@ fn framed(message: &[u8]) -> Vec<u8> {
     [&[0], &length.to_be_bytes()[..], message].concat()
 }
 
-/// A body that is there at once.
+/// A body that is complete at once.
 struct Whole(Option<Bytes>);
 
 impl http_body::Body for Whole {
@@ -117,8 +118,8 @@ fn is_lease(ttl: &Option<prost_types::Duration>) -> bool {
     (0..1_000_000_000).contains(&ttl.nanos) && (1_000_000_000..=86_400_000_000_000).contains(&whole)
 }
 
-/// Whether the message can be read, and whether what it says is within the limits; `None` of a page token, which is
-/// for the server to judge.
+/// Whether the message can be decoded, and whether its fields are within the limits; `None` for a page token, which
+/// only the server can check.
 fn is_within(call: &str, message: &[u8]) -> Result<Option<bool>, prost::DecodeError> {
     Ok(match call {
         "IncrementElicitation" => {
@@ -169,14 +170,14 @@ fn check_outcome(call: &str, message: &[u8], outcome: &Result<(), Status>) {
     });
     let is_bad_field = reason == Some((Code::InvalidArgument, "INVALID_FIELD".to_owned()));
     match is_within(call, message) {
-        Err(_) => assert!(is_bad_field, "{call}: what cannot be read was not refused as such: {reason:?}"),
+        Err(_) => assert!(is_bad_field, "{call}: an undecodable message was not refused as a bad field: {reason:?}"),
         Ok(Some(true)) => assert!(!is_bad_field, "{call}: {:?}", outcome.as_ref().err()),
         Ok(Some(false)) => assert!(is_bad_field, "{call}: out of limits, and the answer is {reason:?}"),
         Ok(None) => {}
     }
 }
 
-/// All that the server now holds is within the limits.
+/// Asserts that all state of the server is within the limits.
 fn check_state(coordinator: &Coordinator) {
     let (views, more) = coordinator.hub().list(None, 10_000, true, &Scope::ALL);
     assert!(!more);
@@ -191,7 +192,7 @@ fn check_state(coordinator: &Coordinator) {
     }
 }
 
-/// Calls one after the other, as an input has them.
+/// The calls, encoded as an input.
 fn sequence(calls: &[(u8, Vec<u8>)]) -> Vec<u8> {
     let call = |(which, message): &(u8, Vec<u8>)| {
         let length = u16::try_from(message.len()).expect("seeds are short");

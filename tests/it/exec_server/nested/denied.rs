@@ -1,4 +1,4 @@
-//! Forbidden programs do not run, and all others run as ever.
+//! Forbidden programs do not run, and all others run as usual.
 use super::{Judged, compiled, text};
 use serde_json::Value;
 
@@ -41,7 +41,7 @@ fn a_forbidden_program_is_denied_wherever_it_is_started() {
     assert_eq!(judged.client.come("elicitation/create").len(), 0);
 }
 
-/// The kernel follows the link, and the first line of a script that another one names as its interpreter.
+/// The kernel follows the symbolic link, and the first line of a script that another script names as its interpreter.
 #[test]
 fn a_script_is_judged_by_the_file_of_its_interpreter_and_by_the_interpreter_of_that() {
     let Some(mut judged) = Judged::start() else { return };
@@ -111,7 +111,7 @@ fn unusual_ways_to_execute_a_program_are_judged_too() {
     let answer = judged.run(&format!("{} /bin/rm rm kept; exit $?", memory.display()));
     assert_denied(&answer);
     assert!(kept.exists());
-    // This executes nothing, and kernels before Linux 6.14 refuse it.
+    // This only checks and executes nothing, and kernels before Linux 6.14 refuse it.
     let check = compiled("check.c", judged.directory.path());
     let answer = judged.run(&format!("{} /bin/rm; echo $?", check.display()));
     assert!(["may be executed\n0\n", "Invalid argument\n0\n"].contains(&text(&answer, "output")), "{answer}");
@@ -123,7 +123,7 @@ fn unusual_ways_to_execute_a_program_are_judged_too() {
     }
 }
 
-/// ptrace has one tracer only, and who may not read a process cannot judge it.
+/// A process has at most one tracer, and a supervisor that may not read a process cannot judge it.
 #[test]
 fn a_program_whose_process_is_traced_or_cannot_be_read_does_not_run_if_a_rule_is_about_it() {
     let Some(mut judged) = Judged::start() else { return };
@@ -137,7 +137,7 @@ fn a_program_whose_process_is_traced_or_cannot_be_read_does_not_run_if_a_rule_is
     let answer = judged.run_approved(&format!("{program} traced touch made; exit $?"));
     assert_eq!(answer["exit_code"], 126, "{answer}");
     assert!(text(&answer, "note").contains("touch was not executed: "), "{answer}");
-    // Root may read every process, and judges this one as any other.
+    // Root may read every process, so it judges this one like any other.
     let answer = judged.run(&format!("{program} undumpable rm kept; exit $?"));
     assert!(answer["exit_code"] != 0 && !text(&answer, "note").is_empty(), "{answer}");
     assert!(kept.exists() && !judged.path("made").exists());

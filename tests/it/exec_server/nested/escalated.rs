@@ -1,4 +1,4 @@
-//! What a person approves runs outside the sandbox, in the place of the process that wanted to execute it.
+//! A program that a person approves runs outside the sandbox, in place of the process that wanted to execute it.
 use super::{Judged, compiled, text, unwritable_directory};
 use crate::support::skipped;
 use serde_json::Value;
@@ -26,13 +26,13 @@ fn an_approved_program_runs_outside_the_sandbox_and_only_it() {
         assert!(text(&answer, "output").contains("0\n"), "{source}: {answer}");
         assert!(text(&answer, "sandbox").starts_with("not enforced") || !refused.exists(), "{source}: {answer}");
     }
-    // A rule that allows does not let a nested program out.
+    // A rule that allows a program does not let it leave the sandbox if it is nested.
     let copy = format!("cp nested.rules {}; exit $?", refused.display());
     let answer = judged.run(&copy);
     assert!(text(&answer, "sandbox").starts_with("not enforced") || answer["exit_code"] == 1, "{answer}");
 }
 
-/// What a rule allows leaves the sandbox alone, if it is exactly what the line says.
+/// A program that a rule allows leaves the sandbox only if it is exactly what the line says.
 #[test]
 fn an_allowed_program_of_the_line_itself_runs_outside_the_sandbox_if_nothing_changed_it() {
     let Some(mut judged) = Judged::start() else { return };
@@ -185,7 +185,7 @@ fn an_approved_program_gets_all_of_its_arguments() {
     assert_eq!(judged.approve_until(id)["output"], "14592\n");
 }
 
-/// A program in memory cannot be started from outside: it stays where it is.
+/// A program in memory cannot be started from outside: it stays in the sandbox.
 #[test]
 fn a_program_in_memory_never_leaves_the_sandbox() {
     let Some(mut judged) = Judged::start() else { return };

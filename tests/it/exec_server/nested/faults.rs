@@ -1,4 +1,4 @@
-//! What is left when one of the processes that judge is killed: nothing, and nothing more is executed.
+//! When one of the judging processes is killed, no process is left, and nothing more is executed.
 use super::{Judged, exec_server, text, until};
 use crate::{
     exec_server::client::{until_gone, until_there},
@@ -8,7 +8,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use std::fs;
 
-/// A text that only one command has.
+/// A text that occurs in only one command.
 fn mark() -> String {
     format!("7{:08}.5", fastrand::u32(..100_000_000))
 }
@@ -27,7 +27,7 @@ fn find(start: &str, mark: &str) -> Option<Pid> {
 fn without_its_supervisor_a_command_ends_and_executes_nothing_more() {
     let Some(mut judged) = Judged::start() else { return };
     let mark = mark();
-    // A process that leaves the session, which nothing but its lost supervisor stops from executing programs.
+    // A process that leaves the session: nothing but the loss of its supervisor stops it from executing programs.
     judged.script(
         "task",
         "#!/bin/sh\nsetsid sh -c 'echo > ready; read x < go; /bin/true 2> /dev/null; echo $? > status' &\nsleep $1\n",
@@ -105,7 +105,8 @@ fn what_remains_after_the_end_of_a_command_is_judged_without_a_question() {
     until("the supervisor ends", || find("exec-supervisor", directory).is_none().then_some(()));
 }
 
-/// A process can have one listener only, so an exec server in a judged command cannot judge: it falls back to the text.
+/// A process can have only one listener, so an exec server inside a judged command cannot judge nested programs: it
+/// only judges the text.
 #[test]
 fn where_programs_cannot_be_judged_the_results_say_so() {
     let Some(mut judged) = Judged::start() else { return };
@@ -132,7 +133,7 @@ fn where_programs_cannot_be_judged_the_results_say_so() {
     let result = |id: u32| answers.iter().find(|answer| answer["id"] == id).unwrap_or_else(|| panic!("{answer}"));
     let first = &result(1)["result"]["structuredContent"];
     assert!(text(first, "sandbox").contains("nested programs are not judged: "), "{first}");
-    assert!(text(first, "output").contains("use trash"), "the outer one judges all the same: {first}");
+    assert!(text(first, "output").contains("use trash"), "the outer exec server still judges: {first}");
     for id in [2, 3] {
         assert_eq!(result(id)["result"]["structuredContent"]["denied"], true, "{answer}");
     }

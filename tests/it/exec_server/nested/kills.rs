@@ -1,4 +1,4 @@
-//! KILL of each process that takes part, at each step; and commands that want more than their share.
+//! KILL of each process that takes part, at each step; and commands that use more than their share.
 use super::{Judged, text, until};
 use crate::exec_server::{
     client::until_gone,
@@ -10,7 +10,7 @@ use std::fs;
 
 const SUPERVISOR: &str = "exec-supervisor";
 
-/// The processes whose command lines contain all of these.
+/// The processes whose command lines contain all of these texts.
 fn find(parts: &[&str]) -> Vec<Pid> {
     let entries = fs::read_dir("/proc").unwrap().flatten();
     let found = entries.filter_map(|entry| {
@@ -26,7 +26,7 @@ fn find(parts: &[&str]) -> Vec<Pid> {
 
 fn kill_one(parts: &[&str]) {
     let victim = until("the process to kill", || find(parts).pop());
-    // It may have ended by itself.
+    // It may have ended already.
     let _ = kill_process(victim, Signal::KILL);
 }
 
@@ -66,7 +66,8 @@ fn whatever_is_killed_at_whatever_step_nothing_is_left() {
                     kill_process(Pid::from_raw(judged.client.pid().cast_signed()).unwrap(), Signal::KILL).unwrap()
                 }
                 "client" => judged.client.close(),
-                // Asked, it is the script's child, with its command line; approved, the relay, with that of the program.
+                // While the question is open, it is the script's child, with its command line; after the approval it is
+                // the relay, with that of the program.
                 "place" => kill_one(&[
                     if step == "asked" { "/bin/sh ./task" } else { "sleep " },
                     // Other tests have such processes too.
@@ -75,7 +76,7 @@ fn whatever_is_killed_at_whatever_step_nothing_is_left() {
                 _ => kill_one(&["bash", "-c", &line]),
             }
             if victim == "place" {
-                // The command goes on without it, and ends with its client.
+                // The command continues without it, and ends with its client.
                 judged.client.close();
             }
             if victim == "supervisor" || victim == "shell" {
@@ -97,7 +98,7 @@ fn a_command_that_floods_with_programs_and_questions_costs_others_nothing_beyond
          i=0; while [ $i -lt 150 ]; do touch flooded$i & i=$((i+1)); done; wait\n",
     );
     let flood = judged.client.begin("shell", "flood", judged.arguments("./flood"));
-    // Beyond the hundred that may wait, they are denied.
+    // Questions beyond the hundred that may wait are denied.
     until("denials", || {
         judged.client.has_answered(flood);
         (!judged.client.come("elicitation/create").is_empty()).then_some(())

@@ -1,4 +1,4 @@
-//! Hundreds of approved programs at once, and KILL of some of them, or of a process that judges them, at any moment.
+//! Hundreds of approved programs at once, and KILL of some of them, or of a judging process, at any moment.
 use super::{Judged, text, until};
 use crate::exec_server::client::until_gone;
 use rustix::{
@@ -13,10 +13,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// A command that starts programs which read from a pipe with a name until its writers have gone: each is a question, the same for all.
+/// A command that starts programs which read from a named pipe until its writers have gone. Each program is a question,
+/// and all questions are the same.
 struct Many {
     judged: Judged,
-    /// The pipe, in the command lines of all programs and relays.
+    /// The pipe, whose name is in the command lines of all programs and relays.
     pipe: PathBuf,
     id: u64,
 }
@@ -26,7 +27,7 @@ impl Many {
         let mut judged = Judged::start()?;
         let pipe = judged.path(&format!("pipe{}", fastrand::u64(..)));
         mknodat(CWD, &pipe, FileType::Fifo, Mode::RWXU, 0).unwrap();
-        // The shell says of each program that it was killed.
+        // The shell reports each program that was killed.
         let id = judged.begin(&format!(
             "exec 2> /dev/null
              i=0; while [ $i -lt {count} ]; do cat {} & places=\"$places $!\"; i=$((i+1)); done
@@ -42,7 +43,7 @@ impl Many {
         Some(Self { judged, pipe, id })
     }
 
-    /// The programs and their relays.
+    /// The process ids of the programs and their relays.
     fn processes(&self) -> Vec<Pid> {
         let line = format!("cat\0{}\0", self.pipe.display());
         let is_its = |pid: &Pid| fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|found| found == line.as_bytes());
@@ -63,12 +64,12 @@ impl Many {
         found.expect("the command has a supervisor")
     }
 
-    /// Lets all programs end, those that have not opened the pipe yet too, and returns the answer to the call.
+    /// Lets all programs end, also those that have not opened the pipe yet, and returns the answer to the call.
     fn end(mut self) -> String {
         let end = Instant::now() + Duration::from_secs(300);
         while !self.judged.client.has_answered(self.id) {
             assert!(Instant::now() < end, "no answer");
-            // Fails if nobody reads it.
+            // Fails if no program reads the pipe.
             let _ = open(&self.pipe, OFlags::WRONLY | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty());
             std::thread::sleep(Duration::from_millis(2));
         }
@@ -88,7 +89,7 @@ fn of_two_hundred_approved_programs_those_that_are_killed_end_so_and_the_others_
     let Some(many) = Many::start(PROGRAMS) else { return };
     let mut killed = HashSet::new();
     while killed.len() < KILLS {
-        // Some start while others are killed; a relay or a program, at any step of its start.
+        // Some start while others are killed; a victim is a relay or a program, at any step of its start.
         let processes: Vec<_> = many.processes().into_iter().filter(|pid| !killed.contains(pid)).collect();
         let Some(victim) = random.choice(&processes) else { continue };
         if kill_process(*victim, Signal::KILL).is_ok() {
@@ -101,7 +102,7 @@ fn of_two_hundred_approved_programs_those_that_are_killed_end_so_and_the_others_
     let [places, ended] = numbers[..] else { panic!("{output}") };
     assert_eq!(output, format!("{places} killed, {ended} ended\n"));
     assert_eq!(places + ended, PROGRAMS, "{output}");
-    // A relay and its program may both have been killed.
+    // A relay and its program may both have been killed, which is one place.
     assert!((KILLS / 2..=KILLS).contains(&places), "{output}");
 }
 

@@ -1,6 +1,6 @@
-//! Programs that a command starts in turn: the rules hold for them, whatever starts them.
+//! Nested programs, those that a command starts: the rules apply to them, whatever starts them.
 //!
-//! Commands run scripts, whose text is not in their line, so nothing here is decided by reading the line.
+//! The commands run scripts, whose text is not in the command line, so the line alone decides nothing here.
 mod denied;
 mod escalated;
 mod faults;
@@ -53,7 +53,7 @@ fn can_judge(rules: &Path) -> bool {
 }
 
 impl Judged {
-    /// With a client that can be asked; `None`: this system cannot judge programs.
+    /// Starts it with a client that supports elicitation; `None`: this system cannot judge programs.
     fn start() -> Option<Self> {
         Self::with(Client::start, &[])
     }
@@ -71,7 +71,7 @@ impl Judged {
         self.directory.path().join(name)
     }
 
-    /// An executable script.
+    /// Writes an executable script.
     fn script(&self, name: &str, text: &str) {
         let path = self.path(name);
         fs::write(&path, text).unwrap();
@@ -82,7 +82,7 @@ impl Judged {
         json!({"command": line, "workdir": self.directory.path(), "timeout_ms": 60_000})
     }
 
-    /// Runs a script of `sh` to its end; whatever is asked meanwhile stays open.
+    /// Runs a script of `sh` to its end; questions meanwhile stay unanswered.
     fn run(&mut self, script: &str) -> Value {
         let id = self.begin(script);
         self.client.answer(id)
@@ -93,7 +93,7 @@ impl Judged {
         self.client.begin("shell", "t", self.arguments("./task"))
     }
 
-    /// Runs a script, and says yes to everything.
+    /// Runs a script, and approves every question.
     fn run_approved(&mut self, script: &str) -> Value {
         let id = self.begin(script);
         self.approve_until(id)
@@ -101,7 +101,7 @@ impl Judged {
 
     fn approve_until(&mut self, id: u64) -> Value {
         let client = &mut self.client;
-        // On a busy machine, hundreds of programs take longer than one message may.
+        // On a busy machine, hundreds of programs take longer than the limit for one message.
         let end = Instant::now() + 3 * PATIENCE;
         while !client.has_answered(id) {
             assert!(Instant::now() < end, "no answer; there are {:#?}", client.others);
@@ -128,7 +128,7 @@ impl Judged {
     }
 }
 
-/// Waits until something is there.
+/// Waits until `found` returns something.
 pub(crate) fn until<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
     let end = Instant::now() + PATIENCE;
     loop {
@@ -144,11 +144,11 @@ fn text<'a>(answer: &'a Value, field: &str) -> &'a str {
     answer[field].as_str().unwrap_or_else(|| panic!("{field} of {answer}"))
 }
 
-/// A program in C of `programs/`, compiled.
+/// Compiles a C program of `programs/`.
 fn compiled(name: &str, directory: &Path) -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/exec_server/nested/programs").join(name);
     let program = directory.join(name.trim_end_matches(".c"));
-    // The linker of Rust is there on each machine that compiles this test.
+    // Every machine that compiles this test has `cc`: it is Rust's linker.
     let compiled = Command::new("cc").args(["-O1", "-pthread", "-o"]).arg(&program).arg(&source).output().unwrap();
     assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
     program

@@ -1,4 +1,5 @@
-//! Programs by paths that lead each process to files of its own: `/proc/self`, and links to it. The supervisor must not find its own.
+//! Programs by paths that lead each process to its own files: `/proc/self`, and links to it. The supervisor must not
+//! look at its own files.
 use super::{Judged, RULES, can_judge, compiled, text};
 use crate::program::{ended, program};
 use std::{fs, os::unix::fs::symlink, path::Path, process::Command};
@@ -19,7 +20,7 @@ fn a_program_that_is_named_by_a_file_descriptor_of_its_process_is_judged() {
     symlink("/dev/fd/9", judged.path("link")).unwrap();
     symlink("/proc/self/fd", judged.path("fds")).unwrap();
     symlink("say", judged.path("there")).unwrap();
-    // Relative paths, too.
+    // Also by relative paths.
     symlink("../../../../../../../../../proc/self/../thread-self/fd", judged.path("relative")).unwrap();
     let answer = judged.run(
         "exec 8< there 9< rm
@@ -43,7 +44,7 @@ fn a_program_that_is_named_by_a_file_descriptor_of_its_process_is_approved() {
     assert!(answer["output"] == "0\n" && judged.path("made").exists(), "{answer}");
 }
 
-/// What executes itself is judged by its own file, not by that of the supervisor.
+/// A process that executes `/proc/self/exe` is judged by its own file, not by that of the supervisor.
 #[test]
 fn a_program_that_executes_itself_is_judged_by_its_own_name() {
     let Some(mut judged) = Judged::start() else { return };
@@ -55,7 +56,7 @@ fn a_program_that_executes_itself_is_judged_by_its_own_name() {
     }
 }
 
-/// In the directory of the command, which is that of the exec server's process for it too, the same name is another program.
+/// In the working directory of the command, the same name is another program than in that of the exec server.
 #[test]
 fn a_program_below_the_working_directory_of_its_process_is_judged() {
     let Some(mut judged) = Judged::start() else { return };
@@ -70,7 +71,7 @@ fn a_program_below_the_working_directory_of_its_process_is_judged() {
     assert!(output.ends_with("\n1\n") && !judged.path("removed").exists(), "{answer}");
 }
 
-/// A question keeps the directory of its process open in the supervisor, under some number.
+/// An open question keeps the working directory of its process open in the supervisor, as some file descriptor.
 #[test]
 fn a_program_below_a_directory_that_its_process_has_opened_is_judged() {
     let Some(mut judged) = Judged::start() else { return };
@@ -92,7 +93,7 @@ fn a_program_below_a_directory_that_its_process_has_opened_is_judged() {
     assert!(!judged.path("removed").exists(), "{answer}");
 }
 
-/// `run --rules` has file descriptors of its caller, which the command may exchange.
+/// `run --rules` has file descriptors of its caller, which the command may replace.
 #[test]
 fn a_file_descriptor_that_was_inherited_is_that_of_the_process() {
     let directory = tempfile::tempdir().unwrap();

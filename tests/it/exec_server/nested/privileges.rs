@@ -21,7 +21,7 @@ fn a_set_user_id_program_has_its_privileges_only_after_a_yes() {
     if !is_root() {
         return skipped("other-user", "only root can make a program for another user");
     }
-    // `sleep` is asked about, `identity` is not.
+    // `sleep` needs an approval, `identity` does not.
     for name in ["sleep", "identity"] {
         let path = judged.path(name);
         if name == "sleep" {
@@ -48,7 +48,7 @@ fn a_program_with_another_root_directory_is_refused_if_a_rule_is_about_it_and_ru
     fs::create_dir(&root).unwrap();
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/exec_server/nested/programs/identity.c");
     for name in ["identity", "rm"] {
-        // Without a C library in the other root.
+        // Static, because the other root has no C library.
         let compiled = Command::new("cc").args(["-static", "-o"]).arg(root.join(name)).arg(source).status().unwrap();
         assert!(compiled.success());
     }
@@ -59,12 +59,12 @@ fn a_program_with_another_root_directory_is_refused_if_a_rule_is_about_it_and_ru
     assert!(text(&answer, "note").contains("/rm was not executed: it has another root directory"), "{answer}");
 }
 
-/// An approved program would have the user and the namespaces of the command's shell.
+/// An approved program would get the user and the namespaces of the command's shell.
 #[test]
 fn a_program_is_not_approved_for_a_process_with_another_user_or_namespace() {
     let Some(mut judged) = Judged::start() else { return };
     let mut assert_refused = |starter: &str, what: &str| {
-        // `env` is asked about, `true` is not.
+        // `env` needs an approval, `true` does not.
         if judged.run(&format!("{starter} true; exit $?"))["exit_code"] != 0 {
             return skipped("namespaces", format!("`{starter}` does not work"));
         }

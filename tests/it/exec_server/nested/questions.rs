@@ -1,4 +1,4 @@
-//! What is asked about programs of a running command, by which call, and what time it costs.
+//! The questions about programs of a running command: their content, the call that asks them, and how long they take.
 use super::{Judged, text};
 use crate::exec_server::client::Client;
 use crate::support::PATIENCE;
@@ -35,7 +35,7 @@ fn only_the_program_in_question_waits_and_the_time_does_not_count() {
         assert!(message.contains(part), "{part} in {message}");
     }
     let before = fs::metadata(judged.path("ran")).map_or(0, |data| data.len());
-    // Longer than the limit of the command.
+    // Longer than the command's limit.
     let end = Instant::now() + Duration::from_secs(3);
     while Instant::now() < end || fs::metadata(judged.path("ran")).map_or(0, |data| data.len()) <= before + 100 {
         std::thread::sleep(Duration::from_millis(20));
@@ -43,10 +43,10 @@ fn only_the_program_in_question_waits_and_the_time_does_not_count() {
     assert!(!judged.path("made").exists());
     accept(&mut judged, &asked);
     let answer = judged.client.answer(id);
-    // The second time it is not asked.
+    // The second time, there is no question.
     assert_eq!((&answer["output"], &answer["timed_out"]), (&json!("0\n0\n"), &json!(false)), "{answer}");
     assert!(answer["paused_ms"].as_u64() >= Some(2_900), "{answer}");
-    assert!(!judged.client.come("notifications/progress").is_empty(), "the caller was told");
+    assert!(!judged.client.come("notifications/progress").is_empty(), "the caller got progress notifications");
 }
 
 /// Their texts in the question are the same.
@@ -140,7 +140,7 @@ fn between_two_calls_a_question_waits_for_the_next_one() {
     let started = judged.client.call("exec_command", arguments);
     let session = text(&started, "session_id").to_owned();
     let write = |chars: &str, yield_time_ms: u64| json!({"session_id": session, "chars": chars, "yield_time_ms": yield_time_ms});
-    // The command asks after this call has returned, or meanwhile.
+    // The command asks after this call has returned, or during it.
     let id = judged.client.begin("write_stdin", "t", write("x\n", 1));
     let (mut paused, end) = (false, Instant::now() + PATIENCE);
     let asked = loop {
@@ -155,7 +155,7 @@ fn between_two_calls_a_question_waits_for_the_next_one() {
             let sessions = judged.client.call("sessions", json!({}));
             paused = sessions["sessions"][0]["paused"] == true;
         }
-        assert!(Instant::now() < end, "nothing is asked");
+        assert!(Instant::now() < end, "there is no question");
     };
     let (id, asked) = match asked {
         Some(asked) => (id, asked),
@@ -177,7 +177,7 @@ fn between_two_calls_a_question_waits_for_the_next_one() {
     judged.client.call("kill", json!({"session_id": session}));
 }
 
-/// A call of 2026-07-28, which may be answered by a question.
+/// A call of 2026-07-28, which may be answered with a question.
 fn once(judged: &mut Judged, tool: &str, arguments: &Value, more: Value) -> Value {
     let mut params = json!({"name": tool, "arguments": arguments, "_meta": {"threadId": "t"}});
     for (key, value) in more.as_object().unwrap() {
@@ -207,11 +207,11 @@ fn in_the_newer_protocol_the_command_hangs_until_the_call_is_repeated_with_the_a
         let arguments = json!({"command": "./task", "workdir": judged.directory.path(), "timeout_ms": 1_500});
         let asked = once(&mut judged, tool, &arguments, json!({}));
         let first = reply(&asked, "accept");
-        // Longer than the limit of the command.
+        // Longer than the command's limit.
         std::thread::sleep(Duration::from_secs(2));
         let other = json!({"command": "./task ", "workdir": judged.directory.path(), "timeout_ms": 1_500});
         let forged = once(&mut judged, tool, &other, first.clone());
-        assert_eq!(forged["isError"], true, "for another command: {forged}");
+        assert_eq!(forged["isError"], true, "an answer for another command is refused: {forged}");
         let asked = once(&mut judged, tool, &arguments, first);
         let second = reply(&asked, "decline");
         let answer = once(&mut judged, tool, &arguments, second.clone());
@@ -225,7 +225,7 @@ fn in_the_newer_protocol_the_command_hangs_until_the_call_is_repeated_with_the_a
         assert!(outcome["paused_ms"].as_u64() >= Some(1_900), "{answer}");
         assert!(judged.path("one").exists() && !judged.path("two").exists());
         let again = once(&mut judged, tool, &arguments, second);
-        assert_eq!(again["isError"], true, "used up: {again}");
+        assert_eq!(again["isError"], true, "an answer works only once: {again}");
         assert_eq!(fs::read_to_string(judged.path("started")).unwrap(), "x\n", "it ran once");
         fs::remove_file(judged.path("started")).unwrap();
         fs::remove_file(judged.path("one")).unwrap();

@@ -1,4 +1,4 @@
-//! Systems that cannot judge programs: the text alone is judged, and every answer says so.
+//! Systems that cannot judge programs: only the text is judged, and every answer reports that.
 use super::{RULES, compiled, exec_server, text};
 use crate::{
     exec_server::client::Client,
@@ -29,7 +29,7 @@ fn if_the_kernel_refuses_the_facility_lines_that_are_not_plain_are_asked_about_a
     fs::write(&kept, "").unwrap();
     let refuse = compiled("refuse.c", directory.path());
     let rules = rules.to_str().unwrap();
-    // An old kernel; Yama's ptrace_scope 2 and 3, and containers without ptrace.
+    // As on an old kernel; with Yama's ptrace_scope 2 and 3; and in containers without ptrace.
     for (call, error) in [(SYS_seccomp, ENOSYS), (SYS_ptrace, EPERM)] {
         let server = |options: &[&str]| {
             let mut server = exec_server(["--rules", rules]);
@@ -48,7 +48,7 @@ fn if_the_kernel_refuses_the_facility_lines_that_are_not_plain_are_asked_about_a
         for line in ["$x kept", "sh -c 'r\"m\" kept' x", "echo $(date)", "xargs true", "nice rm kept", "PATH=. ls"] {
             let id = client.begin("shell", "t", arguments(line));
             if line.starts_with("sh ") {
-                // What is certain is refused without a question.
+                // A line that is certainly forbidden is refused without a question.
                 assert_eq!(client.answer(id)["denied"], true, "{line}");
                 continue;
             }

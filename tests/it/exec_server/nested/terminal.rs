@@ -1,10 +1,10 @@
-//! Approved programs in a terminal: they read it, and job control works.
+//! Approved programs in a terminal: they can read from it, and job control works.
 use super::{Judged, text};
 use crate::support::PATIENCE;
 use serde_json::{Value, json};
 use std::time::Instant;
 
-/// A session in a terminal, and all that it has shown.
+/// A session in a terminal, and all output so far.
 struct Terminal {
     judged: Judged,
     session: String,
@@ -21,8 +21,8 @@ impl Terminal {
         Some(Self { judged, session, shown: text(&started, "output").to_owned() })
     }
 
-    /// Writes, and waits until what is shown from then on contains a text; with nothing to write, what was shown before counts too.
-    /// Says yes to everything.
+    /// Writes `chars`, and waits until later output contains `expected`; if `chars` is empty, earlier output counts
+    /// too. Approves every question.
     fn type_until(&mut self, chars: &str, expected: &str) {
         let from = if chars.is_empty() { 0 } else { self.shown.len() };
         let (mut chars, end) = (chars, Instant::now() + PATIENCE);
@@ -54,7 +54,7 @@ fn an_approved_program_reads_the_terminal_and_ctrl_c_ends_it() {
 fn job_control_of_an_interactive_shell_works_with_approved_programs() {
     let Some(mut terminal) = Terminal::start("PS1='ready> ' exec bash --norc --noprofile -i") else { return };
     terminal.type_until("", "ready> ");
-    // From here on the terminal is the program's.
+    // From here on, the program has the terminal.
     let started = "\u{1b}[?2004l";
     terminal.type_until("cat\n", started);
     terminal.type_until("one\n", "one\r\none\r\n");
@@ -63,12 +63,12 @@ fn job_control_of_an_interactive_shell_works_with_approved_programs() {
     terminal.type_until("two\n", "two\r\ntwo\r\n");
     terminal.type_until("\u{4}", "ready> ");
     terminal.type_until("echo code $?\n", "code 0\r\n");
-    // A background job that reads the terminal is stopped.
+    // A background job that reads from the terminal is stopped.
     terminal.type_until("cat &\n", "ready> ");
     terminal.type_until("while ! jobs | grep Stopped; do :; done\n", "Stopped                 cat");
     terminal.type_until("kill %1; wait %1; echo code $?\n", "code 1");
     terminal.type_until("cat\n", started);
-    // It has the terminal: before, the shell would have taken the interrupt.
+    // It has the terminal now: earlier, the shell would have received the interrupt.
     terminal.type_until("three\n", "three\r\nthree\r\n");
     terminal.type_until("\u{3}", "ready> ");
     terminal.type_until("echo \"code $?\"\n", "code 130\r\n");
@@ -76,7 +76,7 @@ fn job_control_of_an_interactive_shell_works_with_approved_programs() {
     terminal.judged.client.call("kill", session);
 }
 
-/// Its process group is not that of the supervisor.
+/// The program's process group is not that of the supervisor.
 #[test]
 fn an_interactive_shell_is_told_that_it_ends() {
     let Some(mut terminal) = Terminal::start("PS1='ready> ' exec bash --norc --noprofile -i") else { return };

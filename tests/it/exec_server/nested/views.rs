@@ -1,6 +1,7 @@
-//! Programs whose paths lead elsewhere than in the supervisor: it must judge the file that they execute, not the one that it would.
+//! Programs whose paths mean another file for the command than for the supervisor: the supervisor must judge the file
+//! that the command executes.
 //!
-//! These run outside of a sandbox, because Landlock refuses mounts.
+//! These run outside a sandbox, because Landlock refuses mounts.
 use super::{Judged, RULES, can_judge, compiled, text};
 use crate::{
     program::{Ended, ended, program},
@@ -14,7 +15,7 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// `plain/tool` is a harmless script, `links/tool` a link to `rm`, and `kept` must not be removed.
+/// `plain/tool` is a harmless script, `links/tool` a link to `rm`, and `kept` is the file that must not be removed.
 struct Views {
     directory: TempDir,
     views: PathBuf,
@@ -50,14 +51,14 @@ impl Views {
         self.directory.path().join(name)
     }
 
-    /// The words of a command that changes its view and then removes `kept` by the path of a tool.
+    /// A command line that changes its view and then removes `kept` by the path of a tool.
     fn words(&self, how: &str, of: &str, onto: &str, tool: &str) -> Vec<String> {
         let text = |path: &Path| path.to_str().unwrap().to_owned();
         let paths = [of, onto, tool, "kept"].map(|name| text(&self.path(name)));
         [text(&self.views), how.to_owned()].into_iter().chain(paths).collect()
     }
 
-    /// The words of `run --rules` with a command.
+    /// The command line of `run --rules` with a command.
     fn judged(&self, command: &[String]) -> Vec<String> {
         let program = program();
         let rules = self.path("a.rules");
@@ -66,19 +67,19 @@ impl Views {
         words.chain(command.iter().cloned()).collect()
     }
 
-    /// Runs a command twice: as it is, where it must remove the file, and judged, where it must not.
+    /// Runs a command twice: directly, when it must remove the file, and judged, when it must not.
     fn assert_judged(&self, command: &[String], run: impl Fn(&[String]) -> Ended) {
         let kept = self.path("kept");
         fs::write(&kept, "").unwrap();
         let ran = run(command);
-        assert!(!kept.exists(), "it does not do what it should: {command:?}: {ran:?}");
+        assert!(!kept.exists(), "without rules, it must remove the file: {command:?}: {ran:?}");
         fs::write(&kept, "").unwrap();
         let ran = run(&self.judged(command));
         assert!(kept.exists() && ran.err.contains("use trash") && ran.code == Some(1), "{command:?}: {ran:?}");
     }
 }
 
-/// Runs words, with nothing of whoever runs the tests in their environment.
+/// Runs a command line, without the environment of the test run.
 fn run(words: &[String]) -> Ended {
     ended(&mut command(words))
 }
@@ -95,7 +96,7 @@ fn command(words: &[String]) -> Command {
     clean
 }
 
-/// Runs words in a mount namespace of their own, by a script that has the words as its arguments.
+/// Runs a command line in its own mount namespace, through a script that has it as arguments.
 fn in_namespace(script: &str, words: &[String]) -> Ended {
     let start = ["unshare", "-Urm", "sh", "-c", script, "sh"].map(str::to_owned);
     run(&[&start, words].concat())
@@ -124,7 +125,7 @@ fn a_program_is_judged_by_the_file_in_a_namespace_that_its_process_enters() {
     views.assert_judged(&views.words(&process, "links", "plain", "plain/tool"), run);
 }
 
-/// Ends with this value.
+/// Kills and reaps the child when it is dropped.
 struct Killed(Child);
 
 impl Drop for Killed {
@@ -143,7 +144,8 @@ fn a_program_is_judged_by_the_file_that_unmounting_uncovers() {
     views.assert_judged(&words, |words| in_namespace(&script, words));
 }
 
-/// The namespace is created by a call whose flags the filter cannot see, and then another process mounts something in ours.
+/// The namespace is created by a call whose flags the filter cannot see, and then another process mounts something in
+/// ours.
 #[test]
 fn a_program_is_judged_by_the_file_that_only_its_namespace_still_shows() {
     let Some(views) = Views::new() else { return };
@@ -162,7 +164,7 @@ fn a_program_is_judged_by_the_file_that_only_its_namespace_still_shows() {
 fn a_program_is_judged_by_the_file_below_the_root_directory_of_its_process() {
     let Some(views) = Views::new() else { return };
     fs::create_dir(views.path("plain/bin")).unwrap();
-    // The same path leads to a harmless program in our root directory. The kernel would not execute this file.
+    // In our root directory, the same path leads to a harmless program. The kernel would not execute this file.
     symlink("rm", views.path("plain/bin/true")).unwrap();
     fs::write(views.path("plain/bin/rm"), "neither a program nor a script\n").unwrap();
     fs::set_permissions(views.path("plain/bin/rm"), fs::Permissions::from_mode(0o755)).unwrap();
@@ -175,7 +177,8 @@ fn a_program_is_judged_by_the_file_below_the_root_directory_of_its_process() {
     assert!(ran.code == Some(126) && ran.err.contains("Permission denied") && ran.err.contains(note), "{ran:?}");
 }
 
-/// A view that may differ is looked up differently; what the sandbox runs, and what is approved outside of it, stays the same.
+/// In a view that may differ, paths are looked up differently; what runs in the sandbox, and what is approved outside
+/// it, stays the same.
 #[test]
 fn a_command_goes_on_as_before_after_its_view_may_differ() {
     let Some(mut judged) = Judged::start() else { return };

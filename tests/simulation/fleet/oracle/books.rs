@@ -1,5 +1,5 @@
-//! The books: who was paused when, in true time, and of what was committed alone. A batch counts from when it was decided, once etcd has
-//! its log entry.
+//! The books: which thread was paused when, in true time, based only on what was committed. A batch counts from the
+//! time of its decision, once etcd has its log entry.
 use super::super::machine::{MOST_DRIFT, Machine, nanos};
 use super::decided::Decided;
 use super::records::LeaderRecord;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// The grain of the books, in nanoseconds.
+/// The resolution of the books, in nanoseconds.
 pub(super) const GRAIN: i64 = 10_000;
 
 /// A thread.
@@ -21,7 +21,7 @@ pub(super) struct Thread {
     pub(super) paused_since: Option<i64>,
     pub(super) accrued: i64,
     pub(super) acknowledged: u64,
-    /// The largest total that anybody was told in the open pause, and how far the cluster clock had gone back by then.
+    /// The largest total that was shown in the open pause, and how far the cluster clock had gone back by then.
     pub(super) told: Option<(i64, i64)>,
 }
 
@@ -29,12 +29,12 @@ pub(super) struct Thread {
 pub(super) struct Open {
     pub(super) thread: String,
     pub(super) ttl: Option<Duration>,
-    /// When its lease began at the latest, in true time.
+    /// The latest true time at which its lease may have started.
     pub(super) began: i64,
     pub(super) closed: bool,
 }
 
-/// How far the clock of a replica may be wrong that takes over from a term, at a time of its machine's clock.
+/// The maximum clock error of a replica that takes over from a term, at a time of its machine's clock.
 pub(super) type ClockError = Box<dyn Fn(u64, i64) -> Option<i64> + Send>;
 
 /// The books.
@@ -52,11 +52,11 @@ pub(super) struct State {
     pub(super) counted: HashMap<String, u64>,
     pub(super) answers: HashMap<String, (usize, u64)>,
     pub(super) record: LeaderRecord,
-    /// The cluster clock less true time at the last record, and its jumps so far, and those back.
+    /// The cluster clock minus true time at the last record, the sum of its jumps, and the sum of its jumps back.
     pub(super) offset: i64,
     pub(super) jumped: i64,
     pub(super) back: i64,
-    /// When a term began to serve last, in true time.
+    /// The true time at which a term last started to serve.
     pub(super) served: i64,
     pub(super) watchers: HashMap<(usize, String), u64>,
 }
@@ -107,7 +107,7 @@ impl State {
         states.binary_search_by_key(&revision, |state| state.0).ok().map(|found| states[found])
     }
 
-    /// How far totals may be from the truth by now.
+    /// The maximum error of totals at this time.
     pub(super) fn slack(&self, at: i64) -> i64 {
         at / 1_000_000 * MOST_DRIFT + self.jumped + GRAIN
     }

@@ -4,7 +4,7 @@ use super::books::{GRAIN, State};
 use super::records::{Entry, LeaderRecord};
 
 impl State {
-    /// etcd has this record now, written with `entry`.
+    /// etcd now has this record, which was written with `entry`.
     pub(super) fn chained(&mut self, record: &LeaderRecord, entry: Option<&Entry>) {
         let before = self.record.clone();
         let taken_over = record.term == before.term + 1 && record.seq == before.seq && entry.is_none();
@@ -22,11 +22,11 @@ impl State {
         let offset = record.clock - truth;
         if taken_over && before.term > 0 {
             *self.counts.entry("takeovers").or_default() += 1;
-            // Since the record before, the clock of that leader has run on.
+            // The clock of the previous leader has advanced since its record.
             let last = self.machines[&before.machine].truth(before.machine_clock);
             let drift = (truth - last) / 1_000_000 * (2 * MOST_DRIFT) + 2_000_000_000 / 1_000_000 * (2 * MOST_DRIFT);
             let jump = offset - self.offset;
-            // What it hears while etcd is asked to write the record comes too late.
+            // What the replica receives while etcd writes the record comes too late.
             let error = self.heard.get(&record.replica).and_then(|error| error(before.term, record.machine_clock));
             let exact = (record.machine == before.machine).then_some(0);
             if let Some(error) = exact.or(error)

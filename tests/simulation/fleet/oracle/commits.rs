@@ -1,4 +1,4 @@
-//! What is committed: each change once, at its place, and no lease ends early.
+//! Checks what is committed: each change once, in its place, and no lease ends early.
 use super::super::machine::nanos;
 use super::books::{GRAIN, Open, State};
 use super::decided::Decided;
@@ -6,7 +6,7 @@ use pausewatch::test_support::core::types::ElicitationId;
 use pausewatch::test_support::core::{Closing, Header};
 
 impl State {
-    /// A batch that was decided at `at`.
+    /// Checks a batch that was decided at `at`.
     pub(super) fn committed(&mut self, at: i64, decided: Vec<Decided>) {
         for decided in decided {
             match decided {
@@ -63,7 +63,7 @@ impl State {
         }
     }
 
-    /// A thread has this revision from then on. A batch may have several of one thread, the last of which it has twice.
+    /// A thread has this revision from `at` on. A batch may contain several of one thread, the last of them twice.
     fn reached(&mut self, at: i64, thread: &str, revision: u64, count: usize) {
         let states = &mut self.threads.entry(thread.to_owned()).or_default().states;
         let (last, known, when) = states.last().copied().unwrap_or_default();

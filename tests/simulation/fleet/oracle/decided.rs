@@ -1,10 +1,10 @@
-//! What a leader has decided, in the words of the books.
+//! The decisions of a leader, in the terms of the books.
 use pausewatch::test_support::core::types::ElicitationId;
 use pausewatch::test_support::core::{Closing, Header};
 use pausewatch::test_support::store::Write;
 use std::time::Duration;
 
-/// One change of a batch, as the engine has decided it.
+/// One change of a batch, as the engine decided it.
 pub(super) enum Decided {
     Opened {
         thread: String,
@@ -19,7 +19,7 @@ pub(super) enum Decided {
         id: ElicitationId,
         how: Closing,
     },
-    /// A request id, and what its call is answered.
+    /// A request id, and the answer to its call.
     Counted {
         name: String,
         thread: String,
@@ -32,7 +32,7 @@ pub(super) enum Decided {
     },
 }
 
-/// A batch of the engine; `None`: it forgets a thread, which no run is long enough for.
+/// Translates a batch of the engine; `None`: it evicts a thread, for which every run is too short.
 pub(super) fn decided(batch: &[Write<'_>]) -> Option<Vec<Decided>> {
     let mut decided = Vec::new();
     for write in batch {

@@ -1,10 +1,10 @@
-//! Knows all: what the leaders have decided and when, what etcd has applied, and what everybody was told; and checks the invariants of a
-//! fleet by their numbers (docs/guarantees.md).
+//! The oracle knows everything: what the leaders have decided and when, what etcd has applied, and every answer; it
+//! checks the invariants of a fleet by their numbers (docs/guarantees.md).
 //!
-//! | file | has |
+//! | file | content |
 //! | --- | --- |
-//! | `books` | who was paused when, in true time |
-//! | `decided`, `records` | what leaders decide, and what etcd has applied, as far as it is looked at |
+//! | `books` | which thread was paused when, in true time |
+//! | `decided`, `records` | the decisions of leaders, and the records in etcd, as far as they are checked |
 //! | `chain` | I1, and I6 of a takeover's clock |
 //! | `commits` | I3, I5, I8 to I10 of what is committed |
 //! | `told` | I2, I4 to I6, I8, I10 and I11 of what is answered and shown |
@@ -27,7 +27,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 use tokio::time::Instant;
 
-/// The oracle. Clones are the same one.
+/// The oracle. Clones share one state.
 #[derive(Clone)]
 pub(super) struct Oracle(Arc<Mutex<State>>);
 
@@ -60,7 +60,7 @@ impl Oracle {
         self.state().violation.is_some()
     }
 
-    /// What happened: lines, counts, and the first violation.
+    /// The result of a run: lines, counts, and the first violation.
     pub(super) fn course(&self) -> (Vec<String>, BTreeMap<&'static str, u64>, Option<String>) {
         let state = self.state();
         (state.lines.clone(), state.counts.clone(), state.violation.clone())
@@ -70,7 +70,7 @@ impl Oracle {
         self.state().machines.insert(boot_id, machine);
     }
 
-    /// A replica is there.
+    /// A replica has joined.
     pub(super) fn joined(&self, replica: u64, error: ClockError) {
         self.state().heard.insert(replica, error);
     }
@@ -108,7 +108,7 @@ impl Oracle {
         }
     }
 
-    /// A term begins to serve.
+    /// A term starts to serve.
     pub(super) fn serves(&self, term: u64, replica: usize) {
         let mut state = self.state();
         state.served = state.now();
@@ -116,7 +116,7 @@ impl Oracle {
         state.line(format!("replica {replica} serves term {term}"));
     }
 
-    /// An answer to a change: `request` names the call.
+    /// Checks the answer to a change; `request` names the call.
     pub(super) fn answered(&self, thread: &str, request: &str, count: usize, revision: u64) {
         self.state().answered(thread, request, count, revision);
     }
@@ -130,34 +130,34 @@ impl Oracle {
         }
     }
 
-    /// Somebody asks now.
+    /// A client reads now.
     pub(super) fn asks(&self, thread: &str) -> Asked {
         let revision = self.state().threads.get(thread).map_or(0, |books| books.acknowledged);
         Asked { revision, at: Some(Instant::now()) }
     }
 
-    /// Whether what was acknowledged as opened is known to the books.
+    /// Whether the books know an elicitation that was acknowledged as opened.
     pub(super) fn is_open(&self, id: ElicitationId) -> bool {
         self.state().opened.get(&id).is_some_and(|open| !open.closed)
     }
 
-    /// A replica has sent a state. `asked`: when it was asked for, and the revision that was acknowledged by then. `reached`: when its
-    /// last call to etcd began that was answered.
+    /// Checks a state that a replica has sent. `asked`: the time of the request, and the revision that was acknowledged
+    /// by then. `reached`: the start of the replica's last call to etcd that was answered.
     pub(super) fn told(&self, who: &str, thread: &str, told: Told, asked: Asked, reached: Option<Instant>) {
         self.state().told(who, thread, told, asked, reached);
     }
 
-    /// A watcher was told a state.
+    /// Checks a state that a watcher received.
     pub(super) fn watched(&self, watcher: usize, thread: &str, told: Told) {
         self.state().watched(watcher, thread, told);
     }
 
-    /// Which watchers have not been told the last state of what they watch.
+    /// The watchers that have not received the last state of what they watch.
     pub(super) fn left_behind(&self) -> Option<String> {
         self.state().left_behind()
     }
 
-    /// The last state of a thread, as the books have it.
+    /// The last state of a thread in the books.
     pub(super) fn last(&self, thread: &str) -> (u64, usize) {
         let state = self.state();
         let last = state.threads.get(thread).and_then(|books| books.states.last().copied());

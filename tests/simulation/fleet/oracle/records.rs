@@ -1,4 +1,4 @@
-//! The fields of the leader record and of a log entry that are looked at here.
+//! The fields of the leader record and of a log entry that the oracle checks.
 use prost::Message;
 
 #[derive(Clone, PartialEq, Message)]

@@ -1,16 +1,16 @@
-//! What clients and watchers are told: nothing that was not committed, nothing older than what was answered before, and no total above
-//! what is later true.
+//! Checks what clients and watchers receive: only committed states, nothing older than an earlier answer, and no total
+//! above the later true one.
 use super::super::machine::nanos;
 use super::books::State;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// A leader that cannot commit for so long ends its term.
+/// A leader that cannot commit for this long ends its term.
 const COMMITTED_WITHIN: i64 = 4_000_000_000;
-/// A replica that has reached nothing for so long shows nothing: 3 s, and how often it looks whether that is so.
+/// A replica that has reached nothing for this long shows nothing: 3 s, and the interval of its checks.
 const STALE: Duration = Duration::from_millis(3_100);
 
-/// What a thread was told to be.
+/// The state of a thread that was shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) struct Told {
     pub(in super::super) revision: u64,
@@ -20,17 +20,17 @@ pub(in super::super) struct Told {
     pub(in super::super) total: i64,
 }
 
-/// What an answer has to be at least as new as.
+/// The minimum that an answer must reflect.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in super::super) struct Asked {
     pub(in super::super) revision: u64,
-    /// `None`: nobody asked anew.
+    /// `None`: there was no new request.
     pub(in super::super) at: Option<Instant>,
 }
 
 impl State {
-    /// A replica has sent a state. `asked`: when it was asked for, and the revision that was acknowledged by then. `reached`: when its
-    /// last call to etcd began that was answered.
+    /// Checks a state that a replica has sent. `asked`: the time of the request, and the revision that was acknowledged
+    /// by then. `reached`: the start of the replica's last call to etcd that was answered.
     pub(super) fn told(&mut self, who: &str, thread: &str, told: Told, asked: Asked, reached: Option<Instant>) {
         let at_least = asked.revision;
         if reached.is_some_and(|since| since.elapsed() > STALE) {
@@ -45,12 +45,12 @@ impl State {
                 told.revision
             ));
         }
-        // Durations are told up to the batch that the leader is committing.
+        // Durations count up to the batch that the leader is committing.
         let began = asked.at.map(|at| nanos(at - self.start) - COMMITTED_WITHIN);
         self.check_told(who, thread, told, began);
     }
 
-    /// A watcher was told a state.
+    /// Checks a state that a watcher received.
     pub(super) fn watched(&mut self, watcher: usize, thread: &str, told: Told) {
         *self.counts.entry("states that watchers were told").or_default() += 1;
         let last = self.watchers.entry((watcher, thread.to_owned())).or_default();
@@ -63,7 +63,7 @@ impl State {
         }
     }
 
-    /// Which watchers have not been told the last state of what they watch.
+    /// The watchers that have not received the last state of what they watch.
     pub(super) fn left_behind(&self) -> Option<String> {
         self.watchers.iter().find_map(|((watcher, thread), revision)| {
             let last = self.threads.get(thread)?.states.last()?.0;
@@ -72,7 +72,7 @@ impl State {
         })
     }
 
-    /// An answer to a change: `request` names the call.
+    /// Checks the answer to a change; `request` names the call.
     pub(super) fn answered(&mut self, thread: &str, request: &str, count: usize, revision: u64) {
         *self.counts.entry("changes that were acknowledged").or_default() += 1;
         let known = *self.answers.entry(request.to_owned()).or_insert((count, revision));
@@ -93,12 +93,13 @@ impl State {
         };
         let (slack, back) = (self.slack(now), self.back);
         let books = self.threads.entry(thread.to_owned()).or_default();
-        // The open pause may have ended since, by a change that was not shown yet.
+        // The open pause may have ended meanwhile, by a change that has not been shown yet.
         let is_last = books.states.last().is_none_or(|last| last.0 == told.revision);
         let paused_for = |until: i64| books.paused_since.map_or(0, |since| (until - since).max(0));
         let (least, most) = match told.paused {
             false if is_last => (books.accrued, books.accrued),
-            // A follower tells durations up to what the leader has vouched for; whoever asks anew, is told up to then.
+            // A follower shows durations up to the time that the leader has confirmed; a new request gets them up to
+            // its own time.
             true if is_last => (books.accrued + began.map_or(0, paused_for), books.accrued + paused_for(now)),
             _ => (0, books.accrued + paused_for(now)),
         };

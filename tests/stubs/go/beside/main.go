@@ -1,5 +1,5 @@
-// A program that has stubs of its own beside the library. Both describe the same messages, and a program that registers
-// them twice panics before main.
+// A program with its own stubs beside the library. Both describe the same messages, and a program that registers them
+// twice panics before main.
 package main
 
 import (
@@ -41,7 +41,7 @@ func main() {
 	if elicitations := seen.PauseState.Elicitations; len(elicitations) != 1 || elicitations[0].Reason != "seen by both" {
 		log.Fatalf("the stubs do not see the hold of the library: %v", seen)
 	}
-	// The library's messages keep their name, imports and fields.
+	// The names, imports and fields of the library's messages are unchanged.
 	library := new(generated.PauseState).ProtoReflect().Descriptor()
 	stubs := new(own.PauseState).ProtoReflect().Descriptor()
 	if library.FullName() != stubs.FullName() || library.Fields().ByName("pause_start_time").Message().FullName() != "google.protobuf.Timestamp" {

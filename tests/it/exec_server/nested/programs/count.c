@@ -1,4 +1,4 @@
-// Counts how often it gets a signal, until SIGTERM: creates the file `ready-N`, and with each signal `caught-N`.
+// Counts how often it gets a signal, until SIGTERM: creates the file `ready-N`, and for each signal `caught-N`.
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-// Executes a program by the system call interfaces of x32 and of i386, from a program of x86_64.
+// Executes a program through the system call interfaces of x32 and of i386, from a program of x86_64.
 #define _GNU_SOURCE
 #include <stdint.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-// Executes a program some times by posix_spawn, beside threads that are busy with their memory.
+// Executes a program several times with posix_spawn, while other threads keep changing memory.
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <spawn.h>

@@ -1,4 +1,4 @@
-// Executes a program in a process that another one traces ("traced"), or that does not let itself be read ("undumpable").
+// Executes a program in a process that another one traces ("traced"), or that other processes cannot read ("undumpable").
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>

@@ -1,4 +1,4 @@
-// Executes a program twenty times by vfork, whose child shares the memory of its parent.
+// Executes a program twenty times with vfork, whose child shares the memory of its parent.
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <string.h>

@@ -24,7 +24,7 @@ static void check(const char *what, long result) {
     exit(99);
 }
 
-// The parent ends as its child does.
+// The parent ends in the same way as its child.
 static void continue_in(long child) {
     int status;
     check("clone", child);
