@@ -32,10 +32,10 @@ use tonic::transport::server::Connected;
 
 /// Bytes of the head of a request at most, as over HTTP/2, and about those of an answer that are ahead of the client.
 const MAX_HEAD: usize = 16 << 10;
-/// A connection that is silent for this long, before its first request or between two requests, is closed, like a
-/// connection of HTTP/2 that does not answer a ping.
+/// A connection that is silent for this long before its first request is closed, like a connection of HTTP/2 that does
+/// not answer a ping.
 pub(crate) const IDLE_TIMEOUT: Duration = Duration::from_secs(50);
-/// The timeout for the head of a request.
+/// The timeout for the head of a request, which begins with the end of the request before.
 const HEAD_TIME: Duration = Duration::from_secs(30);
 
 /// The transport of a connection.
