@@ -8,7 +8,7 @@
 //! 2. Where a pause of the stopwatch and one of its thread overlap, the time counts once. If the thread was not paused then
 //!    after all, the time is still not charged: see [`Covered`].
 //! 3. All arithmetic saturates.
-use super::{covered::Covered, paused_time::Baseline};
+use super::{baseline::Baseline, covered::Covered};
 use std::time::{Duration, Instant};
 
 #[derive(Debug)]

@@ -46,6 +46,7 @@
 //!
 //! Lock order: a stopwatch before its thread; the controller's map is never held together with either. No lock is held
 //! across an await.
+mod baseline;
 mod builder;
 mod command;
 mod controller;

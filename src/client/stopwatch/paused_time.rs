@@ -25,6 +25,7 @@
 //! 5. Local time stops while the machine sleeps; the server's may not. A sleep within a pause is left out, so that it
 //!    does not compensate for charged time. A state that was sent before the sleep and arrived after it does not
 //!    include the sleep, so the sleep is left out of the next total.
+use super::baseline::Baseline;
 use std::{
     sync::{Arc, OnceLock},
     time::{Duration, Instant},
@@ -90,27 +91,6 @@ pub(super) struct LocalTime {
 
 /// Set with the first state after a stopwatch joined.
 pub(super) type JoinBaseline = Arc<OnceLock<Baseline>>;
-
-/// What the first state after a join says about the paused time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Baseline {
-    /// When the state arrived.
-    pub(super) at: Instant,
-    /// The paused time then.
-    pub(super) paused_time: Duration,
-    /// The length of the open pause then; zero while the thread runs.
-    pub(super) open_pause: Duration,
-}
-
-impl Baseline {
-    /// The paused time since a stopwatch joined at `joined` and assumed `assumed`. A difference to what was assumed may be
-    /// older than the join, so at most the time since the join counts; and the open pause counts, as far as it is since
-    /// the join.
-    pub(super) fn since_join(&self, joined: Instant, assumed: Duration) -> Duration {
-        let length = self.at.saturating_duration_since(joined);
-        self.paused_time.saturating_sub(assumed).max(self.open_pause).min(length)
-    }
-}
 
 #[derive(Debug)]
 pub(super) struct PausedTimeTracker {
