@@ -77,7 +77,7 @@ impl Renewal {
         let due = next.min(at_risk).max(Instant::now());
         sleep_until(due).await;
         // This process was stopped (Ctrl-Z), and the answer to this renewal says what became of the lease.
-        if due.elapsed() > self.ttl / 3 {
+        if Instant::now().saturating_duration_since(due) > self.ttl / 3 {
             sleep(self.ttl / 3).await;
         }
         self.risk.report(deadline, self.ttl, error).await;
