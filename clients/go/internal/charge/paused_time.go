@@ -25,6 +25,8 @@ type ObservedState struct {
 	Paused  bool
 	// The server's paused_total: the total time that the thread has been paused.
 	Total time.Duration
+	// How long the open pause has lasted.
+	PausedFor time.Duration
 }
 
 // after returns this state after the last one: no open pause gets shorter.
@@ -46,12 +48,11 @@ type LocalTime struct {
 	Slept time.Duration
 }
 
-// JoinBaseline is set by the first state after a stopwatch joined: the time of that state, and the paused time then.
-// Until
-// then At is zero.
+// JoinBaseline is set by the first state after a stopwatch joined: the time of that state, the paused time then, and how
+// long the open pause had lasted. Until then At is zero.
 type JoinBaseline struct {
-	At         time.Time
-	PausedTime time.Duration
+	At                    time.Time
+	PausedTime, PausedFor time.Duration
 }
 
 // PausedTimeTracker is how long one thread has been paused since this process began to follow it, as far as is known.
@@ -199,16 +200,16 @@ func (c *PausedTimeTracker) Apply(now LocalTime, state ObservedState) (wake bool
 	if !state.Paused {
 		unsettledSleep = 0
 	}
-	c.setJoinBaseline(now.At, pausedTime)
+	c.setJoinBaseline(JoinBaseline{At: now.At, PausedTime: pausedTime, PausedFor: state.PausedFor})
 	c.known, c.last = true, lastState{state: state, now: now, pausedTime: pausedTime, unsettledSleep: unsettledSleep}
 	c.disconnectedAt = time.Time{}
 	return assumed || (wasPaused && !state.Paused)
 }
 
 // setJoinBaseline sets the baseline of the stopwatches that joined since the last state.
-func (c *PausedTimeTracker) setJoinBaseline(at time.Time, pausedTime time.Duration) {
+func (c *PausedTimeTracker) setJoinBaseline(baseline JoinBaseline) {
 	if c.joinBaseline != nil {
-		*c.joinBaseline = JoinBaseline{At: at, PausedTime: pausedTime}
+		*c.joinBaseline = baseline
 		c.joinBaseline = nil
 	}
 }

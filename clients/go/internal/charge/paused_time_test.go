@@ -48,6 +48,9 @@ func TestTheNextStateSetsTheJoinBaseline(t *testing.T) {
 	equal(t, "baseline", *joinBaseline, JoinBaseline{At: c.at(20), PausedTime: 10 * s})
 	_, later := c.Join(c.at(21))
 	equal(t, "who joins later waits for a state of its own", later.At.IsZero(), true)
+	state := ObservedState{Version: Version{Epoch: 1, Revision: 4}, Paused: true, Total: 13 * s, PausedFor: 3 * s}
+	c.Apply(LocalTime{At: c.at(30)}, state)
+	equal(t, "later baseline", *later, JoinBaseline{At: c.at(30), PausedTime: 13 * s, PausedFor: 3 * s})
 }
 
 func TestEndlessTotalsAreSafe(t *testing.T) {

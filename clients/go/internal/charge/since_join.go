@@ -5,10 +5,8 @@ import "time"
 // SinceJoin is the paused time of a thread since a stopwatch joined it.
 //
 // The paused time at the join was only assumed; the next state corrects it. The difference may be older than the join,
-// so at
-// most the time since the join is credited. Time that was settled meanwhile is never charged again: it may contain a
-// pause
-// of the stopwatch's own.
+// so at most the time since the join is credited, and at least the open pause of that state. Time that was settled
+// meanwhile is never charged again: it may contain a pause of the stopwatch's own.
 type SinceJoin struct {
 	joined  time.Time
 	assumed time.Duration
@@ -30,7 +28,8 @@ func (s *SinceJoin) Joined() time.Time { return s.joined }
 // PausedTime returns the paused time since the join; pausedTime is the thread's total paused time.
 func (s *SinceJoin) PausedTime(pausedTime time.Duration) time.Duration {
 	if s.joinBaseline != nil && !s.joinBaseline.At.IsZero() {
-		growth := min(max(0, add(s.joinBaseline.PausedTime, -s.assumed)), since(s.joined, s.joinBaseline.At))
+		growth := max(s.joinBaseline.PausedFor, add(s.joinBaseline.PausedTime, -s.assumed))
+		growth = min(growth, since(s.joined, s.joinBaseline.At))
 		s.shift = add(max(growth, s.settled), -s.joinBaseline.PausedTime)
 		s.joinBaseline = nil
 	}

@@ -28,7 +28,7 @@ func (j *joining) use(after, pausedTime time.Duration) (now time.Time, since tim
 }
 
 func (j *joining) setBaseline(after, pausedTime time.Duration) {
-	j.joinBaseline = JoinBaseline{j.start.Add(after), pausedTime}
+	j.joinBaseline = JoinBaseline{At: j.start.Add(after), PausedTime: pausedTime}
 }
 
 func (j *joining) charged(after, pausedTime time.Duration) time.Duration {
@@ -42,6 +42,19 @@ func TestG1ALateBaselineChangesTheChargedTimeByAtMostTheTimeSinceTheJoin(t *test
 		j.setBaseline(2*s, pausedTime)
 		equal(t, fmt.Sprintf("charged, with %v pausedTime", pausedTime), j.charged(2*s, pausedTime), charged)
 		equal(t, fmt.Sprintf("charged later, with %v pausedTime", pausedTime), j.charged(4*s, pausedTime+s), charged+s)
+	}
+}
+
+func TestG1ALateBaselineCreditsTheOpenPauseSinceTheJoin(t *testing.T) {
+	// 2 s since the join; the paused time was assumed to be 50 s throughout.
+	for _, c := range []struct{ pausedTime, pausedFor, charged time.Duration }{
+		{50 * s, 2 * s, 0}, {40 * s, 2 * s, 0}, {50 * s, s, s}, {40 * s, s, s}, {50 * s, 900 * s, 0}, {51 * s, s, s}, {900 * s, s, 0},
+	} {
+		j := newJoining()
+		j.setBaseline(2*s, c.pausedTime)
+		j.joinBaseline.PausedFor = c.pausedFor
+		equal(t, fmt.Sprintf("charged: %+v", c), j.charged(2*s, c.pausedTime), c.charged)
+		equal(t, fmt.Sprintf("charged later: %+v", c), j.charged(4*s, c.pausedTime+s), c.charged+s)
 	}
 }
 

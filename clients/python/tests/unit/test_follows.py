@@ -35,8 +35,8 @@ class Joining:
     def resume(self, now: int, paused_time: int) -> None:
         self.meter.resume(now, self._use(now, paused_time))
 
-    def place(self, now: int, paused_time: int) -> None:
-        self.clock.joined.value = (now, paused_time)
+    def place(self, now: int, paused_time: int, paused_for: int = 0) -> None:
+        self.clock.joined.value = (now, paused_time, paused_for)
 
     def charged(self, now: int, paused_time: int) -> int:
         self.clock.paused = paused_time
@@ -55,6 +55,15 @@ def test_g1_a_late_baseline_changes_the_charged_time_by_at_most_the_time_since_t
         joining.place(3, paused_time)
         assert joining.charged(3, paused_time) == charged, paused_time
         assert joining.charged(5, paused_time + 1) == charged + 1, paused_time
+
+
+def test_g1_a_late_baseline_credits_the_open_pause_since_the_join() -> None:
+    # 2 s since it joined; it was assumed to stand at 50 s all the time.
+    for paused_time, paused_for, charged in [(50, 2, 0), (40, 2, 0), (50, 1, 1), (40, 1, 1), (50, 900, 0), (51, 1, 1)]:
+        joining = Joining(1, 50)
+        joining.place(3, paused_time, paused_for)
+        assert joining.charged(3, paused_time) == charged, (paused_time, paused_for)
+        assert joining.charged(5, paused_time + 1) == charged + 1, (paused_time, paused_for)
 
 
 def test_g3_a_late_baseline_counts_from_the_join_despite_own_pauses() -> None:

@@ -56,9 +56,11 @@ def test_a_join_gets_its_baseline_with_the_next_state() -> None:
     paused_time, joined = tracker.join(15)
     assert (paused_time, joined.value) == (0, None)
     apply(tracker, 20, 3, paused=False, total=10)
-    assert joined.value == (20, 10)
+    assert joined.value == (20, 10, 0)
     _, later = tracker.join(21)
     assert later.value is None, "who joins later waits for a state of its own, though the link seems to be up"
+    tracker.apply(Moment(30, 0), Seen(Version(1, 4), paused=True, total=13, paused_for=3))
+    assert later.value == (30, 13, 3)
 
 
 def test_g1_a_pause_counts_until_the_last_join_before_the_link_was_known_to_be_dead() -> None:

@@ -32,15 +32,17 @@ export class Follow {
 
   /**
    * Corrects the paused time that was assumed at the join, which may have been wrong: no time before the join is charged, and no pause before
-   * the join is credited. With the first state, paused time that was used meanwhile is not charged again: it was measured from the assumption,
-   * and how much of the difference is older than the join is not known. Later, a pause that was assumed too long is charged: the meter knows
-   * what of it was in pauses of its own.
+   * the join is credited. With the first state, its open pause (`pausedFor`) is credited since the join, and paused time that was used
+   * meanwhile is not charged again: it was measured from the assumption, and how much of the difference is older than the join is not known.
+   * Later, a pause that was assumed too long is charged: the meter knows what of it was in pauses of its own.
    */
-  correct(now: number): void {
+  correct(now: number, pausedFor: number): void {
     const pausedTime = this.pausedTime(now);
+    const sinceJoin = now - this.joinedAt;
     const isFirstState = this.thread.linked && !this.#hasState;
     this.#hasState ||= isFirstState;
-    this.#base += pausedTime - Math.max(Math.min(pausedTime, now - this.joinedAt), isFirstState ? this.#used : 0);
+    const least = isFirstState ? Math.max(this.#used, Math.min(pausedFor, sinceJoin)) : 0;
+    this.#base += pausedTime - Math.max(Math.min(pausedTime, sinceJoin), least);
   }
 
   /** Notes that the stopwatch has used the paused time of `now`. */
@@ -84,8 +86,8 @@ export class Follows implements Observer {
   }
 
   /** Corrects the assumptions after a change or a disconnect of one of the threads. */
-  correct(now: number): void {
-    for (const follow of this.#follows.values()) follow.correct(now);
+  correct(now: number, pausedFor: number): void {
+    for (const follow of this.#follows.values()) follow.correct(now, pausedFor);
   }
 
   /** Settles the union, if the states of all threads are known until `now`. */

@@ -224,6 +224,28 @@ for (const noticed of [true, false]) {
   });
 }
 
+test("g1: who joins in a pause that was not seen is credited the part of it since the join", async () => {
+  for (const [pausedTotalMs, pausedForMs, charged] of [
+    [50_000, 2_000, 0],
+    [40_000, 2_000, 0],
+    [50_000, 1_000, 1_000],
+    [40_000, 1_000, 1_000],
+    [40_000, 900_000, 0],
+    [51_000, 1_000, 1_000],
+  ] as const) {
+    const scene = new Scene(3_600_000);
+    scene.tell(1n, true, 0);
+    scene.thread.disconnect();
+    await scene.clock.advance(50_000);
+    const late = scene.start(300_000);
+    await scene.clock.advance(2_000);
+    scene.thread.apply({ ...state(3n, true, pausedTotalMs), pausedForMs });
+    assert.equal(late.elapsedMs, charged, `${pausedTotalMs}, ${pausedForMs}`);
+    await scene.clock.advance(2_000);
+    assert.equal(late.elapsedMs, charged, "the pause is still open");
+  }
+});
+
 test("g1: an own pause is not charged if its thread was not paused after all", async () => {
   const scene = new Scene();
   scene.tell(1n, true, 0);

@@ -37,12 +37,12 @@ class Follow:
         """How long the thread has been paused since the join.
 
         The thread's paused time at the join is only assumed until the next state. The difference to that state may be from before
-        the join, so it counts at most the time since the join. Paused time that was settled meanwhile is never charged again:
-        a pause of the stopwatch itself may have been in it.
+        the join, so it counts at most the time since the join; the open pause of that state counts at least. Paused time that was
+        settled meanwhile is never charged again: a pause of the stopwatch itself may have been in it.
         """
         if self._baseline is not None and self._baseline.value is not None:
-            at, paused_time = self._baseline.value
-            growth = min(max(0, paused_time - self._assumed), max(0, at - self.joined_at))
+            at, paused_time, paused_for = self._baseline.value
+            growth = min(max(paused_for, paused_time - self._assumed), max(0, at - self.joined_at))
             self._shift = max(growth, self._settled) - paused_time
             self._baseline = None
         return self.clock.paused_time(now) + self._shift

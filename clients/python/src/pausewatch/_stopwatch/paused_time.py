@@ -56,6 +56,8 @@ class Seen:
     version: Version
     paused: bool
     total: Nanos
+    paused_for: Nanos = 0
+    """How long the open pause has lasted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +69,12 @@ class Moment:
 
 
 class JoinBaseline:
-    """Receives the first state after a stopwatch has joined: the moment, and the thread's paused time at that moment."""
+    """Receives the first state after a stopwatch has joined: the moment, the thread's paused time then, and its open pause."""
 
     __slots__ = ("value",)
 
     def __init__(self) -> None:
-        self.value: tuple[Nanos, Nanos] | None = None
+        self.value: tuple[Nanos, Nanos, Nanos] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,14 +169,14 @@ class PausedTimeTracker:
         paused_time, unsettled = self._paused_time_after(now, seen)
         paused_time = min(paused_time, max(0, now.at - self._began))
         self._disconnected_at = None
-        self._set_baseline(now.at, paused_time)
+        self._set_baseline(now.at, paused_time, seen.paused_for)
         self._last = _Last(seen, now, paused_time, unsettled if seen.paused else 0)
         return disconnected_at is not None or (was_paused and not seen.paused)
 
-    def _set_baseline(self, now: Nanos, paused_time: Nanos) -> None:
+    def _set_baseline(self, now: Nanos, paused_time: Nanos, paused_for: Nanos) -> None:
         """Sets the baseline of the stopwatches that joined since the last state."""
         if self._baseline is not None:
-            self._baseline.value = (now, paused_time)
+            self._baseline.value = (now, paused_time, paused_for)
             self._baseline = None
 
     def _paused_time_after(self, now: Moment, seen: Seen) -> tuple[Nanos, Nanos]:

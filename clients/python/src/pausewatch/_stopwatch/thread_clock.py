@@ -114,7 +114,8 @@ class ThreadClock:
 
     def apply(self, state: PauseState) -> None:
         """Applies a state."""
-        seen = Seen(Version(state.store_epoch, state.revision), state.paused, max(0, to_nanos(state.paused_total)))
+        paused_for = max(0, to_nanos(state.paused_for)) if state.paused_for else 0
+        seen = Seen(Version(state.store_epoch, state.revision), state.paused, max(0, to_nanos(state.paused_total)), paused_for)
         moment = Moment(self._runtime.now(), slept())
         must_check = self._tracker.apply(moment, seen)
         self._settle(moment.at)

@@ -41,8 +41,8 @@ final class Follows {
 
         /**
          * How long the thread has been paused since it joined. At which paused time that was is only assumed; the next state says it. The
-         * difference may be from before, so it counts no more than the time since. What was settled meanwhile is never charged again: a pause
-         * of the stopwatch's own may have been in it.
+         * difference may be from before, so it counts no more than the time since; the open pause of that state counts at least. What was
+         * settled meanwhile is never charged again: a pause of the stopwatch's own may have been in it.
          */
         long pausedTime(long now) {
             long pausedTime = thread.pausedTime(now);
@@ -51,7 +51,8 @@ final class Follows {
             if (place.isPresent()) {
                 long known = place.get().pausedTime();
                 long growth = Math.min(
-                        Math.max(0, known - assumed), Math.max(0, place.get().at() - joinedAt));
+                        Math.max(place.get().pausedFor(), known - assumed),
+                        Math.max(0, place.get().at() - joinedAt));
                 shift = Math.max(growth, settled) - known;
                 joined = Optional.empty();
                 pausedTime = thread.pausedTime(now);

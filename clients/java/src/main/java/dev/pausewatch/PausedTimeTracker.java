@@ -57,12 +57,12 @@ final class PausedTimeTracker {
 
     private @Nullable Joined joined;
 
-    /** The fields of a state that matter here. */
-    record ObservedState(Version version, boolean paused, long total) {
+    /** The fields of a state that matter here. {@code pausedFor}: how long the open pause has lasted. */
+    record ObservedState(Version version, boolean paused, long total, long pausedFor) {
         /** This state after {@code last}: no open pause gets shorter. */
         private ObservedState after(ObservedState last) {
             boolean isOpen = last.paused && version.epoch() == last.version.epoch() && version.epoch() != 0;
-            return isOpen ? new ObservedState(version, paused, Math.max(total, last.total)) : this;
+            return isOpen ? new ObservedState(version, paused, Math.max(total, last.total), pausedFor) : this;
         }
 
         /** Whether the server lost this state before it sent {@code next}. */
@@ -76,8 +76,8 @@ final class PausedTimeTracker {
     /** A reading of this process's clock, and how long the machine has slept. */
     record LocalTime(long at, long slept) {}
 
-    /** The paused time {@code pausedTime} at the moment {@code at}. */
-    record Place(long at, long pausedTime) {}
+    /** The paused time {@code pausedTime} at the moment {@code at}, and how long the open pause had lasted then. */
+    record Place(long at, long pausedTime, long pausedFor) {}
 
     /** Where a stopwatch that joined gets its place: with the first state after it joined. */
     static final class Joined {
@@ -189,15 +189,15 @@ final class PausedTimeTracker {
         Growth with = pausedTimeWith(now, seen);
         long pausedTime = Math.min(with.pausedTime, Math.max(0, now.at - began));
         disconnectedAt = OptionalLong.empty();
-        settleJoined(now.at, pausedTime);
+        settleJoined(new Place(now.at, pausedTime, seen.pausedFor));
         last = new Last(seen, now, pausedTime, seen.paused ? with.unsettled : 0);
         return assumed || (wasPaused && !seen.paused);
     }
 
     /** Gives those who joined since the last state their place. */
-    private void settleJoined(long at, long pausedTime) {
+    private void settleJoined(Place place) {
         if (joined != null) {
-            joined.place.set(new Place(at, pausedTime));
+            joined.place.set(place);
             joined = null;
         }
     }

@@ -153,8 +153,11 @@ final class ThreadClock {
 
     /** Applies a state. {@code slept}: how long the machine has slept by now. */
     void apply(PauseState state, long slept) {
-        PausedTimeTracker.ObservedState seen =
-                new PausedTimeTracker.ObservedState(Version.of(state), state.paused(), Nanos.of(state.pausedTotal()));
+        PausedTimeTracker.ObservedState seen = new PausedTimeTracker.ObservedState(
+                Version.of(state),
+                state.paused(),
+                Nanos.of(state.pausedTotal()),
+                state.pausedFor().map(Nanos::of).orElse(0L));
         long now;
         boolean wake;
         synchronized (this) {

@@ -27,13 +27,17 @@ class FollowTest {
         }
 
         void told(long revision, boolean paused, long total) {
+            told(revision, paused, total, 0);
+        }
+
+        void told(long revision, boolean paused, long total, long pausedFor) {
             PauseState state = new PauseState(
                     "t",
                     paused ? 1 : 0,
                     paused,
                     revision,
                     Duration.ofSeconds(total),
-                    Optional.empty(),
+                    paused ? Optional.of(Duration.ofSeconds(pausedFor)) : Optional.empty(),
                     Optional.empty(),
                     List.of(),
                     1);
@@ -67,6 +71,20 @@ class FollowTest {
             joining.advance(2);
             joining.charged(charged + 2, total + " s, later");
         });
+    }
+
+    @Test
+    void g1ALateBaselineCreditsTheOpenPauseSinceTheJoin() {
+        // Each: the total, the open pause, and what is charged of the 2 s since the join.
+        long[][] cases = {{50, 2, 0}, {40, 2, 0}, {50, 1, 1}, {40, 1, 1}, {50, 900, 0}, {51, 1, 1}};
+        for (long[] each : cases) {
+            Joining joining = new Joining();
+            joining.advance(2);
+            joining.told(3, true, each[0], each[1]);
+            joining.charged(each[2], each[0] + " s, open for " + each[1] + " s");
+            joining.advance(2);
+            joining.charged(each[2], "the pause is still open");
+        }
     }
 
     @Test

@@ -27,7 +27,7 @@ class PausedTimeTrackerTest {
 
     private boolean apply(long at, long revision, boolean paused, long total) {
         return tracker.apply(
-                new LocalTime(START + s(at), 0), new ObservedState(new Version(1, revision), paused, s(total)));
+                new LocalTime(START + s(at), 0), new ObservedState(new Version(1, revision), paused, s(total), 0));
     }
 
     private boolean disconnect(long at) {
@@ -61,7 +61,7 @@ class PausedTimeTrackerTest {
             Version version = new Version(
                     state.get("epoch").getAsLong(), state.get("revision").getAsLong());
             ObservedState seen =
-                    new ObservedState(version, state.get("paused").getAsBoolean(), Vectors.nanos(state, "total_ms"));
+                    new ObservedState(version, state.get("paused").getAsBoolean(), Vectors.nanos(state, "total_ms"), 0);
             followed.apply(new LocalTime(at, step.has("slept_ms") ? Vectors.nanos(step, "slept_ms") : 0), seen);
         } else if (step.has("disconnect")) {
             followed.disconnect(at, step.has("since_ms") ? START + Vectors.nanos(step, "since_ms") : at);
@@ -90,7 +90,8 @@ class PausedTimeTrackerTest {
         assertEquals(0, join.pausedTime());
         assertEquals(Optional.empty(), join.joined().place());
         apply(20, 3, false, 10);
-        assertEquals(Optional.of(new Place(START + s(20), s(10))), join.joined().place());
+        assertEquals(
+                Optional.of(new Place(START + s(20), s(10), 0)), join.joined().place());
         assertEquals(
                 Optional.empty(),
                 tracker.join(START + s(21)).joined().place(),
@@ -120,9 +121,9 @@ class PausedTimeTrackerTest {
 
     @Test
     void theGreatestTotalIsSafe() {
-        tracker.apply(new LocalTime(START, 0), new ObservedState(new Version(1, 1), true, Nanos.MAX));
+        tracker.apply(new LocalTime(START, 0), new ObservedState(new Version(1, 1), true, Nanos.MAX, 0));
         assertPausedTime(9, 9);
-        tracker.apply(new LocalTime(START + s(9), 0), new ObservedState(new Version(2, 2), false, 0));
+        tracker.apply(new LocalTime(START + s(9), 0), new ObservedState(new Version(2, 2), false, 0, 0));
         assertPausedTime(9, 9);
     }
 }
