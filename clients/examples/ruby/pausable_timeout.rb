@@ -42,7 +42,7 @@ class PausableTimeouts
       total = PausableTimeouts.seconds(state.paused_total)
       @paused = [@paused + (@last ? growth(state, total, time) : total), time - @begun].min
       @last, @last_total, @last_at, @disconnected_at = state, total, time, nil
-      timeouts.each { |timeout| timeout.correct(time) }
+      timeouts.each { |timeout| timeout.correct(time, PausableTimeouts.seconds(state.paused_for)) }
     end
 
     def growth(state, total, time)
@@ -85,10 +85,11 @@ class PausableTimeouts
       end
     end
 
-    # A wrong assumption about the time before the start is not charged; a pause before the start is not credited.
-    def correct(time)
-      paused = @thread.at(time)
-      @base = paused - (paused - @base).clamp(0, [time - @start, 0].max) if @own.empty?
+    # A wrong assumption about the time before the start is not charged; a pause before the start is not credited. `paused_for`: how
+    # long the open pause of the state has lasted. That of the first state is credited: the time before it may be older than the start.
+    def correct(time, paused_for = 0)
+      paused, most, least = @thread.at(time), [time - @start, 0].max, @has_state ? 0 : paused_for
+      @base, @has_state = paused - (paused - @base).clamp([least, most].min, most), @has_state || @thread.linked? if @own.empty?
     end
 
     # Returns the time of the next check. Ends it if its time ran out and there was no confirmation for the grace.
