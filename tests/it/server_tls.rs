@@ -163,7 +163,8 @@ async fn g7_a_handshake_has_its_time() {
     let files = Files::new();
     let running = Running::start(served(files.tls())).await;
     let mut silent = TcpStream::connect(running.address.strip_prefix("https://").unwrap()).await.unwrap();
-    let closed = tokio::time::timeout(std::time::Duration::from_secs(11), silent.read(&mut [0])).await;
+    // After 10 s; on a busy machine the clock may advance before the end of the connection arrives.
+    let closed = tokio::time::timeout(std::time::Duration::from_secs(40), silent.read(&mut [0])).await;
     assert!(matches!(closed, Ok(Ok(0) | Err(_))), "{closed:?}");
 }
 
