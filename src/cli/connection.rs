@@ -1,8 +1,8 @@
 //! The options that select the coordinator and the thread. An option takes precedence over the environment, and the
 //! environment over the config file.
-use crate::client::{Address, Client, Config, ConfigError, Error, Event, Settings, Token, Watch};
+use crate::client::{Address, Client, Config, ConfigError, Error, Event, Settings, Token, Watch, is_pipe_or_device};
 use crate::trace::Parent;
-use std::{convert::Infallible, fmt, path::PathBuf, time::Duration};
+use std::{convert::Infallible, ffi::OsString, fmt, path::PathBuf, time::Duration};
 
 /// Retries after a refused connection: enough for a server that restarts within half a second, and a person who forgot to
 /// start one does not wait longer.
@@ -93,11 +93,29 @@ impl Connection {
 
 /// A client that retries for as long as a person or a script would wait. Needs a tokio runtime.
 pub(crate) fn client(settings: &Settings) -> Result<Client, ConfigError> {
-    let client = Client::with_config(&Config { retries: RETRIES, ..settings.config()? })?;
+    client_of(settings.config()?)
+}
+
+fn client_of(config: Config) -> Result<Client, ConfigError> {
+    let client = Client::with_config(&Config { retries: RETRIES, ..config })?;
     Ok(match Parent::of_environment() {
         Some(parent) => client.within(parent),
         None => client,
     })
+}
+
+/// The same for a command that executes another one, with the variables for that: if `PAUSEWATCH_TOKEN_FILE` is a pipe, it is
+/// empty from here on, so the other command gets the token itself.
+pub(crate) fn client_and_token(settings: &Settings) -> Result<(Client, Vec<(OsString, OsString)>), ConfigError> {
+    let config = settings.config()?;
+    let is_pipe = settings.token_file.as_deref().is_some_and(is_pipe_or_device);
+    // An invalid token makes the calls fail.
+    let token = config.token_source.as_ref().filter(|_| is_pipe).and_then(|source| source.token().ok());
+    let variables = |token: Token| {
+        [("PAUSEWATCH_TOKEN", token.secret()), ("PAUSEWATCH_TOKEN_FILE", "")]
+            .map(|(name, value)| (name.into(), value.into()))
+    };
+    Ok((client_of(config)?, token.map(variables).into_iter().flatten().collect()))
 }
 
 /// The first event of a watch. It must arrive, unlike later ones, because the address may be wrong.

@@ -187,6 +187,9 @@ fn one(s: &str) -> Result<Address, AddressError> {
     if bare.contains(['/', '?', '#', '@']) {
         return Err(malformed("there is more in it than a host and a port"));
     }
+    if !bare.starts_with('[') && bare.matches(':').count() > 1 {
+        return Err(malformed("an IPv6 address needs brackets, as in [::1]:7420"));
+    }
     let (host, port) = split(bare).ok_or_else(|| malformed("it has a [ without its ]"))?;
     if host.is_empty() {
         return Err(malformed("the host is missing"));
@@ -266,7 +269,8 @@ mod tests {
             (":7420", ""),
             ("localhost", "the port is missing"),
             ("[::1]", "the port is missing"),
-            ("::1:7420", ""),
+            ("::1:7420", "needs brackets"),
+            ("http://2001:db8::1", "needs brackets"),
             ("host:0", "the port is not a number"),
             ("host:65536", ""),
             ("host:", "the port is not a number"),

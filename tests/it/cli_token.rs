@@ -265,21 +265,24 @@ fn g2_a_token_in_a_pipe_is_read_once() {
     assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{ended:?}");
 }
 
-/// `run` has emptied the pipe, which may be another one for its command.
+/// `run` and `hold` have emptied the pipe, which may be another one for their command.
 #[test]
-fn a_command_under_run_gets_the_token_of_a_pipe() {
+fn a_command_under_run_or_hold_gets_the_token_of_a_pipe() {
     let site = Site::new();
     let coordinator = with_a_token(&site);
-    let run = r#"cat "$1" | PAUSEWATCH_TOKEN_FILE=/dev/stdin "$0" run 600 sh -c '"$0" get </dev/null' "$0""#;
-    let mut command = Command::new("sh");
-    command.args(["-c", run, env!("CARGO_BIN_EXE_pausewatch"), &site.path("token")]);
-    command
-        .env("PAUSEWATCH_ADDRESS", &coordinator.address)
-        .env("PAUSEWATCH_THREAD_ID", "t")
-        .env("HOME", "/nonexistent");
-    let ended = ended(&mut command);
-    assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{ended:?}");
-    assert!(ended.out.starts_with("t: running"), "{ended:?}");
+    for (caller, state) in [("run 600", "t: running"), ("hold", "t: paused")] {
+        let script =
+            format!(r#"cat "$1" | PAUSEWATCH_TOKEN_FILE=/dev/stdin "$0" {caller} sh -c '"$0" get </dev/null' "$0""#);
+        let mut command = Command::new("sh");
+        command.args(["-c", &script, env!("CARGO_BIN_EXE_pausewatch"), &site.path("token")]);
+        command
+            .env("PAUSEWATCH_ADDRESS", &coordinator.address)
+            .env("PAUSEWATCH_THREAD_ID", "t")
+            .env("HOME", "/nonexistent");
+        let ended = ended(&mut command);
+        assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{caller}: {ended:?}");
+        assert!(ended.out.starts_with(state), "{caller}: {ended:?}");
+    }
 }
 
 #[test]

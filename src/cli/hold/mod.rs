@@ -124,8 +124,8 @@ pub(crate) fn run(args: Args) -> ExitCode {
     }
 }
 
-async fn hold(args: Args, settings: &Settings, traced: bool) -> Result<ExitAction, ExitCode> {
-    let hold = match open(&args, settings).await {
+async fn hold(mut args: Args, settings: &Settings, traced: bool) -> Result<ExitAction, ExitCode> {
+    let hold = match open(&mut args, settings).await {
         Ok(hold) => Some(hold),
         Err(NotOpen::Refused(why)) if args.caller.is_none() => return Err(fail(&why)),
         Err(NotOpen::Unreachable(why)) if args.require => return Err(fail(&why)),
@@ -174,8 +174,10 @@ enum NotOpen {
     Unreachable(String),
 }
 
-async fn open(args: &Args, settings: &Settings) -> Result<Hold, NotOpen> {
-    let client = connection::client(settings).map_err(|why| NotOpen::Refused(why.to_string()))?;
+async fn open(args: &mut Args, settings: &Settings) -> Result<Hold, NotOpen> {
+    let client = connection::client_and_token(settings).map_err(|why| NotOpen::Refused(why.to_string()));
+    let (client, token) = client?;
+    args.variables.extend(token);
     let thread_id = args.thread.or(settings).ok_or_else(|| NotOpen::Unreachable(NO_THREAD.into()))?;
     let holder = args.holder.clone().unwrap_or_else(|| default_holder(&args.command));
     if args.verbose {
