@@ -7,6 +7,7 @@
 use super::place::{Fleet, Place, StoreArgs};
 use super::{block_on, count, failed, misused, moment};
 use crate::cli::failure;
+use crate::cli::links::end_of_links;
 use crate::cli::output::{check_open, finish};
 use crate::clock::{Clock, System};
 use crate::coordinator::store::etcd::FleetSnapshot;
@@ -138,12 +139,13 @@ fn into_file(place: &Place, path: &Path) -> Result<Summary, String> {
             path.display()
         ));
     }
-    if would_break_a_store(path) {
+    let target = end_of_links(path.to_owned());
+    if would_break_a_store(&target) {
         return Err(format!("{}: is a name of the store in that directory; name a file elsewhere", path.display()));
     }
-    let mut name = path.file_name().ok_or_else(|| format!("{}: expected a file name", path.display()))?.to_owned();
+    let mut name = target.file_name().ok_or_else(|| format!("{}: expected a file name", path.display()))?.to_owned();
     name.push(".");
-    let parent = path.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));
+    let parent = target.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));
     let mut draft = tempfile::Builder::new();
     // The reasons and holders of elicitations are private. The file is removed when this is dropped.
     let draft = draft.prefix(&name).suffix(".partial").permissions(Permissions::from_mode(0o600)).tempfile_in(parent);
@@ -157,7 +159,7 @@ fn into_file(place: &Place, path: &Path) -> Result<Summary, String> {
     if read != summary {
         return Err(format!("{}: the data read back differs from the data written: the disk fails", path.display()));
     }
-    draft.persist(path).map_err(|error| named(error.error))?;
+    draft.persist(&target).map_err(|error| named(error.error))?;
     File::open(parent).and_then(|parent| parent.sync_all()).map_err(named)?;
     Ok(summary)
 }

@@ -248,6 +248,26 @@ async fn only_a_regular_file_is_replaced_by_a_backup() {
     succeeds(ended(program().arg("check").arg(place.path("file"))));
 }
 
+/// A link may lead to another disk, and its name may be all that others know.
+#[tokio::test]
+async fn a_backup_to_a_link_replaces_its_target() {
+    let place = Place::new();
+    let data = place.path("data");
+    serve(&data).await.kill();
+    std::fs::create_dir(place.path("disk")).expect("there is space");
+    std::os::unix::fs::symlink("disk/backup", place.path("latest")).expect("a new name");
+    for target in ["does not exist yet", "exists"] {
+        succeeds(pausewatch("backup", &data, &[&place.text("latest")]));
+        assert!(place.path("latest").is_symlink(), "{target}");
+        assert!(!place.path("disk/backup").is_symlink(), "{target}");
+        succeeds(ended(program().arg("check").arg(place.path("disk/backup"))));
+        std::fs::write(place.path("disk/backup"), "of before").expect("there is space");
+    }
+    // The link leads to a file of the store.
+    std::os::unix::fs::symlink("data/lock", place.path("mistyped")).expect("a new name");
+    fails(pausewatch("backup", &data, &[&place.text("mistyped")]), "is a name of the store");
+}
+
 /// A mistyped path must not replace the store by its own backup.
 #[tokio::test]
 async fn a_backup_over_a_file_of_a_store_is_refused() {

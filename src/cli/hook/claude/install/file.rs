@@ -3,6 +3,7 @@
 //! 1. At every moment the file has the old or the new content: a temporary file beside it is synced and renamed over it.
 //! 2. A symbolic link stays one: its target is replaced. The permissions stay.
 //! 3. A change that another program made meanwhile is not lost: the file is then not written.
+use crate::cli::links::end_of_links;
 use std::{
     fs::{self, File, Permissions},
     io::{ErrorKind, Write},
@@ -23,7 +24,7 @@ pub(super) struct SettingsFile {
 impl SettingsFile {
     pub(super) fn read(path: PathBuf) -> Result<Self, String> {
         // A link is followed, also one whose target does not exist yet.
-        let path = follow(path);
+        let path = end_of_links(path);
         let text = read(&path)?;
         Ok(Self { path, text })
     }
@@ -73,16 +74,4 @@ fn read(path: &Path) -> Result<Option<String>, String> {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         Err(error) => Err(format!("read {}: {error}", path.display())),
     }
-}
-
-/// The end of a chain of links. A circle of links is left to the read, which reports it.
-fn follow(path: PathBuf) -> PathBuf {
-    let mut end = path.clone();
-    for _ in 0..40 {
-        match fs::read_link(&end) {
-            Ok(target) => end = end.parent().unwrap_or(Path::new("")).join(target),
-            Err(_) => return end,
-        }
-    }
-    path
 }
