@@ -17,7 +17,7 @@
 //! Features: `client` (client and stopwatches; no server, no database), `server`, `etcd` (a server as a replica over etcd), `exec-server` (the MCP exec server and its
 //! policy, as a library), `cli` (the program; its command `exec-server` needs that feature too). Default: the whole program.
 
-// The exceptions are in src/exec/judge, src/exec/supervise/prepare.rs and src/coordinator/store/embedded/stand_back.rs:
+// The exceptions are in src/exec/judge, src/exec/supervise/prepare.rs and src/coordinator/store/embedded/lower_priority.rs:
 // see decisions 3, 4 and 6 in docs/decisions.
 #![deny(unsafe_code)]
 // docs.rs shows the feature that each item needs.

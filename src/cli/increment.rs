@@ -29,12 +29,20 @@ pub struct Args {
 
 pub(crate) fn run(args: Args) -> ExitCode {
     let Args { reason, holder, ttl, request_id, call } = args;
+    let mut opened = None;
     let increment = async |client: Client, thread_id| {
         let ttl = ttl.map(format::to_wire);
         let request = IncrementElicitationRequest { thread_id, request_id, reason, holder, ttl };
-        client.increment_elicitation(request).await
+        let response = client.increment_elicitation(request).await?;
+        opened.clone_from(&response.elicitation);
+        Ok(response)
     };
-    call.run("increment", "IncrementElicitationResponse", increment, |_, response| text(response))
+    let code = call.run("increment", "IncrementElicitationResponse", increment, |_, response| text(response));
+    // Such as on a full disk: nobody could close the elicitation without its id.
+    if let Some(elicitation) = opened.filter(|_| code != ExitCode::SUCCESS) {
+        say("increment", &format!("the thread is paused: the elicitation {} is open", elicitation.elicitation_id));
+    }
+    code
 }
 
 fn text(response: &IncrementElicitationResponse) -> String {

@@ -198,7 +198,7 @@ impl Shared {
         let before = self.clock.boot();
         self.hub.safe_time().begin(before);
         let writer = engine.as_mut()?;
-        writer.stood_still(self.stall_detector.stood_still(before), &mut results.committed);
+        writer.extend_leases(self.stall_detector.take_stall(before), &mut results.committed);
         let mut done = writer.process(&calls, &mut results.outcomes, &mut results.committed);
         if calls.is_empty() && !results.reads.is_empty() {
             done = done.and_then(|()| writer.confirm());

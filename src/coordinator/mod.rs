@@ -170,7 +170,7 @@ impl Inline {
         let mut engine = self.engine();
         let now = self.clock.boot();
         self.hub.safe_time().begin(now);
-        engine.stood_still(self.stall_detector.stood_still(now), &mut committed);
+        engine.extend_leases(self.stall_detector.take_stall(now), &mut committed);
         engine.process(calls, &mut outcomes, &mut committed).expect("a store that keeps nothing does not fail");
         // Published under the lock: of one thread, revisions must reach the hub in their order.
         self.hub.publish(committed);

@@ -1,39 +1,39 @@
-//! Detects that the server stood still: the process was stopped, got no CPU, or a worker waited for the disk.
+//! Detects that the server stalled: the process was stopped, got no CPU, or a worker waited for the disk.
 //!
 //! No holder could renew its lease meanwhile, so the ends of the leases move by the same time (E4). Stalls of less than
 //! 1.5 s are ignored, because a lease still has two thirds of its length when its holder renews it. The ends move and
-//! do not restart: on a machine that stands still repeatedly, restarted leases would never end.
+//! do not restart: on a machine that stalls repeatedly, restarted leases would never end.
 use super::nap::LONGEST_NAP;
 use crate::sync::AtomicI64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-/// Beats come more often than this (nanoseconds), unless the server stands still.
+/// Beats come more often than this (nanoseconds), unless the server stalls.
 const TOO_LONG: i64 = LONGEST_NAP.as_nanos() as i64 + 500_000_000;
 
 pub(super) struct StallDetector {
     /// When the last beat was, on the boot-time clock.
     last: AtomicI64,
-    /// The time of the stall since the last query, in nanoseconds.
-    still: AtomicI64,
+    /// The length of the stalls since the last query, in nanoseconds.
+    stalled: AtomicI64,
 }
 
 impl StallDetector {
     pub(super) fn new(now: i64) -> Self {
-        StallDetector { last: AtomicI64::new(now), still: AtomicI64::new(0) }
+        StallDetector { last: AtomicI64::new(now), stalled: AtomicI64::new(0) }
     }
 
     /// Records that the server runs.
     pub(super) fn beat(&self, now: i64) {
         let since = now.saturating_sub(self.last.swap(now, Relaxed));
         if since > TOO_LONG {
-            self.still.fetch_add(since, Relaxed);
+            self.stalled.fetch_add(since, Relaxed);
         }
     }
 
-    /// The time of the stall up to `now`, since the last query.
-    pub(super) fn stood_still(&self, now: i64) -> Duration {
+    /// The length of the stalls up to `now`, since the last query.
+    pub(super) fn take_stall(&self, now: i64) -> Duration {
         self.beat(now);
-        Duration::from_nanos(self.still.swap(0, Relaxed).unsigned_abs())
+        Duration::from_nanos(self.stalled.swap(0, Relaxed).unsigned_abs())
     }
 }

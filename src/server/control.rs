@@ -10,7 +10,7 @@ use super::listen::{SocketFile, open_unix};
 use crate::clock::Clock;
 use crate::coordinator::store::Snapshots;
 #[cfg(target_os = "linux")]
-use crate::coordinator::store::stand_back;
+use crate::coordinator::store::lower_priority;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::os::fd::AsRawFd;
@@ -116,7 +116,7 @@ fn back_up(connection: UnixStream, snapshots: &Snapshots, clock: &dyn Clock) {
             Ok(snapshot) => {
                 // From here on nobody waits for this thread.
                 #[cfg(target_os = "linux")]
-                stand_back();
+                lower_priority();
                 writeln!(connection, "ok")?;
                 snapshot.write(taken, &mut BufWriter::with_capacity(64 << 10, connection)).map(Some)
             }

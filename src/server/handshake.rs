@@ -26,7 +26,7 @@ const LONGEST: Duration = Duration::from_secs(10);
 /// How long the server reads after a failed handshake.
 const LINGER: Duration = Duration::from_secs(1);
 /// The maximum that it reads then, in bytes: many times what is in flight before the alert arrives.
-const HEARD: u64 = 1 << 20;
+const MAX_DRAINED: u64 = 1 << 20;
 /// The maximum of concurrent handshakes per worker: about 20 kB each.
 const MOST: usize = 1_024;
 /// The maximum of unsent bytes that a connection buffers: one record of TLS.
@@ -85,7 +85,7 @@ impl Handshakes {
                     Ok(stream) => Ok(stream),
                     Err((error, stream)) => {
                         // The handshake has already failed, so errors do not matter.
-                        let _ = timeout(LINGER, hear_out(stream)).await;
+                        let _ = timeout(LINGER, drain_input(stream)).await;
                         Err(error)
                     }
                 }
@@ -124,9 +124,9 @@ impl Handshakes {
 }
 
 /// Closes our side, and reads until the client has closed its side.
-async fn hear_out(mut stream: TcpStream) -> io::Result<u64> {
+async fn drain_input(mut stream: TcpStream) -> io::Result<u64> {
     stream.shutdown().await?;
-    io::copy(&mut stream.take(HEARD), &mut io::sink()).await
+    io::copy(&mut stream.take(MAX_DRAINED), &mut io::sink()).await
 }
 
 /// Logged at debug level: any client could fill the log with it.

@@ -161,14 +161,14 @@ impl Listener {
                 let pause = permit.pause();
                 stream.set_nodelay(true)?;
                 entrance.tcp(stream.into_std()?, permit).await;
-                let_speak(pause).await;
+                yield_to_requests(pause).await;
             }
             Listener::Unix(listener, _) => {
                 let (stream, _) = listener.accept().await?;
                 let permit = limiter.enter(CallerKey::User(stream.peer_cred()?.uid()));
                 let pause = permit.pause();
                 entrance.unix(stream.into_std()?, permit).await;
-                let_speak(pause).await;
+                yield_to_requests(pause).await;
             }
         }
         Ok(())
@@ -176,7 +176,7 @@ impl Listener {
 }
 
 /// Waits after a connection was closed for a new one, so that new connections have time for a first request.
-async fn let_speak(pause: Option<Duration>) {
+async fn yield_to_requests(pause: Option<Duration>) {
     match pause {
         Some(pause) if pause >= FINEST_TIMER => tokio::time::sleep(pause).await,
         Some(_) => tokio::task::yield_now().await,

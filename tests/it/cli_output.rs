@@ -305,3 +305,17 @@ fn closed_output_is_no_error_and_a_full_disk_is_one() {
         assert_eq!(status.code(), Some(1), "{args:?}");
     }
 }
+
+#[test]
+fn increment_names_the_elicitation_whose_id_it_could_not_print() {
+    let coordinator = Coordinator::start();
+    let full = File::options().write(true).open("/dev/full").unwrap();
+    let errors = tempfile::NamedTempFile::new().unwrap();
+    let mut increment = coordinator.command(["increment", "--thread-id", "t"]);
+    let status = increment.stdout(full).stderr(errors.reopen().unwrap()).status().unwrap();
+    assert_eq!(status.code(), Some(1));
+    let errors = std::fs::read_to_string(errors.path()).unwrap();
+    let id = errors.split("the elicitation ").nth(1).and_then(|rest| rest.split(' ').next()).unwrap_or(&errors);
+    let decrement = coordinator.command(["decrement", "--thread-id", "t", id]).output().unwrap();
+    assert!(decrement.status.success(), "{errors}{decrement:?}");
+}

@@ -205,12 +205,12 @@ fn leases_are_moved_only_after_a_standstill_that_was_no_sleep() {
     let mut rig = Rig::new(Obedient::default(), clock());
     rig.open("t", Some(30 * SECOND));
     let mut committed = Vec::new();
-    rig.engine.stood_still(Duration::ZERO, &mut committed);
+    rig.engine.extend_leases(Duration::ZERO, &mut committed);
     assert!(committed.is_empty(), "doing this with every batch would leave time for nothing else");
-    rig.engine.stood_still(SECOND, &mut committed);
+    rig.engine.extend_leases(SECOND, &mut committed);
     assert_eq!(committed.len(), 1);
     rig.clock.sleep(HOUR);
-    rig.engine.stood_still(HOUR, &mut committed);
+    rig.engine.extend_leases(HOUR, &mut committed);
     assert_eq!(committed.len(), 1, "the batch restarts the leases");
 }
 

@@ -1,5 +1,5 @@
 //! Threads of the server that no caller waits for have a lower priority
-//! (docs/decisions/0006-checkpoints-stand-back.md).
+//! (docs/decisions/0006-checkpoints-have-a-lower-priority.md).
 use crate::support::{PATIENCE, Process, skipped, timed};
 use pausewatch::proto::v1::IncrementElicitationRequest;
 use std::fs;

@@ -87,6 +87,8 @@ mod list_watch;
 mod listeners;
 #[cfg(feature = "exec-server")]
 mod logs;
+#[cfg(all(feature = "exec-server", target_os = "linux"))]
+mod lower_priority;
 mod max_wall;
 #[cfg(feature = "exec-server")]
 mod metrics;
@@ -120,8 +122,6 @@ mod service_manager;
 #[cfg(feature = "exec-server")]
 mod shell;
 mod sleep;
-#[cfg(all(feature = "exec-server", target_os = "linux"))]
-mod stand_back;
 mod stopwatch;
 mod stopwatch_controller;
 mod stopwatch_server;

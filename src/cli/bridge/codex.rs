@@ -1,4 +1,4 @@
-//! `pausewatch bridge codex`: the clocks of Codex's commands stand still while their thread is paused.
+//! `pausewatch bridge codex`: the clocks of Codex's commands are stopped while their thread is paused.
 use super::follow::{Bridge, End, Input, Plan, inputs};
 use super::guard::Guard;
 use super::message::Ids;
@@ -49,7 +49,7 @@ pub(super) struct Args {
 }
 
 const AFTER_HELP: &str = "\
-While the coordinator has a thread of Codex paused, Codex's limits on the thread's commands stand still (`yield_time_ms` of \
+While the coordinator has a thread of Codex paused, Codex's limits on the thread's commands are paused too (`yield_time_ms` of \
 `exec_command`). The coordinator's thread has the id of Codex's thread, which commands see as CODEX_THREAD_ID, and \
 which `pausewatch hold -- COMMAND` uses (with --thread-prefix TEXT: `hold --thread-id \"TEXT$CODEX_THREAD_ID\"`). Tested with \
 Codex 0.169.0.

@@ -12,7 +12,7 @@ pub struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// Give the Bash commands of Claude Code a time limit that stands still while their session waits for a person.
+    /// Give the Bash commands of Claude Code a time limit that is paused while their session waits for a person.
     Claude(claude::Args),
 }
 

@@ -70,7 +70,7 @@ pub(super) async fn follow(output: Output, client: Client, settings: &Settings) 
         if live.board.lost_at().is_some() {
             lists.cancel();
         } else if !live.board.knows_watchers() {
-            lists.hurry();
+            lists.refresh_soon();
         }
     }
 }
@@ -261,7 +261,7 @@ impl Lists {
     }
 
     /// A thread is new.
-    fn hurry(&mut self) {
+    fn refresh_soon(&mut self) {
         if self.running.is_none() {
             self.due = self.due.min(self.not_before.max(Instant::now()));
         }

@@ -17,9 +17,9 @@ impl Engine {
         self.set_all(|length, _| now.after(length), committed);
     }
 
-    /// The server stood still for `time`, and nobody could renew: every lease ends that much later. Call this before a
+    /// The server stalled for `time`, and nobody could renew: every lease ends that much later. Call this before a
     /// batch, and publish `committed` with it.
-    pub fn stood_still(&mut self, time: Duration, committed: &mut Vec<Committed>) {
+    pub fn extend_leases(&mut self, time: Duration, committed: &mut Vec<Committed>) {
         // After a sleep of the machine, they restart with the batch.
         if time.is_zero() || self.sleep_noticed(slept(self.clock.boot(), &*self.clock)) {
             return;

@@ -19,7 +19,7 @@ mod restored_rows;
 mod rows;
 
 #[cfg(target_os = "linux")]
-pub(crate) use embedded::stand_back;
+pub(crate) use embedded::lower_priority;
 pub use embedded::{Disk, Embedded, FORMAT, RESERVE_BYTES, Snapshot, restore};
 pub(crate) use embedded::{Snapshots, Summary, copy_backup, would_break_a_store};
 #[cfg(unix)]

@@ -30,7 +30,7 @@ use uuid::Uuid;
 const THREAD_KEYS: [&str; 4] = ["pausewatch/threadId", "pausewatch/thread_id", "threadId", "thread_id"];
 
 const INSTRUCTIONS: &str = "\
-Commands run here under time limits that stand still while a person is being asked something, so ask for the time that the \
+Commands run here under time limits that are paused while a person is being asked something, so ask for the time that the \
 work itself needs. In each answer, wall_ms = active_ms + paused_ms: a large paused_ms means that a person took their time, \
 timed_out that the command itself was too slow, denied that it was not run at all (do not try to get around that).";
 

@@ -50,7 +50,7 @@ pub struct Looking {
 struct Reach {
     term: u64,
     failing_since: Option<i64>,
-    is_told: bool,
+    is_reported: bool,
 }
 
 impl Reach {
@@ -64,13 +64,13 @@ impl Reach {
     /// Whether to report the failure at `now`.
     fn failed(&mut self, now: i64) -> bool {
         let since = *self.failing_since.get_or_insert(now);
-        now.saturating_sub(since) >= UNREACHED && !std::mem::replace(&mut self.is_told, true)
+        now.saturating_sub(since) >= UNREACHED && !std::mem::replace(&mut self.is_reported, true)
     }
 
     /// Whether to report that it is reachable again.
     fn succeeded(&mut self) -> bool {
         self.failing_since = None;
-        std::mem::take(&mut self.is_told)
+        std::mem::take(&mut self.is_reported)
     }
 }
 
@@ -124,7 +124,7 @@ impl Looking {
                 looked = looked => looked,
                 // The answer of this leader is useless.
                 _ = links.changed() => {
-                    progress.looks.want();
+                    progress.looks.request();
                     continue;
                 }
             };
@@ -154,7 +154,7 @@ impl Looking {
                     "the leader is not reached: check the network, its --advertise, and --peer-ca here"
                 );
             }
-            progress.looks.want();
+            progress.looks.request();
             sleep(AGAIN_AFTER).await;
         }
     }
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_leader_that_is_not_reached_is_told_once_a_term() {
+    fn a_leader_that_is_not_reached_is_reported_once_a_term() {
         let mut reach = Reach::default();
         assert!(!reach.of(1).failed(0) && !reach.of(1).failed(UNREACHED - 1));
         assert!(reach.of(1).failed(UNREACHED) && !reach.of(1).failed(2 * UNREACHED), "once");

@@ -167,7 +167,7 @@ fn only_five_files_have_unsafe_code() {
     let mut found = BTreeSet::new();
     search(&root().join("src"), &mut found);
     let expected = [
-        "src/coordinator/store/embedded/stand_back.rs",
+        "src/coordinator/store/embedded/lower_priority.rs",
         "src/exec/judge/fork.rs",
         "src/exec/judge/notify.rs",
         "src/exec/supervise/prepare.rs",

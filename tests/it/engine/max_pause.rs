@@ -58,7 +58,7 @@ fn g2_neither_a_restart_nor_a_sleep_nor_a_stall_extends_a_pause_beyond_its_maxim
     rig.turn();
     assert_eq!(last_end(&rig), Some(began.after(MAX).boot), "after a sleep");
     let mut committed = Vec::new();
-    rig.engine.stood_still(70 * SECOND, &mut committed);
+    rig.engine.extend_leases(70 * SECOND, &mut committed);
     rig.hub.publish(committed);
     assert_eq!(last_end(&rig), Some(began.after(MAX).boot), "after a stall");
     drop(rig);

@@ -8,9 +8,9 @@
 use super::database::{ApplyError, Database, View, caught};
 use super::disk::{Disk, Health, is_no_space, is_out_of_files};
 use super::journal::{self, Journal, ReadError};
-use super::segments::{self, MAX_SEGMENTS, Pool, Segment};
 #[cfg(target_os = "linux")]
-use super::stand_back::stand_back;
+use super::lower_priority::lower_priority;
+use super::segments::{self, MAX_SEGMENTS, Pool, Segment};
 use crate::coordinator::store::rows::RowCodec;
 use crate::coordinator::store::{Contents, OpenError};
 use std::sync::atomic::Ordering::Relaxed;
@@ -225,7 +225,7 @@ struct Checkpointer {
 impl Checkpointer {
     fn run(self) {
         #[cfg(target_os = "linux")]
-        stand_back();
+        lower_priority();
         loop {
             let mut state = self.shared.lock();
             while !state.has_work() {

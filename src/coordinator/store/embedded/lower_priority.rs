@@ -1,4 +1,4 @@
-//! Gives a thread a lower priority than the threads that serve callers (docs/decisions/0006-checkpoints-stand-back.md).
+//! Gives a thread a lower priority than the threads that serve callers (docs/decisions/0006-checkpoints-have-a-lower-priority.md).
 #![expect(unsafe_code, reason = "no library sets the time slice of a thread")]
 use rustix::process::{getpriority_process, setpriority_process};
 
@@ -11,7 +11,7 @@ const SLICE: u64 = 100_000;
 
 /// Lowers the priority of this thread from now on. If the system refuses a part, that part stays unchanged: it costs
 /// only time.
-pub(crate) fn stand_back() {
+pub(crate) fn lower_priority() {
     // A process that is nicer already stays so. On Linux each thread has a nice value of its own (setpriority(2), notes).
     let nice = getpriority_process(None).unwrap_or(0).max(NICE);
     let _ = setpriority_process(None, nice);

@@ -13,14 +13,14 @@ mod file_names;
 mod inspect;
 mod journal;
 mod lock;
+#[cfg(target_os = "linux")]
+mod lower_priority;
 mod permissions;
 #[cfg(unix)]
 mod read_only_overlay;
 mod restore;
 mod segments;
 mod snapshot;
-#[cfg(target_os = "linux")]
-mod stand_back;
 
 pub(crate) use backup::Summary;
 pub(crate) use backup::copy as copy_backup;
@@ -31,11 +31,11 @@ pub use disk::{Disk, RESERVE_BYTES};
 pub(crate) use file_names::would_break_a_store;
 #[cfg(unix)]
 pub(crate) use inspect::{inspect, look_at};
+#[cfg(target_os = "linux")]
+pub(crate) use lower_priority::lower_priority;
 pub use restore::restore;
 pub use snapshot::Snapshot;
 pub(crate) use snapshot::Snapshots;
-#[cfg(target_os = "linux")]
-pub(crate) use stand_back::stand_back;
 
 use super::ops;
 use super::rows::RowCodec;
@@ -94,7 +94,7 @@ impl Embedded {
     /// As [`Embedded::open`].
     pub fn on(disk: Arc<dyn Disk>, name: &str, boot_id: u64) -> Result<Self, OpenError> {
         let health = Arc::<Health>::default();
-        Self::on_disk(disk, health.clone(), name, boot_id).map_err(|error| told_from_damage(error, &health, name))
+        Self::on_disk(disk, health.clone(), name, boot_id).map_err(|error| with_disk_failure(error, &health, name))
     }
 
     fn on_disk(disk: Arc<dyn Disk>, health: Arc<Health>, name: &str, boot_id: u64) -> Result<Self, OpenError> {
@@ -160,7 +160,7 @@ impl Embedded {
 }
 
 /// Turns an error that was caused by the disk into an I/O error: an unreadable disk must not look like a damaged store.
-fn told_from_damage(error: OpenError, health: &Health, name: &str) -> OpenError {
+fn with_disk_failure(error: OpenError, health: &Health, name: &str) -> OpenError {
     match (error, health.failure.get()) {
         (OpenError::Corrupt(_), Some(why)) => OpenError::Io(format!(
             "open {name}: {why}. The disk fails; what is stored may be sound. The kernel's log (dmesg) may say more"
@@ -172,7 +172,7 @@ fn told_from_damage(error: OpenError, health: &Health, name: &str) -> OpenError 
 impl Store for Embedded {
     fn load(&mut self, now: Timestamp) -> Result<Contents, OpenError> {
         let read = self.checkpoints.read(RowCodec { boot_id: self.boot_id, now }, &self.name);
-        read.map_err(|error| told_from_damage(error, &self.health, &self.name))
+        read.map_err(|error| with_disk_failure(error, &self.health, &self.name))
     }
 
     fn begin(&mut self) {

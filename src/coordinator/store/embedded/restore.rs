@@ -64,9 +64,9 @@ pub fn restore(
         Ok(())
     });
     let summary = read.map_err(|error| OpenError::Corrupt(format!("{error}. Nothing was changed")))?;
-    let senseless = || OpenError::Corrupt("the backup is invalid: use another one. Nothing was changed".into());
-    let mut changes = journal::changes(parts.iter().map(Vec::as_slice)).ok_or_else(senseless)?;
-    let restored = RestoredRows::of(&changes, now).ok_or_else(senseless)?;
+    let invalid = || OpenError::Corrupt("the backup is invalid: use another one. Nothing was changed".into());
+    let mut changes = journal::changes(parts.iter().map(Vec::as_slice)).ok_or_else(invalid)?;
+    let restored = RestoredRows::of(&changes, now).ok_or_else(invalid)?;
     restored.put(&mut changes);
 
     let failed = |error: io::Error| OpenError::Io(format!("restore to {name}: {error}"));

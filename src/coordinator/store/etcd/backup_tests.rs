@@ -113,14 +113,14 @@ async fn the_log_is_folded_into_the_rows() {
     }
     sleep(Duration::from_secs(400)).await;
     for _ in 0..4 {
-        chain.keep_house().await.expect("it leads");
+        chain.maintain().await.expect("it leads");
     }
     let applied = etcd.value(&keys().applied()).expect("a checkpoint was made");
     assert_eq!(Applied::decode(&applied[..]).expect("readable").seq, 3);
     // The log is truncated: the effect of its entries is in rows.
     sleep(Duration::from_secs(700)).await;
     for _ in 0..4 {
-        chain.keep_house().await.expect("it leads");
+        chain.maintain().await.expect("it leads");
     }
     assert_eq!(etcd.count(&keys().entries()), 0);
     chain

@@ -84,7 +84,7 @@ struct Member {
     /// The cluster of the member that answered first; 0: none has.
     cluster: Arc<AtomicU64>,
     /// Whether a warning was logged that this member is of another cluster.
-    is_told: AtomicBool,
+    is_reported: AtomicBool,
 }
 
 impl Client {
@@ -97,7 +97,7 @@ impl Client {
         let members = endpoints.urls.iter().map(|url| {
             let channel = channel(url, endpoints).map_err(OpenError::Io)?;
             let (url, channel, cluster) = (url.clone(), RwLock::new(channel), cluster.clone());
-            Ok(Member { url, channel, cluster, is_told: AtomicBool::new(false) })
+            Ok(Member { url, channel, cluster, is_reported: AtomicBool::new(false) })
         });
         let members = members.collect::<Result<Vec<_>, OpenError>>()?.into();
         let (endpoints, runtime) = (Arc::new(endpoints.clone()), Handle::current());
@@ -230,7 +230,7 @@ impl Member {
         match self.cluster.compare_exchange(0, of, Relaxed, Relaxed) {
             Err(first) if first != of => {
                 let why = "it is of another cluster than the one that this process began with";
-                if !self.is_told.swap(true, Relaxed) {
+                if !self.is_reported.swap(true, Relaxed) {
                     tracing::warn!(
                         url = self.url,
                         "etcd is not used: {why}. Correct --etcd-endpoints; or start again, if etcd was restored from a snapshot"

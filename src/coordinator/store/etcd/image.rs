@@ -47,10 +47,10 @@ impl Image {
             Ok(())
         });
         let summary = read.map_err(|error| OpenError::Corrupt(format!("{error}. Nothing was changed")))?;
-        let senseless = || OpenError::Corrupt("the backup is invalid: use another one. Nothing was changed".into());
+        let invalid = || OpenError::Corrupt("the backup is invalid: use another one. Nothing was changed".into());
         let mut changes = Changes::new();
-        parts.iter().try_for_each(|part| ops::decode(part, &mut changes)).ok_or_else(senseless)?;
-        let restored = RestoredRows::of(&changes, now).ok_or_else(senseless)?;
+        parts.iter().try_for_each(|part| ops::decode(part, &mut changes)).ok_or_else(invalid)?;
+        let restored = RestoredRows::of(&changes, now).ok_or_else(invalid)?;
         restored.put(&mut changes);
         let (here, there) = (RowCodec { boot_id, now }, RowCodec { boot_id: fleet, now });
         check(&changes, here, summary.threads)?;
@@ -61,7 +61,7 @@ impl Image {
             entries.push(Entry { term: 0, clock: now.boot, more: false, ops });
         };
         for ((table, key), value) in &changes {
-            let value = value.and_then(|value| transcribed((here, there), *table, key, value)).ok_or_else(senseless)?;
+            let value = value.and_then(|value| transcribed((here, there), *table, key, value)).ok_or_else(invalid)?;
             let before = batch.len();
             ops::put_row(*table, key, &value, &mut batch);
             if batch.len() > most && before > 0 {

@@ -182,7 +182,7 @@ impl Rounds {
     }
 
     /// The round has failed; its callers wait for the next one.
-    pub(crate) fn want(&self) {
+    pub(crate) fn request(&self) {
         self.wanted.notify_one();
     }
 

@@ -175,9 +175,10 @@ fn what_is_no_whole_backup_is_refused_before_anything_is_written() {
     assert!(read(&backup[..backup.len() / 2]).contains("the backup was cut off. Nothing was changed"));
     assert!(read(b"something else, and long enough").contains("not a backup of pausewatch. Nothing was changed"));
     let lonely = Header { revision: 1, pause: Pause { accrued: HOUR, since: Some(NOW) }, changed: NOW };
-    let senseless = backup_of(&[Write::PutThread(&thread("t"), &lonely)], HERE);
+    let contradictory = backup_of(&[Write::PutThread(&thread("t"), &lonely)], HERE);
     assert!(
-        read(&senseless).contains("paused without elicitations, or the reverse. Use another one. Nothing was changed")
+        read(&contradictory)
+            .contains("paused without elicitations, or the reverse. Use another one. Nothing was changed")
     );
 }
 

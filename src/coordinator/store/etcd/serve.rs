@@ -50,7 +50,7 @@ impl<K: Kv> Chain<K> {
                 done => done,
             };
             let done = match done {
-                Ok(()) => self.keep_house().await,
+                Ok(()) => self.maintain().await,
                 ended => ended,
             };
             if let Err(ended) = done {
@@ -108,7 +108,7 @@ impl<K: Kv> Chain<K> {
     }
 
     /// Does the work that is due besides requests: a step of a checkpoint, a check of the free space, a compaction.
-    pub(super) async fn keep_house(&mut self) -> Result<(), Ended> {
+    pub(super) async fn maintain(&mut self) -> Result<(), Ended> {
         self.write_rows().await?;
         self.pulse.log_bytes.store(self.checkpoints.bytes(), Relaxed);
         let now = self.machine.boot();

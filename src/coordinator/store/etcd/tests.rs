@@ -412,7 +412,7 @@ async fn a_load_gives_what_was_committed_at_every_step_of_a_checkpoint() {
             assert!(matches!(chain.commit(&bytes).await, Ok(Written::Done)));
         }
         loop {
-            chain.keep_house().await.expect("it leads");
+            chain.maintain().await.expect("it leads");
             let loaded = load::load(&etcd, &keys()).await.expect("it is sound");
             let is_remembered = |key: &(Table, Vec<u8>)| key.0 == Table::Memory;
             let rest = |rows: &BTreeMap<(Table, Vec<u8>), Vec<u8>>| -> Vec<_> {
