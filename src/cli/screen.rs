@@ -144,7 +144,11 @@ mod tests {
             assert!(output.status.success() && printed.contains("1 passed"), "{printed}");
             return;
         }
-        let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        #[cfg(target_os = "linux")]
+        let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
+        #[cfg(not(target_os = "linux"))]
+        let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY;
+        let ours = openpt(flags).unwrap();
         grantpt(&ours).unwrap();
         unlockpt(&ours).unwrap();
         let name = ptsname(&ours, Vec::new()).unwrap();

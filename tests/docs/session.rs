@@ -192,10 +192,10 @@ fn copy(from: &Path, to: &Path) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::skipped::skipped;
 
-    /// On a machine without sessions, the tests of the pages print the reason.
     fn session() -> Option<Session> {
-        Session::start().ok()
+        Session::start().map_err(|reason| skipped("sessions", reason)).ok()
     }
 
     #[test]
@@ -227,7 +227,7 @@ mod tests {
     fn pages_may_listen_on_the_same_port() {
         let Some(mut one) = session() else { return };
         if !has_own_network() {
-            return crate::skipped::skipped("namespaces", "a page cannot have its own network");
+            return skipped("namespaces", "a page cannot have its own network");
         }
         let mut two = Session::start().unwrap();
         for session in [&mut one, &mut two] {

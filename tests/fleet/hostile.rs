@@ -39,7 +39,7 @@ async fn half_a_call_does_not_delay_the_handover() {
 async fn calls_that_wait_for_a_leader_take_bounded_memory() {
     const CALLS: usize = 4_000;
     let Some(etcd) = Etcd::own(&[]) else { return };
-    let replicas = fleet(&etcd, "held", 1).await;
+    let mut replicas = fleet(&etcd, "held", 1).await;
     drop(etcd);
     let give_up = Instant::now() + PATIENCE;
     while health(&replicas[0].address, LEADER).await.as_deref() != Some("NOT_SERVING") {
@@ -63,6 +63,10 @@ async fn calls_that_wait_for_a_leader_take_bounded_memory() {
     let mib = (most - before) >> 20;
     println!("memory +{mib} MiB");
     assert!(mib < 190, "memory +{mib} MiB");
+    // Otherwise the calls did not wait.
+    replicas[0].signal(Signal::KILL);
+    let (_, said) = replicas.remove(0).end();
+    assert!(said.contains("exceed 134217728 bytes: connections are closed"), "{said}");
 }
 
 /// A replica that cannot reach its leader ends its watches.

@@ -1,5 +1,5 @@
 //! Full output pipes without a reader: no clock stops, no call waits, and every command still ends.
-use crate::exec_server::client::{Client, exec_server};
+use crate::exec_server::client::{Client, exec_server, until_gone, until_there};
 use crate::program::{Coordinator, Process, program};
 use crate::support::api;
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
@@ -14,15 +14,19 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A pipe that is full: every further write waits.
 fn full_pipe() -> (PipeReader, PipeWriter) {
-    let (reader, mut writer) = pipe().unwrap();
-    let flags = fcntl_getfl(&writer).unwrap();
-    fcntl_setfl(&writer, flags | OFlags::NONBLOCK).unwrap();
+    let (reader, writer) = pipe().unwrap();
+    fill(&writer);
+    (reader, writer)
+}
+
+fn fill(mut writer: &PipeWriter) {
+    let flags = fcntl_getfl(writer).unwrap();
+    fcntl_setfl(writer, flags | OFlags::NONBLOCK).unwrap();
     for size in [4_096, 1] {
         while writer.write(&vec![b'x'; size]).map_err(|error| assert_eq!(error.kind(), ErrorKind::WouldBlock)).is_ok() {
         }
     }
-    fcntl_setfl(&writer, flags).unwrap();
-    (reader, writer)
+    fcntl_setfl(writer, flags).unwrap();
 }
 
 /// A child, killed when it is dropped.
@@ -133,13 +137,12 @@ fn exec_server_answers_when_its_log_cannot_be_written() {
 
 #[test]
 fn exec_server_ends_commands_when_its_answers_are_not_read() {
-    let (_reader, full) = full_pipe();
-    let directory = tempfile::tempdir().unwrap();
-    let mark = directory.path().join("started");
+    let (_reader, writer) = pipe().unwrap();
+    let mark = format!("8{:08}.5", fastrand::u32(..100_000_000));
     let mut command = exec_server(["--no-sandbox"]);
-    command.stdin(Stdio::piped()).stdout(full).stderr(Stdio::null());
+    command.stdin(Stdio::piped()).stdout(writer.try_clone().unwrap()).stderr(Stdio::null());
     let mut server = Running::start(command);
-    let script = format!("touch {}; exec sleep 600", mark.display());
+    let script = format!("sleep {mark}");
     let messages = [
         json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": "2025-11-25",
             "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}}),
@@ -149,14 +152,12 @@ fn exec_server_ends_commands_when_its_answers_are_not_read() {
     ];
     let stdin = server.0.stdin.as_mut().unwrap();
     messages.iter().for_each(|message| writeln!(stdin, "{message}").unwrap());
-    // The call may begin before or after its answer to `initialize` is read: in both cases everything ends with the
-    // input.
+    until_there(&mark);
+    fill(&writer);
     drop(server.0.stdin.take());
     server.signal(Signal::TERM);
     server.ended();
-    let mut pgrep = Command::new("pgrep");
-    let found = pgrep.args(["-f", &mark.display().to_string()]).output().unwrap();
-    assert_eq!(String::from_utf8_lossy(&found.stdout), "");
+    until_gone(&mark);
 }
 
 #[tokio::test]

@@ -204,6 +204,7 @@ macro_rules! reflection_knows {
                 // Including the comments, which grpcurl shows.
                 let built = prost_types::FileDescriptorSet::decode(pausewatch::proto::DESCRIPTORS).expect("built");
                 let built = built.file.into_iter().find(|built| built.name() == file.name());
+                assert_eq!(built.is_some(), symbol.starts_with("pausewatch."), "{symbol}");
                 assert!(built.is_none_or(|built| built == file && built.source_code_info.is_some()), "{symbol}");
             }
         }

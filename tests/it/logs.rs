@@ -27,12 +27,17 @@ fn of_pauses(lines: &[Value]) -> Vec<&Value> {
 
 #[test]
 fn no_color_holds_for_the_log_on_a_terminal() {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_pausewatch"));
-    command.args(["serve", "--listen", "127.0.0.1:0", "--store", "memory"]);
-    command.env_remove("RUST_LOG").env("NO_COLOR", "1");
-    let mut terminal = Terminal::start(&command, 200, 24);
-    terminal.wait_for_text("serving from");
-    assert!(!terminal.screen.has_colors);
+    for no_color in [false, true] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_pausewatch"));
+        command.args(["serve", "--listen", "127.0.0.1:0", "--store", "memory"]);
+        command.env_remove("RUST_LOG").env_remove("NO_COLOR");
+        if no_color {
+            command.env("NO_COLOR", "1");
+        }
+        let mut terminal = Terminal::start(&command, 200, 24);
+        terminal.wait_for_text("serving from");
+        assert_eq!(terminal.screen.has_colors, !no_color);
+    }
 }
 
 #[tokio::test]

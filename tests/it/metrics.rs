@@ -141,6 +141,8 @@ async fn malformed_requests_are_no_internal_errors() {
         }
     }
     let samples = scrape(&url).await;
+    let invalid = "pausewatch_calls_total{rpc=\"IncrementElicitation\",code=\"INVALID_ARGUMENT\"}";
+    assert_eq!(samples.get(invalid), 3.0);
     assert!(samples.values.keys().all(|sample| !sample.contains("INTERNAL")), "{:?}", samples.values);
 }
 

@@ -471,17 +471,19 @@ fn the_number_of_commands_is_limited_and_unreported_ends_are_evicted() {
     let said = client.refused("exec_command", hang.clone());
     assert!(said.contains("the limit of 2 running commands") && said.contains("`kill`"), "{said}");
     client.call("kill", json!({"session_id": first["session_id"]}));
-    let ends = json!({"command": "echo first", "yield_time_ms": 0});
-    let ended = client.call("exec_command", ends);
-    if let Some(id) = ended["session_id"].as_str() {
-        // Until the command has ended, which is not reported.
-        let end = Instant::now() + PATIENCE;
-        while client.call("sessions", json!({}))["sessions"][1]["running"] == true {
-            assert!(Instant::now() < end, "the command is still running");
-        }
-        client.call("exec_command", hang);
-        assert!(client.refused("write_stdin", json!({"session_id": id})).contains("no session"));
+    let directory = tempfile::tempdir().unwrap();
+    let line = "until test -e go; do sleep 0.05; done";
+    let ends = json!({"command": line, "workdir": directory.path(), "yield_time_ms": 0});
+    let ends = client.call("exec_command", ends);
+    let id = ends["session_id"].as_str().expect("it is running");
+    std::fs::write(directory.path().join("go"), "").unwrap();
+    // Until the command has ended, which is not reported.
+    let end = Instant::now() + PATIENCE;
+    while client.call("sessions", json!({}))["sessions"][1]["running"] == true {
+        assert!(Instant::now() < end, "the command is still running");
     }
+    client.call("exec_command", hang);
+    assert!(client.refused("write_stdin", json!({"session_id": id})).contains("no session"));
 }
 
 #[test]

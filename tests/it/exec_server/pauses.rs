@@ -136,16 +136,21 @@ fn a_pause_does_not_change_the_remaining_time() {
 fn progress_is_sent_while_paused() {
     let mut client = Client::start(exec_server([]));
     let id = client.begin("shell", "t", shell(&format!("sleep 0.5; {} hold -- sleep 4", program()), 20_000));
-    let quiet = client.begin("shell", "other", shell("sleep 2", 3_000));
+    let quiet = client.begin("shell", "other", shell("sleep 2", 20_000));
+    let meta = json!({"pausewatch/threadId": "without a token"});
+    let asking = shell(&format!("{} hold -- sleep 4", program()), 20_000);
+    let without = client.request("tools/call", json!({"name": "shell", "arguments": asking, "_meta": meta}));
     let first = client.wait_for("progress", |message| message["method"] == "notifications/progress");
     assert!(first["params"]["message"].as_str().unwrap().starts_with("a person is being asked"), "{first}");
     assert_eq!(first["params"]["progressToken"], format!("token {id}"));
     let second = client.wait_for("progress", |message| message["method"] == "notifications/progress");
+    assert_eq!(second["params"]["progressToken"], format!("token {id}"));
     assert!(second["params"]["progress"].as_f64() > first["params"]["progress"].as_f64(), "{first} {second}");
-    client.answer(quiet);
-    client.answer(id);
+    for call in [quiet, id, without] {
+        assert_eq!(client.answer(call)["exit_code"], 0);
+    }
     let told = client.come("notifications/progress");
-    assert!(told.iter().all(|message| message["params"]["progressToken"] != format!("token {quiet}")), "{told:?}");
+    assert!(told.iter().all(|message| message["params"]["progressToken"] == format!("token {id}")), "{told:?}");
 }
 
 /// As MCP requires, also if first the server and then the command asks the person.

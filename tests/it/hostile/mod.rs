@@ -7,6 +7,7 @@ mod requests;
 mod unread;
 
 use crate::support::{Process, Report};
+use rustix::process::Signal;
 use std::process::Command;
 use std::time::Duration;
 
@@ -17,11 +18,22 @@ const A_WHILE: Duration = Duration::from_millis(300);
 fn serve() -> Process {
     let mut command = Command::new(env!("CARGO_BIN_EXE_pausewatch"));
     command.args(["serve", "--listen", "127.0.0.1:0", "--store", "memory"]);
-    Process::start(command)
+    let mut server = Process::start(command);
+    server.listen();
+    server
 }
 
 fn assert_bounded(report: &Report, most: usize) {
     assert!(report.peak < most, "memory grew by {} MiB; the bound is {} MiB", report.peak / MIB, most / MIB);
     // Only that calls were answered: how fast depends on the machine, and `benches/run hostile` measures it.
     assert!(report.calls > 0, "{report:?}");
+}
+
+/// Whether the attack used all of the budget of `memory_budget.rs`. If the server refused the calls, its memory would be
+/// bounded too.
+fn assert_budget_is_used_up(what: &str, server: Process) {
+    server.signal(Signal::KILL);
+    let (_, said) = server.end();
+    let used_up = "exceed 134217728 bytes: connections are closed";
+    assert!(said.contains(used_up), "{what}: the server holds less than 128 MiB, and says:\n{said}");
 }

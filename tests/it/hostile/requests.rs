@@ -1,7 +1,7 @@
 //! Requests that are incomplete, too large, or too many.
-use super::{A_WHILE, MIB, assert_bounded, serve};
+use super::{A_WHILE, MIB, assert_bounded, assert_budget_is_used_up, serve};
 use crate::support::http2::{
-    DATA, END_HEADERS, HEADERS, LONGEST, PREFACE, Raw, call, frame, message, settings, streams,
+    DATA, END_HEADERS, END_STREAM, HEADERS, LONGEST, PREFACE, Raw, call, frame, message, settings, streams,
 };
 use crate::support::{beside, states, timed};
 use pausewatch::proto::v1::ListPauseStatesRequest;
@@ -9,10 +9,10 @@ use pausewatch::proto::v1::ListPauseStatesRequest;
 /// Incomplete messages are kept until they are complete: their total size is bounded.
 #[tokio::test]
 async fn half_requests_take_bounded_memory() {
-    let server = serve();
-    let attack = async {
-        let mut connections = Vec::new();
-        for (rpc, length, sent) in [("WatchPauseState", 3 << 20, 40), ("IncrementElicitation", 60_000, 2)] {
+    for (rpc, length, sent) in [("WatchPauseState", 3 << 20, 40), ("IncrementElicitation", 60_000, 2)] {
+        let server = serve();
+        let attack = async {
+            let mut connections = Vec::new();
             for _ in 0..4 {
                 let mut raw = Raw::open(&server.address, &[]).await.unwrap();
                 'streams: for stream in streams().take(400) {
@@ -26,10 +26,11 @@ async fn half_requests_take_bounded_memory() {
                 }
                 connections.push(raw);
             }
-        }
-    };
-    let (report, ()) = beside("3,200 half requests of up to 640 KiB", &server, attack).await;
-    assert_bounded(&report, 256 * MIB);
+        };
+        let (report, ()) = beside(&format!("1,600 half requests of {rpc}"), &server, attack).await;
+        assert_bounded(&report, 256 * MIB);
+        assert_budget_is_used_up(rpc, server);
+    }
 }
 
 /// The memory of a message may exceed the bytes that were sent.
@@ -53,9 +54,10 @@ async fn half_requests_without_a_byte_take_bounded_memory() {
     };
     let (report, ()) = beside("54,000 half requests without a byte", &server, attack).await;
     assert_bounded(&report, 256 * MIB);
+    assert_budget_is_used_up("half requests", server);
 }
 
-/// One byte at a time, and never the last one.
+/// One byte at a time, and the last ones when all others have come.
 #[tokio::test]
 async fn slow_requests_do_not_delay_other_clients() {
     let server = serve();
@@ -70,6 +72,12 @@ async fn slow_requests_do_not_delay_other_clients() {
             for raw in &mut connections {
                 raw.send(&[*byte]).await.unwrap();
             }
+        }
+        for raw in &mut connections {
+            raw.send(&frame(DATA, END_STREAM, 1, b"ed")).await.unwrap();
+        }
+        for raw in &mut connections {
+            raw.wait_for(DATA, 1).await.expect("an answer, not a refusal, which has only headers");
         }
     };
     let (report, ()) = beside("200 requests, a byte at a time", &server, attack).await;

@@ -1,5 +1,5 @@
 //! Answers and watches that are not read.
-use super::{MIB, assert_bounded, serve};
+use super::{MIB, assert_bounded, assert_budget_is_used_up, serve};
 use crate::support::beside;
 use crate::support::http2::{
     DATA, END_HEADERS, END_STREAM, HEADERS, INITIAL_WINDOW_SIZE, LONGEST, Raw, call, frame, message, streams,
@@ -43,6 +43,7 @@ async fn answers_that_are_not_read_take_bounded_memory() {
     };
     let (report, ()) = beside("2,400 answers of 1.5 MB that are not read", &server, attack).await;
     assert_bounded(&report, 256 * MIB);
+    assert_budget_is_used_up("answers", server);
 }
 
 /// A watch of all threads that is not read needs no memory for each paused thread.
@@ -102,4 +103,5 @@ async fn unread_confirmations_take_bounded_memory() {
     };
     let (report, ()) = beside("700 confirmations of 1,000 threads that are not read", &server, attack).await;
     assert_bounded(&report, 256 * MIB);
+    assert_budget_is_used_up("confirmations", server);
 }

@@ -92,6 +92,16 @@ fn take_frame(bytes: &mut Vec<u8>) -> Option<(u8, u32, Vec<u8>)> {
     Some((kind, stream, payload))
 }
 
+/// Reads at least a byte.
+async fn read(stream: &mut TcpStream, said: &mut Vec<u8>) -> io::Result<()> {
+    match tokio::time::timeout(PATIENCE, stream.read_buf(said)).await {
+        Ok(Ok(1..)) => Ok(()),
+        Ok(Ok(0)) => Err(io::ErrorKind::UnexpectedEof.into()),
+        Ok(Err(error)) => Err(error),
+        Err(_) => Err(io::ErrorKind::TimedOut.into()),
+    }
+}
+
 /// A connection that is read only on request.
 pub(crate) struct Raw {
     stream: TcpStream,
@@ -177,18 +187,27 @@ impl Raw {
         }
     }
 
+    /// Waits until this many frames of a kind have come. Not after [`Raw::wait_for_pong`], which skips frames.
+    pub(crate) async fn wait_for(&mut self, kind: u8, count: usize) -> io::Result<()> {
+        let mut come = 0;
+        while come < count {
+            while let Some((found, ..)) = take_frame(&mut self.said) {
+                come += usize::from(found == kind);
+            }
+            if come < count {
+                read(&mut self.stream, &mut self.said).await?;
+            }
+        }
+        Ok(())
+    }
+
     /// Waits until the server has processed all that was sent.
     pub(crate) async fn wait_for_pong(&mut self) -> io::Result<()> {
         const PONG: &[u8] = b"are you?";
         self.send(&frame(PING, 0, 0, PONG)).await?;
         let mut said = Vec::new();
         while !said.windows(PONG.len()).any(|bytes| bytes == PONG) {
-            match tokio::time::timeout(PATIENCE, self.stream.read_buf(&mut said)).await {
-                Ok(Ok(1..)) => {}
-                Ok(Ok(0)) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                Ok(Err(error)) => return Err(error),
-                Err(_) => return Err(io::ErrorKind::TimedOut.into()),
-            }
+            read(&mut self.stream, &mut said).await?;
         }
         Ok(())
     }
