@@ -38,6 +38,7 @@ import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.TestInfo;
 import org.junit.jupiter.api.condition.EnabledIfEnvironmentVariable;
+import org.junit.jupiter.api.function.Executable;
 import org.junit.jupiter.api.io.TempDir;
 
 /** Against a real server: what the shared scenarios cannot see from outside. */
@@ -280,6 +281,20 @@ class ServerTest {
     }
 
     @Test
+    void aReleaseAfterTheEndOfItsClientSaysThatTheClientIsClosed() {
+        Hold hold = client.hold(thread).open();
+        client.close();
+        for (Executable release : List.<Executable>of(hold::release, hold::close)) {
+            assertEquals(
+                    "the client is closed",
+                    assertThrows(IllegalStateException.class, release).getMessage());
+        }
+        ExecutionException later =
+                assertThrows(ExecutionException.class, () -> hold.releaseAsync().get(10, TimeUnit.SECONDS));
+        assertInstanceOf(IllegalStateException.class, later.getCause());
+    }
+
+    @Test
     void aHoldOfABadThreadIsRefused() {
         InvalidFieldException error = assertThrows(
                 InvalidFieldException.class,
@@ -480,8 +495,6 @@ class ServerTest {
         client.close();
         assertEquals(Lease.OVERDUE, lost.orTimeout(10, TimeUnit.SECONDS).join());
         assertEquals(Lease.OVERDUE, hold.lease());
-        assertThrows(UnavailableException.class, hold::release);
-        assertThrows(UnavailableException.class, hold::close);
     }
 
     @Test
