@@ -5,7 +5,7 @@
  * 2. Nothing waits forever: a call ends with its deadline, a release in the background with its lease. Only a watch continues until it is
  *    closed.
  * 3. If the program dies, its open elicitations end with their leases (G2).
- * 4. Calls and watches keep the process alive, since the program waits for them. Holds and timeouts do not.
+ * 4. Calls, watches and a close keep the process alive, since the program waits for them. Holds and timeouts do not.
  */
 import type { SecureContextOptions } from "node:tls";
 import { formatAddress } from "./address.js";
@@ -76,7 +76,7 @@ export interface EnvironmentOptions extends ClientOptions {
  * (nothing changed); {@link UnavailableError} or {@link DeadlineExceededError} (whether the call counted is unknown: call again with the same
  * request id); or another {@link CallError}.
  */
-export class Client implements Disposable {
+export class Client implements Disposable, AsyncDisposable {
   readonly #settings: Settings;
   readonly #channel: Channel;
   readonly #onLink: ((link: Link) => void) | undefined;
@@ -276,17 +276,23 @@ export class Client implements Disposable {
 
   /**
    * Ends every call with an error, and every watch. Releases that are under way continue, and a hold that is being opened is released; the
-   * connection ends after them, within one deadline. Other holds are not released: they end with their leases. Timeouts continue, and are no
-   * longer paused by their threads: they expire at the end of their limits, without asking the coordinator. New ones throw, as every call
-   * does. Calling it again does nothing.
+   * connection ends after them, within one deadline, and then the promise resolves. Other holds are not released: they end with their leases.
+   * Timeouts continue, and are no longer paused by their threads: they expire at the end of their limits, without asking the coordinator. New
+   * ones throw, as every call does. Calling it again does nothing.
    */
-  close(): void {
-    this.#channel.close(this.#lanes.foreground.deadlineMs);
+  close(): Promise<void> {
+    const closed = this.#channel.close(this.#lanes.foreground.deadlineMs);
     for (const follower of this.#followers.values()) follower.close();
+    return closed;
   }
 
+  /** As {@link close}, without waiting. */
   [Symbol.dispose](): void {
-    this.close();
+    void this.close();
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
   }
 
   #follower(graceMs: number): Follower {
