@@ -14,6 +14,7 @@ import { Calls } from "./calls.js";
 import { Channel } from "./channel.js";
 import type { ChannelOptions } from "./channel-options.js";
 import { CallError, ConfigError, ElicitationExpiredError, InvalidFieldError, invalidField } from "./errors.js";
+import { checkMs, checkNumber } from "./fields.js";
 import { Hold, type HoldOptions, type Lanes } from "./hold.js";
 import type {
   DecrementRequest,
@@ -92,6 +93,7 @@ export class Client implements Disposable, AsyncDisposable {
    */
   constructor(options: ClientOptions = {}) {
     const { deadlineMs = DEFAULT_DEADLINE_MS, retries = Number.POSITIVE_INFINITY } = options;
+    checkNumber("deadlineMs", deadlineMs, ConfigError);
     if (!(deadlineMs > 0)) throw new ConfigError(`deadlineMs is ${deadlineMs}; allowed: above 0`);
     this.#settings = settingsOf(options, options.tls);
     this.#channel = new Channel(this.#settings, options);
@@ -255,7 +257,7 @@ export class Client implements Disposable, AsyncDisposable {
    * wall time. All timeouts of a client with the same `disconnectGraceMs` share one watch.
    *
    * @throws {InvalidFieldError} The thread id is not valid, or is missing.
-   * @throws {RangeError} `ms` or `maxWallMs` is not a number, or is below 0.
+   * @throws {RangeError} `ms`, `maxWallMs` or `disconnectGraceMs` is not a number, or is below 0.
    * @throws {CallError} The client is closed.
    */
   startTimeout(ms: number, options: TimeoutOptions = {}): PausableTimeout {
@@ -299,7 +301,7 @@ export class Client implements Disposable, AsyncDisposable {
     this.#channel.closing.throwIfAborted();
     let follower = this.#followers.get(graceMs);
     if (follower === undefined) {
-      if (!(graceMs >= 0)) throw new RangeError(`a disconnect grace of ${graceMs} ms; allowed: 0 and more`);
+      checkMs("disconnectGraceMs", graceMs);
       const open = (listener: Listener) => new WatchStream(this.#lanes.background, {}, listener);
       const link = new LinkReporter(graceMs, systemClock, this.#channel.log, this.#onLink);
       follower = new Follower(open, graceMs, systemClock, () => this.#followers.delete(graceMs), link);
