@@ -289,9 +289,11 @@ class ServerTest {
                     "the client is closed",
                     assertThrows(IllegalStateException.class, release).getMessage());
         }
-        ExecutionException later =
-                assertThrows(ExecutionException.class, () -> hold.releaseAsync().get(10, TimeUnit.SECONDS));
-        assertInstanceOf(IllegalStateException.class, later.getCause());
+        Throwable later = hold.releaseAsync()
+                .handle((ending, thrown) -> thrown)
+                .orTimeout(10, TimeUnit.SECONDS)
+                .join();
+        assertInstanceOf(IllegalStateException.class, later);
     }
 
     @Test
