@@ -298,6 +298,21 @@ class ServerTest {
     }
 
     @Test
+    void aClientThatIsClosedByWhatIsAttachedToAnOpenedHoldDoesNotWaitForIt() throws Exception {
+        Config config = Config.builder()
+                .address(server.address())
+                .deadline(Duration.ofHours(1))
+                .build();
+        Client other = Client.open(config);
+        other.hold(thread)
+                .openAsync()
+                .thenAccept(Hold::close)
+                .thenRun(other::close)
+                .get(30, TimeUnit.SECONDS);
+        assertEquals(0, count());
+    }
+
+    @Test
     void aHoldOfABadThreadIsRefused() {
         InvalidFieldException error = assertThrows(
                 InvalidFieldException.class,
