@@ -7,7 +7,7 @@ import { createClient, type Client as Stub } from "@connectrpc/connect";
 import type { CallOptions } from "./call-options.js";
 import { bearer, type Channel } from "./channel.js";
 import { invalidField, malformedAnswer } from "./errors.js";
-import { checkText } from "./fields.js";
+import { checkNumber, checkText } from "./fields.js";
 import { ElicitationService, type WatchRequestSchema } from "./gen/pausewatch/v1/elicitation_service_pb.js";
 import type { Log } from "./log.js";
 import {
@@ -146,6 +146,7 @@ export class Calls implements CallTarget {
   #with(options: CallOptions | undefined): CallLimits {
     if (options === undefined) return this.#limits;
     const { deadlineMs = this.#limits.deadlineMs, signal } = options;
+    checkNumber("deadlineMs", deadlineMs, RangeError);
     return { retries: this.#limits.retries, deadlineMs, signal };
   }
 }

@@ -6,13 +6,14 @@
  */
 import { setMaxListeners } from "node:events";
 import * as net from "node:net";
+import { setTimeout as sleep } from "node:timers/promises";
 import * as tls from "node:tls";
 import type { Interceptor, Transport } from "@connectrpc/connect";
 import { createGrpcTransport } from "@connectrpc/connect-node";
 import { authority, eachAddress, formatAddress, isSecure, type OneAddress } from "./address.js";
 import type { ChannelOptions } from "./channel-options.js";
 import { afterArrivals, Connection } from "./connection.js";
-import { ConfigError, clientClosed } from "./errors.js";
+import { type CallError, ConfigError, clientClosed } from "./errors.js";
 import { Log } from "./log.js";
 import { MAX_TIMEOUT_MS } from "./retry.js";
 import { Route, shuffled } from "./route.js";
@@ -47,6 +48,7 @@ export class Channel {
   readonly #releases = new Set<Promise<unknown>>();
   readonly #closing = closingController();
   readonly #disconnecting = closingController();
+  #closed: Promise<void> | undefined;
 
   /** @throws {ConfigError} The certificates or the key are not valid. */
   constructor(settings: Settings, options: ChannelOptions = {}) {
@@ -127,25 +129,32 @@ export class Channel {
     return this.#tokens === undefined ? undefined : currentToken(this.#tokens);
   }
 
-  /** Ends every call, and the connection after the releases that are under way, but within `timeoutMs`. Calling it again does nothing. */
-  close(timeoutMs: number): void {
-    if (this.closing.aborted) return;
-    const reason = clientClosed();
+  /**
+   * Ends every call, and the connection after the releases that are under way, but within `timeoutMs`: then the promise resolves. Calling it
+   * again does nothing.
+   */
+  close(timeoutMs: number): Promise<void> {
+    this.#closed ??= this.#close(clientClosed(), timeoutMs);
+    return this.#closed;
+  }
+
+  async #close(reason: CallError, timeoutMs: number): Promise<void> {
     // An increment that is under way adds its release.
     this.#closing.abort(reason);
-    const disconnect = () => {
-      this.#disconnecting.abort(reason);
-      for (const connection of [...this.#left, this.#lanes?.connection]) connection?.close(reason);
-    };
-    if (this.#releases.size === 0) {
-      disconnect();
-      return;
+    if (this.#releases.size > 0) await this.#finishReleases(timeoutMs);
+    this.#disconnecting.abort(reason);
+    for (const connection of [...this.#left, this.#lanes?.connection]) connection?.close(reason);
+  }
+
+  /** Its timer keeps the process alive: the program waits, also for a release in the background, which does not. */
+  async #finishReleases(timeoutMs: number): Promise<void> {
+    const ending = new AbortController();
+    const late = sleep(Math.min(timeoutMs, MAX_TIMEOUT_MS), "late", { signal: ending.signal }).catch(() => undefined);
+    // A release that fails continues as another one in the background.
+    while (this.#releases.size > 0) {
+      if ((await Promise.race([Promise.allSettled(this.#releases), late])) === "late") return;
     }
-    const late = setTimeout(disconnect, Math.min(timeoutMs, MAX_TIMEOUT_MS)).unref();
-    Promise.allSettled(this.#releases).then(() => {
-      clearTimeout(late);
-      disconnect();
-    });
+    ending.abort();
   }
 
   /** Makes the next call open a new connection; calls under way continue. */

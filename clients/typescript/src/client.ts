@@ -5,7 +5,7 @@
  * 2. Nothing waits forever: a call ends with its deadline, a release in the background with its lease. Only a watch continues until it is
  *    closed.
  * 3. If the program dies, its open elicitations end with their leases (G2).
- * 4. Calls and watches keep the process alive, since the program waits for them. Holds and timeouts do not.
+ * 4. Calls, watches and a close keep the process alive, since the program waits for them. Holds and timeouts do not.
  */
 import type { SecureContextOptions } from "node:tls";
 import { formatAddress } from "./address.js";
@@ -14,6 +14,7 @@ import { Calls } from "./calls.js";
 import { Channel } from "./channel.js";
 import type { ChannelOptions } from "./channel-options.js";
 import { CallError, ConfigError, ElicitationExpiredError, InvalidFieldError, invalidField } from "./errors.js";
+import { checkMs, checkNumber } from "./fields.js";
 import { Hold, type HoldOptions, type Lanes } from "./hold.js";
 import type {
   DecrementRequest,
@@ -76,7 +77,7 @@ export interface EnvironmentOptions extends ClientOptions {
  * (nothing changed); {@link UnavailableError} or {@link DeadlineExceededError} (whether the call counted is unknown: call again with the same
  * request id); or another {@link CallError}.
  */
-export class Client implements Disposable {
+export class Client implements Disposable, AsyncDisposable {
   readonly #settings: Settings;
   readonly #channel: Channel;
   readonly #onLink: ((link: Link) => void) | undefined;
@@ -92,6 +93,7 @@ export class Client implements Disposable {
    */
   constructor(options: ClientOptions = {}) {
     const { deadlineMs = DEFAULT_DEADLINE_MS, retries = Number.POSITIVE_INFINITY } = options;
+    checkNumber("deadlineMs", deadlineMs, ConfigError);
     if (!(deadlineMs > 0)) throw new ConfigError(`deadlineMs is ${deadlineMs}; allowed: above 0`);
     this.#settings = settingsOf(options, options.tls);
     this.#channel = new Channel(this.#settings, options);
@@ -255,7 +257,7 @@ export class Client implements Disposable {
    * wall time. All timeouts of a client with the same `disconnectGraceMs` share one watch.
    *
    * @throws {InvalidFieldError} The thread id is not valid, or is missing.
-   * @throws {RangeError} `ms` or `maxWallMs` is not a number, or is below 0.
+   * @throws {RangeError} `ms`, `maxWallMs` or `disconnectGraceMs` is not a number, or is below 0.
    * @throws {CallError} The client is closed.
    */
   startTimeout(ms: number, options: TimeoutOptions = {}): PausableTimeout {
@@ -276,24 +278,30 @@ export class Client implements Disposable {
 
   /**
    * Ends every call with an error, and every watch. Releases that are under way continue, and a hold that is being opened is released; the
-   * connection ends after them, within one deadline. Other holds are not released: they end with their leases. Timeouts continue, and are no
-   * longer paused by their threads: they expire at the end of their limits, without asking the coordinator. New ones throw, as every call
-   * does. Calling it again does nothing.
+   * connection ends after them, within one deadline, and then the promise resolves. Other holds are not released: they end with their leases.
+   * Timeouts continue, and are no longer paused by their threads: they expire at the end of their limits, without asking the coordinator. New
+   * ones throw, as every call does. Calling it again does nothing.
    */
-  close(): void {
-    this.#channel.close(this.#lanes.foreground.deadlineMs);
+  close(): Promise<void> {
+    const closed = this.#channel.close(this.#lanes.foreground.deadlineMs);
     for (const follower of this.#followers.values()) follower.close();
+    return closed;
   }
 
+  /** As {@link close}, without waiting. */
   [Symbol.dispose](): void {
-    this.close();
+    void this.close();
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
   }
 
   #follower(graceMs: number): Follower {
     this.#channel.closing.throwIfAborted();
     let follower = this.#followers.get(graceMs);
     if (follower === undefined) {
-      if (!(graceMs >= 0)) throw new RangeError(`a disconnect grace of ${graceMs} ms; allowed: 0 and more`);
+      checkMs("disconnectGraceMs", graceMs);
       const open = (listener: Listener) => new WatchStream(this.#lanes.background, {}, listener);
       const link = new LinkReporter(graceMs, systemClock, this.#channel.log, this.#onLink);
       follower = new Follower(open, graceMs, systemClock, () => this.#followers.delete(graceMs), link);

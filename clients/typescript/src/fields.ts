@@ -31,3 +31,23 @@ export function checkText(field: string, value: string): void {
   if (typeof value !== "string") throw invalidField(field, `${field} is no string`);
   if (!value.isWellFormed()) throw invalidField(field, `${field} is no well-formed Unicode`);
 }
+
+/**
+ * Checks a length of time.
+ *
+ * @throws {RangeError} It is not a number, or is below 0.
+ */
+export function checkMs(name: string, ms: number): void {
+  checkNumber(name, ms, RangeError);
+  // Refuses NaN too.
+  if (!(ms >= 0)) throw new RangeError(`${name} is ${ms}; allowed: 0 and more`);
+}
+
+/**
+ * Checks the type of a length of time. A sum with a string, such as that of an environment variable, would be a text.
+ *
+ * @throws An error of this kind: it is not a number.
+ */
+export function checkNumber(name: string, ms: number, kind: new (text: string) => Error): void {
+  if (typeof ms !== "number") throw new kind(`${name} has the type ${typeof ms}; allowed: a number of milliseconds`);
+}

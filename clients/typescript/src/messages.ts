@@ -249,6 +249,8 @@ export function elicitationOf(wire: WireElicitation): Elicitation {
  * @throws {InvalidFieldError} It is not a number, or too large for the message. The server checks whether it is allowed.
  */
 export function durationToWire(field: string, ms: number): Pick<Duration, "seconds" | "nanos"> {
+  if (typeof ms !== "number")
+    throw invalidField(field, `${field} has the type ${typeof ms}; allowed: a number of milliseconds`);
   const seconds = Math.trunc(ms / 1_000);
   if (!Number.isSafeInteger(seconds)) throw invalidField(field, `${field} is ${ms} ms; allowed: 1 s to 24 h`);
   return { seconds: BigInt(seconds), nanos: Math.trunc((ms - seconds * 1_000) * 1e6) };

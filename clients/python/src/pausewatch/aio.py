@@ -196,7 +196,7 @@ class AsyncClient:
 
         The arguments are those of `Client.stopwatch`; with `max_wall`, `ended_by` says which limit it was.
 
-        Raises InvalidField at the entry of the block: the thread id is not valid.
+        Raises InvalidField at the entry of the block: the thread id or a time is not valid.
         """
         thread = calls.resolve_thread(thread_id, self.config.thread_id)
         return PausableTimeout(self._connection, thread, limit, max_wall, disconnect_grace)

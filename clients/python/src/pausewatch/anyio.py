@@ -137,7 +137,7 @@ def move_on_after(
     `delay` None: there is no limit. `client` None: the shared client of the process, configured from the environment. The other
     arguments are those of `Client.stopwatch`.
 
-    Raises ConfigError; InvalidField at the entry of the block: the thread id is not valid.
+    Raises ConfigError; InvalidField at the entry of the block: the thread id or a time is not valid.
     """
     return PausableScope(_starter(delay, thread_id, client, max_wall, disconnect_grace), shield=shield)
 

@@ -231,7 +231,7 @@ class Client:
         coordinator, and how long an unconfirmed pause counts. The stopwatches of a client with the same grace share one
         stream.
 
-        Raises InvalidField: the thread id is not valid.
+        Raises InvalidField: the thread id or a time is not valid.
         """
         thread = calls.resolve_thread(thread_id, self.config.thread_id)
         return Stopwatch(self._connection, thread, limit, max_wall, disconnect_grace)

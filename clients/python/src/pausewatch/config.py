@@ -110,8 +110,7 @@ class Config:
 
     def __post_init__(self) -> None:
         _check_deadline(self.deadline)
-        if self.retries is not None and self.retries < 0:
-            raise ConfigError(f"retries {self.retries}: must be 0 or more, or None")
+        _check_retries(self.retries)
         _check_tls(self.address, self.tls)
         _check_transport(self)
         if self.token is not None and self.token_source is not None:
@@ -231,10 +230,19 @@ def _default_path(environ: Mapping[str, str]) -> Path | None:
 def _check_deadline(deadline: Seconds) -> None:
     try:
         positive = to_nanos(deadline) > 0
-    except ValueError:
+    except (TypeError, ValueError):
         positive = False
     if not positive:
-        raise ConfigError(f"deadline {deadline}: must be above 0")
+        raise ConfigError(f"deadline {deadline!r}: must be a number of seconds or a timedelta, above 0")
+
+
+def _check_retries(retries: int | None) -> None:
+    try:
+        valid = retries is None or retries >= 0
+    except TypeError:
+        valid = False
+    if not valid:
+        raise ConfigError(f"retries {retries!r}: must be 0 or more, or None")
 
 
 def _check_tls(address: Address, tls: Tls) -> None:

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Generic, Protocol, Self, TypeVar
 from ._hold.lease import Lease, LeaseRecord
 from ._hold.renewal import Renewal
 from ._io import calls
-from ._io.durations import Nanos, Seconds, to_nanos, to_wait
+from ._io.durations import Nanos, Seconds, read_nanos, to_wait
 from ._io.signal import Signal
 from .errors import (
     CallError,
@@ -123,6 +123,8 @@ class _Hold(Generic[_ConnectionT]):
         self._failure: PausewatchError | None = None
         self._connection = connection
         self._ttl = ttl
+        # None would open an elicitation with the server's ttl, whose renewals could not be scheduled.
+        self._ttl_nanos = read_nanos("ttl", ttl)
         self._opened: Incremented | None = None
         self._release: Release | None = None
         self._late: CallError | None = None
@@ -179,12 +181,11 @@ class _Hold(Generic[_ConnectionT]):
 
     def _begin(self, opened: Incremented, sent: Nanos, changed: Callable[[], None]) -> None:
         runtime = self._connection.runtime
-        ttl = to_nanos(self._ttl)
-        timeout = min(self._connection.deadline, ttl // 3)
+        timeout = min(self._connection.deadline, self._ttl_nanos // 3)
         elicitation = opened.elicitation
         self._lock = runtime.lock
         with self._lock:
-            record = LeaseRecord(ttl, sent, runtime.now())
+            record = LeaseRecord(self._ttl_nanos, sent, runtime.now())
             self._renewal = Renewal(runtime, elicitation, record, timeout, changed)
         self._connection.dependents.add(self._renewal)
         self._decrement = _decrement(elicitation)

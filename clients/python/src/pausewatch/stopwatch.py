@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Generic, Protocol, Self, TypeVar
 
 from ._io.calls import check_thread_id
-from ._io.durations import Nanos, Seconds, to_nanos, to_seconds, to_wait
+from ._io.durations import Nanos, Seconds, read_nanos, to_seconds, to_wait
 from ._stopwatch.controller import Controller
 from ._stopwatch.ended_by import EndedBy
 from ._stopwatch.ticking import Ticking
@@ -98,9 +98,9 @@ class _Stopwatch(Generic[_ConnectionT]):
         # The time runs from here, even if the runtime must be made first.
         began = time.monotonic_ns()
         check_thread_id(thread_id)
-        length = None if limit is None else to_nanos(limit)
-        wall = None if max_wall is None else to_nanos(max_wall)
-        grace_nanos = to_nanos(grace)
+        length = None if limit is None else read_nanos("limit", limit)
+        wall = None if max_wall is None else read_nanos("max_wall", max_wall)
+        grace_nanos = read_nanos("disconnect_grace", grace)
         runtime = connection.runtime
         self._connection = connection
         self._thread_id = thread_id
@@ -209,7 +209,7 @@ class _Stopwatch(Generic[_ConnectionT]):
             self._ending.call(callback, keep=self if self._can_expire else None)
 
     def _set_left(self, left: Seconds | None) -> None:
-        nanos = None if left is None else max(0, to_nanos(left))
+        nanos = None if left is None else max(0, read_nanos("when", left))
         with self._lock:
             self._ticking.set_left(nanos)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.vectors import ADDRESSES, Json, cases, only
@@ -92,7 +93,13 @@ def test_a_token_is_in_no_repr() -> None:
         assert "s3cret" not in repr((config, client, client._connection._spec))
 
 
-@pytest.mark.parametrize("deadline", [0, -1, float("nan")])
-def test_a_deadline_is_above_zero(deadline: float) -> None:
-    with pytest.raises(ConfigError, match="must be above 0"):
+@pytest.mark.parametrize("deadline", [0, -1, float("nan"), "5", None])
+def test_a_deadline_is_a_length_above_zero(deadline: Any) -> None:
+    with pytest.raises(ConfigError, match=r"deadline .*: must be a number of seconds or a timedelta, above 0"):
         Config(deadline=deadline)
+
+
+@pytest.mark.parametrize("retries", [-1, "3"])
+def test_retries_are_a_number(retries: Any) -> None:
+    with pytest.raises(ConfigError, match=f"retries {retries!r}: must be 0 or more, or None"):
+        Config(retries=retries)

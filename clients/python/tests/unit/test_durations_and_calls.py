@@ -16,6 +16,8 @@ from pausewatch._io.durations import MAX_DURATION, in_words, to_nanos
 from pausewatch.messages import Incremented
 from pausewatch.v1 import elicitation_service_pb2 as pb
 
+LENGTHS = "allowed: a number of seconds or a timedelta"
+
 
 @pytest.mark.parametrize(
     ("given", "nanos"),
@@ -84,13 +86,25 @@ def test_an_unencodable_value_is_an_invalid_field(make: object, field: str) -> N
         (lambda client: client.hold("t", holder=5).open(), "holder has the type int; allowed: a str"),
         (
             lambda client: client.renew_elicitation("t", elicitation_id="e", ttl="5"),
-            "ttl has the type str; allowed: a number of seconds or a timedelta",
+            f"ttl has the type str; {LENGTHS}",
         ),
         (lambda client: client.list_pause_states(page_size="5"), "page_size has the type str; allowed: an int"),
         (lambda client: client.list_pause_states(include_running="yes"), "include_running has the type str; allowed: a bool"),
         (lambda client: client.list_pauses(start_time=5), "start_time has the type int; allowed: a datetime"),
         (lambda client: client.watch([5]), "thread_id has the type int; allowed: a str"),
         (lambda client: client.stopwatch(1, thread_id=5), "thread_id has the type int; allowed: a str"),
+        (lambda client: client.stopwatch("5", thread_id="t"), f"limit has the type str; {LENGTHS}"),
+        (lambda client: client.stopwatch(float("nan"), thread_id="t"), f"limit is nan; {LENGTHS}"),
+        (lambda client: client.stopwatch(1, thread_id="t", max_wall=[5]), f"max_wall has the type list; {LENGTHS}"),
+        (
+            lambda client: client.stopwatch(1, thread_id="t", disconnect_grace=None),
+            f"disconnect_grace has the type NoneType; {LENGTHS}",
+        ),
+        (lambda client: client.stopwatch(None, thread_id="t").wait_expired("5"), f"timeout has the type str; {LENGTHS}"),
+        (lambda client: client.watch(["t"]).next("5"), f"timeout has the type str; {LENGTHS}"),
+        (lambda client: client.get_pause_state("t", deadline="5"), f"deadline has the type str; {LENGTHS}"),
+        (lambda client: client.hold("t", ttl=None).open(), f"ttl has the type NoneType; {LENGTHS}"),
+        (lambda client: client.hold("t", ttl=float("nan"), best_effort=True).open(), f"ttl is nan; {LENGTHS}"),
     ],
 )
 def test_a_value_of_a_wrong_type_is_an_invalid_field(make: Callable[[Any], object], problem: str) -> None:
@@ -98,6 +112,22 @@ def test_a_value_of_a_wrong_type_is_an_invalid_field(make: Callable[[Any], objec
     with pw.Client(pw.Config(pw.Address.parse("127.0.0.1:1"), retries=0)) as client, pytest.raises(pw.InvalidField) as error:
         make(client)
     assert error.value.description == problem
+
+
+@pytest.mark.parametrize(
+    ("use", "field"),
+    [
+        (lambda client: client.get_pause_state("t", deadline="5"), "deadline"),
+        (lambda client: client.hold("t", ttl=None).open(), "ttl"),
+        (lambda client: client.pausable_timeout("5", thread_id="t").__aenter__(), "limit"),
+    ],
+)
+async def test_a_value_of_a_wrong_type_is_an_invalid_field_of_an_async_client(use: Callable[[Any], Any], field: str) -> None:
+    # Nobody listens there.
+    async with pw.AsyncClient(pw.Config(pw.Address.parse("127.0.0.1:1"), retries=0)) as client:
+        with pytest.raises(pw.InvalidField) as error:
+            await use(client)
+    assert error.value.field == field
 
 
 @pytest.mark.parametrize(

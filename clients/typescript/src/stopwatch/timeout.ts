@@ -2,7 +2,7 @@
  * A timeout that stands still while its thread is paused.
  */
 import { invalidField } from "../errors.js";
-import { checkThreadId } from "../fields.js";
+import { checkMs, checkThreadId } from "../fields.js";
 import type { Clock } from "./clock.js";
 import type { EndedBy } from "./ended-by.js";
 import type { Follower } from "./follower.js";
@@ -64,11 +64,8 @@ export class PausableTimeout implements Disposable {
     follower: () => Follower,
     clock: Clock,
   ) {
-    // Also refuses NaN, and values that are not numbers.
-    if (typeof limitMs !== "number" || !(limitMs >= 0))
-      throw new RangeError(`a timeout of ${limitMs} ms; allowed: 0 and more`);
-    if (typeof maxWallMs !== "number" || !(maxWallMs >= 0))
-      throw new RangeError(`a maxWallMs of ${maxWallMs} ms; allowed: 0 and more`);
+    checkMs("ms", limitMs);
+    checkMs("maxWallMs", maxWallMs);
     if (threadId === undefined) {
       throw invalidField(
         "thread_id",

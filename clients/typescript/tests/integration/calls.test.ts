@@ -171,6 +171,19 @@ test("a silent peer uses up the deadline, and a missing one is reported with its
   );
 });
 
+test("a deadline or a ttl that is a text, from JavaScript, is refused", async () => {
+  await using fake = await FakeCoordinator.start({ getPauseState: () => ({ pauseState: {} }) });
+  using client = new Client({ address: fake.address });
+  const text = "60000" as never;
+  const problem = "has the type string; allowed: a number of milliseconds";
+  assert.throws(() => new Client({ deadlineMs: text }), { name: "ConfigError", message: `deadlineMs ${problem}` });
+  await assert.rejects(client.getPauseState({ threadId: "t" }, { deadlineMs: text }), {
+    name: "RangeError",
+    message: `deadlineMs ${problem}`,
+  });
+  await assert.rejects(client.hold("t", { ttlMs: text }), { name: "InvalidFieldError", message: `ttl ${problem}` });
+});
+
 test("a signal ends a call with its reason, also between attempts", async () => {
   await using nobody = await Refusing.start();
   using client = new Client({ address: nobody.address });

@@ -65,6 +65,46 @@ test("a call that was ended does not keep it alive, whatever it was waiting for"
   assert.equal(output, "AbortError");
 });
 
+test("a process that exits after a close has finished the releases that were under way", async () => {
+  await using coordinator = await Coordinator.start();
+  using client = coordinator.client();
+  const lossy = `const lossy = (next) => (request) =>
+      request.method.name === "DecrementElicitation" && !lost++ ? Promise.reject(new Error("lost")) : next(request);
+    let lost = 0;
+    const other = new pausewatch.Client({ address: client.address, retries: 0, interceptors: [lossy] });`;
+  const closing = [
+    'const hold = await client.hold("t"); hold.release(); await client.close();',
+    'const hold = await client.hold("t"); hold.release(); await client[Symbol.asyncDispose]();',
+    `${lossy} const hold = other.hold("t"); hold.catch(() => undefined); await other.close();`,
+  ];
+  for (const text of closing) {
+    const { revision } = await client.getPauseState({ threadId: "t" });
+    await program(coordinator.address, `${text} process.exit();`);
+    const after = await client.getPauseState({ threadId: "t" });
+    assert.deepEqual([after.count, after.revision > revision], [0, true], text);
+  }
+});
+
+test("a close keeps it alive for a release in the background, for one deadline", async () => {
+  await using coordinator = await Coordinator.start();
+  const output = await program(
+    coordinator.address,
+    `let decrements = 0;
+     const silent = (next) => (request) => {
+       if (request.method.name !== "DecrementElicitation") return next(request);
+       return decrements++ === 0 ? Promise.reject(new Error("lost")) : new Promise(() => undefined);
+     };
+     const other = new pausewatch.Client({ address: client.address, deadlineMs: 1_000, retries: 0, interceptors: [silent] });
+     const hold = await other.hold("t", { ttlMs: 60_000 });
+     await hold[Symbol.asyncDispose]();
+     const started = performance.now();
+     await Promise.all([other.close(), other.close()]);
+     const took = performance.now() - started;
+     console.log(decrements, took > 990 && took < 10_000 ? "one deadline" : took);`,
+  );
+  assert.equal(output, "2 one deadline");
+});
+
 test("a watch keeps it alive until it is closed", async () => {
   await using coordinator = await Coordinator.start();
   using client = coordinator.client();

@@ -49,8 +49,12 @@ test("the limit on wall time ends it in a pause, and the signal's reason says so
   // From JavaScript, a text that was never made a number.
   for (const wrong of [-1, "3600000" as never, null as never]) {
     assert.throws(() => client.startTimeout(1, { threadId: "t", maxWallMs: wrong }), RangeError);
+    assert.throws(() => client.startTimeout(1, { threadId: "t", disconnectGraceMs: wrong }), RangeError);
     assert.throws(() => client.startTimeout(wrong, { threadId: "t" }), RangeError);
   }
+  assert.throws(() => client.startTimeout("1" as never), {
+    message: "ms has the type string; allowed: a number of milliseconds",
+  });
 });
 
 test("g3: it stands still while an awaited thread is paused, and refuses an invalid thread and its own", async () => {

@@ -82,8 +82,8 @@ export class Player {
       this.#clients.set(client, Client.fromEnv(options));
       return {};
     },
-    close: (step) => {
-      this.#client(step).close();
+    close: async (step) => {
+      await this.#client(step).close();
       return {};
     },
     increment: async (step) => {

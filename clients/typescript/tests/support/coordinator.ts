@@ -72,11 +72,11 @@ export class Coordinator implements AsyncDisposable {
 
 /** Waits until `condition` holds, and says what it was. */
 export async function until<T>(condition: () => Promise<T | undefined | false> | T | undefined | false): Promise<T> {
-  const giveUp = performance.now() + 10_000;
+  const giveUp = performance.now() + 30_000;
   for (;;) {
     const value = await condition();
     if (value !== undefined && value !== false) return value;
-    if (performance.now() > giveUp) throw new Error(`waited 10 s for ${condition}`);
+    if (performance.now() > giveUp) throw new Error(`waited 30 s for ${condition}`);
     await new Promise((resolve) => setTimeout(resolve, 10));
   }
 }

@@ -17,7 +17,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from ..errors import ConfigError, InvalidField
 from ..messages import Decremented, Elicitation, Incremented, PausePage, PauseState, PauseStatePage
 from ..v1 import elicitation_service_pb2 as pb
-from .durations import SECOND, Seconds, to_nanos
+from .durations import SECOND, Seconds, read_nanos
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -138,12 +138,7 @@ def check_thread_id(thread_id: str) -> None:
 def _ttl(ttl: Seconds | None) -> Duration | None:
     if ttl is None:
         return None
-    try:
-        length = to_nanos(ttl)
-    except TypeError:
-        raise _wrong_type("ttl", ttl, "a number of seconds or a timedelta") from None
-    except ValueError as error:
-        raise InvalidField.of("ttl", f"is no length of time: {error}") from None
+    length = read_nanos("ttl", ttl)
     # Both parts have the sign of the whole, as google.protobuf.Duration requires.
     seconds, nanos = divmod(abs(length), SECOND)
     return Duration(seconds=seconds, nanos=nanos) if length >= 0 else Duration(seconds=-seconds, nanos=-nanos)

@@ -10,6 +10,8 @@ import threading
 from datetime import timedelta
 from typing import TypeAlias
 
+from ..errors import InvalidField
+
 Nanos: TypeAlias = int
 """A moment or a duration, in nanoseconds."""
 
@@ -39,9 +41,20 @@ def to_nanos(length: Seconds) -> Nanos:
     return _clamped(round(length * SECOND))
 
 
+def read_nanos(argument: str, length: Seconds) -> Nanos:
+    """`length` in nanoseconds, as `to_nanos`. Raises InvalidField with the name of the argument if it is not a length."""
+    try:
+        return to_nanos(length)
+    except TypeError:
+        problem = f"has the type {type(length).__name__}"
+    except ValueError:
+        problem = f"is {length}"
+    raise InvalidField.of(argument, f"{problem}; allowed: a number of seconds or a timedelta")
+
+
 def to_deadline(length: Seconds) -> Nanos:
     """`length` as a deadline, limited to 30 years, since gRPC's own arithmetic would overflow."""
-    return min(to_nanos(length), _MAX_DEADLINE)
+    return min(read_nanos("deadline", length), _MAX_DEADLINE)
 
 
 def to_seconds(length: Nanos) -> float:
@@ -51,7 +64,7 @@ def to_seconds(length: Nanos) -> float:
 
 def to_wait(timeout: Seconds | None) -> float | None:
     """`timeout` in seconds, limited to the longest wait of `threading`. None: no timeout."""
-    return None if timeout is None else min(to_seconds(to_nanos(timeout)), threading.TIMEOUT_MAX)
+    return None if timeout is None else min(to_seconds(read_nanos("timeout", timeout)), threading.TIMEOUT_MAX)
 
 
 def in_words(length: Nanos) -> str:

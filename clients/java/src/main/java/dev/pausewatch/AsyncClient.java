@@ -1,6 +1,7 @@
 package dev.pausewatch;
 
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionException;
 
 /**
  * The calls of a {@link Client} as futures. Made by {@link Client#async()}.
@@ -55,7 +56,9 @@ public final class AsyncClient {
                     if (thrown == null) {
                         theirs.complete(value);
                     } else {
-                        theirs.completeExceptionally(thrown);
+                        // A release is a step after its call, and its exception is wrapped.
+                        theirs.completeExceptionally(
+                                thrown instanceof CompletionException step ? step.getCause() : thrown);
                     }
                 },
                 Callbacks.EXECUTOR);

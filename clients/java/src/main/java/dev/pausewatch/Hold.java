@@ -1,6 +1,5 @@
 package dev.pausewatch;
 
-import io.grpc.Status;
 import java.time.Duration;
 import java.util.Optional;
 import java.util.UUID;
@@ -120,9 +119,9 @@ public final class Hold implements AutoCloseable {
      *
      * @throws LimitExceededException it may still be open, and is still renewed; call again, or {@link #close()}
      * @throws StoreUnavailableException it may still be open, and is still renewed; call again, or {@link #close()}
-     * @throws UnavailableException it may still be open, and is still renewed unless the client is closed; call again, or {@link
-     *     #close()}
+     * @throws UnavailableException it may still be open, and is still renewed; call again, or {@link #close()}
      * @throws DeadlineExceededException it may still be open, and is still renewed; call again, or {@link #close()}
+     * @throws IllegalStateException the client is closed: it is not renewed any more, and its lease ends it
      */
     public Ending release() {
         return Calls.await(releasing().copy());
@@ -144,6 +143,7 @@ public final class Hold implements AutoCloseable {
      *     exception is thrown, with this one as suppressed
      * @throws PausewatchException as from {@link #release()}: it is unknown whether the answer came in time. The elicitation is
      *     not renewed any more, and attempts to close it continue in the background until the lease has ended
+     * @throws IllegalStateException the client is closed: its lease ends it
      */
     @Override
     public void close() {
@@ -153,7 +153,7 @@ public final class Hold implements AutoCloseable {
             }
         } catch (ElicitationExpiredException late) {
             throw late;
-        } catch (PausewatchException unsettled) {
+        } catch (RuntimeException unsettled) {
             abandon();
             throw unsettled;
         }
@@ -193,11 +193,10 @@ public final class Hold implements AutoCloseable {
             return new Ending.Released();
         } else if (refused instanceof ElicitationUnknownException) {
             return new Ending.Unknown();
-        } else if (refused instanceof PausewatchException unsettled) {
+        } else if (refused instanceof RuntimeException unsettled) {
             throw unsettled;
         }
-        // The client is closed.
-        throw Failure.made(Status.UNAVAILABLE, String.valueOf(refused), refused);
+        throw new IllegalStateException(refused);
     }
 
     private static Lease lease(Ending ending) {

@@ -89,21 +89,29 @@ public final class HoldBuilder {
         }
         long sent = core.timer().now();
         core.finishing(() -> increment(threadId.get())
-                .<Object>handleAsync(
-                        (opened, thrown) -> {
-                            try {
-                                Hold made = opened == null
-                                        ? without((RuntimeException) thrown)
-                                        : held(threadId.get(), sent, opened);
-                                if (!hold.complete(made)) {
-                                    made.abandon();
-                                }
-                            } catch (RuntimeException failed) {
-                                hold.completeExceptionally(failed);
-                            }
-                            return Optional.empty();
-                        },
-                        Callbacks.EXECUTOR));
+                        .<Runnable>handleAsync(
+                                (opened, thrown) -> {
+                                    try {
+                                        Hold made = opened == null
+                                                ? without((RuntimeException) thrown)
+                                                : held(threadId.get(), sent, opened);
+                                        if (hold.isDone()) {
+                                            made.abandon();
+                                            return () -> {};
+                                        }
+                                        return () -> {
+                                            if (!hold.complete(made)) {
+                                                made.abandon();
+                                            }
+                                        };
+                                    } catch (RuntimeException failed) {
+                                        return () -> hold.completeExceptionally(failed);
+                                    }
+                                },
+                                Callbacks.EXECUTOR))
+                // Only then: what the program attached to the hold runs here, and may close the client, which waits for
+                // what is being opened.
+                .thenAccept(Runnable::run);
         return hold;
     }
 
