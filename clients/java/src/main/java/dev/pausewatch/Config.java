@@ -295,6 +295,12 @@ public final class Config {
          * @throws ConfigException they are not; the text says what to do
          */
         public Config build() {
+            if (deadline.isZero() || deadline.isNegative()) {
+                throw new ConfigException("deadline " + deadline + ": must be above 0");
+            }
+            if (retries < 0) {
+                throw new ConfigException("retries " + retries + ": must be 0 or more");
+            }
             Map<Setting, String> variables = new EnumMap<>(Setting.class);
             for (Setting setting : Setting.values()) {
                 setting.variables().stream()

@@ -9,6 +9,7 @@ import com.google.gson.JsonObject;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.HashMap;
 import java.util.Locale;
 import java.util.Map;
@@ -38,6 +39,13 @@ class ConfigTest {
 
     private static String error(Config.Builder builder) {
         return assertThrows(ConfigException.class, builder::build).getMessage();
+    }
+
+    @Test
+    void aCallNeedsTime() {
+        assertEquals("deadline PT0S: must be above 0", error(Config.builder().deadline(Duration.ZERO)));
+        assertEquals("deadline PT-1S: must be above 0", error(Config.builder().deadline(Duration.ofSeconds(-1))));
+        assertEquals("retries -1: must be 0 or more", error(Config.builder().retries(-1)));
     }
 
     @Test
