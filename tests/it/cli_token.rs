@@ -1,6 +1,6 @@
 //! `pausewatch token`, and the token that `run` gives its command: from an empty directory to a token that opens one
 //! thread.
-use crate::program::{Coordinator, Process, ended, program};
+use crate::program::{Coordinator, Ended, Process, ended, program};
 use crate::shell::{End, Run};
 use crate::support::PATIENCE;
 use std::os::unix::fs::PermissionsExt;
@@ -249,19 +249,24 @@ fn with_a_token(site: &Site) -> Coordinator {
     Coordinator::start_with(["--listen", "127.0.0.1:0", "--store", "memory", "--tokens", &site.path("tokens")])
 }
 
+/// Runs a script: `$0` is the program, `$1` the file with the token.
+fn run_script(script: &str, site: &Site, coordinator: &Coordinator) -> Ended {
+    let mut command = Command::new("sh");
+    command.args(["-c", script, env!("CARGO_BIN_EXE_pausewatch"), &site.path("token")]);
+    command
+        .env("PAUSEWATCH_ADDRESS", &coordinator.address)
+        .env("PAUSEWATCH_THREAD_ID", "t")
+        .env("HOME", "/nonexistent");
+    ended(&mut command)
+}
+
 #[test]
 fn g2_a_token_in_a_pipe_is_read_once() {
     let site = Site::new();
     let coordinator = with_a_token(&site);
     // A renewal, after 2 s, and the decrement at the end need the token again.
     let hold = r#"cat "$1" | PAUSEWATCH_TOKEN_FILE=/dev/stdin "$0" hold --ttl 6s -- sleep 3"#;
-    let mut command = Command::new("sh");
-    command.args(["-c", hold, env!("CARGO_BIN_EXE_pausewatch"), &site.path("token")]);
-    command
-        .env("PAUSEWATCH_ADDRESS", &coordinator.address)
-        .env("PAUSEWATCH_THREAD_ID", "t")
-        .env("HOME", "/nonexistent");
-    let ended = ended(&mut command);
+    let ended = run_script(hold, &site, &coordinator);
     assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{ended:?}");
 }
 
@@ -273,13 +278,7 @@ fn a_command_under_run_or_hold_gets_the_token_of_a_pipe() {
     for (caller, state) in [("run 600", "t: running"), ("hold", "t: paused")] {
         let script =
             format!(r#"cat "$1" | PAUSEWATCH_TOKEN_FILE=/dev/stdin "$0" {caller} sh -c '"$0" get </dev/null' "$0""#);
-        let mut command = Command::new("sh");
-        command.args(["-c", &script, env!("CARGO_BIN_EXE_pausewatch"), &site.path("token")]);
-        command
-            .env("PAUSEWATCH_ADDRESS", &coordinator.address)
-            .env("PAUSEWATCH_THREAD_ID", "t")
-            .env("HOME", "/nonexistent");
-        let ended = ended(&mut command);
+        let ended = run_script(&script, &site, &coordinator);
         assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{caller}: {ended:?}");
         assert!(ended.out.starts_with(state), "{caller}: {ended:?}");
     }
