@@ -42,7 +42,6 @@ use std::{
     process::{ExitCode, ExitStatus},
     time::Duration,
 };
-use tokio::time::Instant;
 
 /// Runs the command and returns the exit code, or dies by the signal that killed the command.
 pub(crate) fn run(args: Args) -> ExitCode {
@@ -155,7 +154,7 @@ impl Plan {
             self.program.env = coordinator.environment(self.thread_id());
         }
         let pauses = Pauses::default();
-        let (stopwatch, started) = (self.stopwatch(), Instant::now());
+        let stopwatch = self.stopwatch();
         let job = match supervisor.start(|| self.start(&stopwatch)) {
             Ok(job) => job,
             Err(error) => {
@@ -190,8 +189,7 @@ impl Plan {
             say(&format!("error waiting for command: {error}"));
             ExitCode::from(exit::OWN_FAILURE)
         })?;
-        let (wall, active) = (started.elapsed(), stopwatch.elapsed());
-        let clocks = Clocks { wall, active, ended_by: stopwatch.ended_by() };
+        let clocks = Clocks { times: stopwatch.times(), ended_by: stopwatch.ended_by() };
         self.write_report(&ended, clocks, &pauses, coordinator.as_ref()).await;
         Ok(ended.action)
     }

@@ -6,7 +6,7 @@
 //!    a socket, a device, an open file descriptor) is written to.
 //! 3. A report that cannot be written within [`WRITE_TIMEOUT`] is only a warning.
 use super::pauses::Pauses;
-use crate::client::stopwatch::EndedBy;
+use crate::client::stopwatch::{EndedBy, Times};
 use crate::exec::supervise::Ended;
 use nix::sys::socket::{ControlMessage, MsgFlags, sendmsg};
 use rustix::{
@@ -158,9 +158,7 @@ fn write(path: &Path, line: &[u8]) -> io::Result<()> {
 /// The clocks of a run at its end.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Clocks {
-    pub(super) wall: Duration,
-    /// The time that counted.
-    pub(super) active: Duration,
+    pub(super) times: Times,
     pub(super) ended_by: Option<EndedBy>,
 }
 
@@ -173,13 +171,13 @@ pub(super) fn report(ended: &Ended, clocks: Clocks, pauses: &Pauses) -> Value {
         (false, _, Some(_)) => "signal",
         (false, _, None) => "exited",
     };
-    let active = clocks.active.min(clocks.wall);
+    let (wall_ms, active_ms, paused_ms) = clocks.times.milliseconds();
     let mut report = json!({
         "exit_code": exit_code,
         "why": why,
-        "wall_ms": millis(clocks.wall),
-        "active_ms": millis(active),
-        "paused_ms": millis(clocks.wall).saturating_sub(millis(active)),
+        "wall_ms": wall_ms,
+        "active_ms": active_ms,
+        "paused_ms": paused_ms,
         "pauses": pauses.shown(),
     });
     if let (Some(signal), "signal") = (signal, why) {
@@ -189,8 +187,4 @@ pub(super) fn report(ended: &Ended, clocks: Clocks, pauses: &Pauses) -> Value {
         report["pauses_omitted"] = pauses.omitted().into();
     }
     report
-}
-
-fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

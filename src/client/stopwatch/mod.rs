@@ -64,6 +64,8 @@ mod run;
 mod stopwatch;
 mod thread;
 mod threads;
+#[cfg(any(feature = "cli", feature = "exec-server"))]
+mod times;
 #[cfg(test)]
 #[cfg(feature = "cli")]
 mod vectors;
@@ -74,3 +76,5 @@ pub use ended_by::EndedBy;
 pub use link::Link;
 pub use run::{Elapsed, ThreadTimeouts};
 pub use stopwatch::{PauseGuard, Stopwatch};
+#[cfg(any(feature = "cli", feature = "exec-server"))]
+pub(crate) use times::Times;

@@ -39,8 +39,9 @@ pub struct Stopwatch(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     state: Mutex<State>,
-    /// The end of the limit on wall time.
-    wall_end: Option<Instant>,
+    started: Instant,
+    /// The limit on wall time.
+    max_wall: Option<Duration>,
     /// Notified when the last own pause ends, and when the stopwatch starts or stops following a thread.
     changed: Notify,
     /// Notified when it may have been paused or resumed, for [`Stopwatch::pause_changed`].
@@ -88,8 +89,7 @@ impl Stopwatch {
         let now = Instant::now();
         let meter = Meter::new(limit, now.into_std());
         let state = Mutex::new(State { meter, follows: None, registrations: 0, found_over: None, ended_by: None });
-        let wall_end = max_wall.map(|max_wall| deadline_after(now, max_wall));
-        Self(Arc::new(Inner { state, wall_end, changed: Notify::new(), pause_changed: Notify::new() }))
+        Self(Arc::new(Inner { state, started: now, max_wall, changed: Notify::new(), pause_changed: Notify::new() }))
     }
 
     /// Pauses the stopwatch until the guard is dropped. Pauses nest: it runs again when the last one ends.
@@ -176,11 +176,11 @@ impl Stopwatch {
     /// # Cancel safety
     /// Nothing is lost; call it again.
     pub async fn expired(&self) {
-        let Some(wall_end) = self.0.wall_end else { return self.used_up().await };
+        let Some(max_wall) = self.0.max_wall else { return self.used_up().await };
         tokio::select! {
             biased;
             () = self.used_up() => {}
-            () = sleep_until(wall_end) => {
+            () = sleep_until(deadline_after(self.0.started, max_wall)) => {
                 self.state().ended_by.get_or_insert(EndedBy::MaxWall);
             }
         }
@@ -345,6 +345,23 @@ impl Stopwatch {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(any(feature = "cli", feature = "exec-server"))]
+impl Stopwatch {
+    pub(crate) fn started(&self) -> Instant {
+        self.0.started
+    }
+
+    /// The wall time and [`elapsed`](Self::elapsed) at one moment. Two readings one after the other would show the time
+    /// between them as paused, and a busy machine can make that long.
+    pub(crate) fn times(&self) -> super::Times {
+        let mut state = self.state();
+        let (now, paused_time) = state.now();
+        let wall = now.saturating_duration_since(self.0.started);
+        let active = state.meter.elapsed(now.into_std(), paused_time).min(wall);
+        super::Times { wall, active }
     }
 }
 

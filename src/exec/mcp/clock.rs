@@ -1,25 +1,16 @@
-//! The wall time of a command or call, and the unpaused part of it.
+//! The clock of a command or call: it stops while the thread is paused.
 use crate::{
     client::Error,
-    client::stopwatch::{Registration, Stopwatch, StopwatchController},
+    client::stopwatch::{Registration, Stopwatch, StopwatchController, Times},
 };
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-/// A stopwatch of a thread, and the wall time since its start.
+/// A stopwatch that follows a thread.
 #[derive(Debug)]
 pub(super) struct Clock {
-    started: Instant,
     stopwatch: Stopwatch,
     registered: Registration,
-}
-
-/// The reading of a clock.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Times {
-    pub(super) wall: Duration,
-    /// The time that counts against the limit; at most `wall`.
-    pub(super) active: Duration,
 }
 
 impl Clock {
@@ -32,14 +23,13 @@ impl Clock {
         thread_id: &str,
         limit: Option<Duration>,
     ) -> Result<Self, Error> {
-        let started = Instant::now();
         let stopwatch = limit.map_or_else(Stopwatch::unlimited, Stopwatch::new);
         let registered = controller.register(thread_id, &stopwatch)?;
-        Ok(Self { started, stopwatch, registered })
+        Ok(Self { stopwatch, registered })
     }
 
     pub(super) fn started(&self) -> Instant {
-        self.started
+        self.stopwatch.started()
     }
 
     pub(super) fn stopwatch(&self) -> &Stopwatch {
@@ -67,8 +57,6 @@ impl Clock {
     }
 
     pub(super) fn read(&self) -> Times {
-        let active = self.stopwatch.elapsed();
-        let wall = self.started.elapsed();
-        Times { wall, active: active.min(wall) }
+        self.stopwatch.times()
     }
 }

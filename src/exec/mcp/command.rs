@@ -7,7 +7,7 @@
 //! 3. It is ended by TERM (and HUP, if it has a terminal), then by KILL. All of its processes have the time between the two to clean up, also if
 //!    the first one ends at once. That is wall time, which a pause does not stop.
 use super::{
-    clock::{Clock, Times},
+    clock::Clock,
     exec_questions::ExecQuestions,
     idle::Idle,
     launch::{Launched, Reader},
@@ -16,6 +16,7 @@ use super::{
     output::{Output, Taken},
 };
 use crate::{
+    client::stopwatch::Times,
     exec::judge::Judging,
     exec::policy::AskingPolicy,
     exec::sandbox::Enforcement,

@@ -2,11 +2,11 @@
 //!
 //! Unknown parameters are refused: a misspelt `timeout_ms` must not silently mean the default.
 use super::{
-    clock::Times,
     command::{Command, End, EndReason},
     output::Taken,
     refusal::Refusal,
 };
+use crate::client::stopwatch::Times;
 use rmcp::{
     handler::server::tool::schema_for_type,
     model::{JsonObject, Tool, ToolAnnotations},
@@ -152,7 +152,7 @@ impl Outcome {
         let end = command.end();
         let Taken { text, omitted } = command.take_output(max_bytes, end.is_some());
         let times = end.as_ref().map_or_else(|| command.clock.read(), |end| end.times);
-        let (wall_ms, active_ms, paused_ms) = milliseconds(times);
+        let (wall_ms, active_ms, paused_ms) = times.milliseconds();
         let ended_by = |reason| matches!(&end, Some(End { reason: actual, .. }) if *actual == reason);
         let mut notes = command.notes.take();
         if ended_by(EndReason::Idle) {
@@ -178,7 +178,7 @@ impl Outcome {
 
     /// The result of a command that was not run.
     pub(super) fn denied(reason: String, times: Times) -> Self {
-        let (wall_ms, active_ms, paused_ms) = milliseconds(times);
+        let (wall_ms, active_ms, paused_ms) = times.milliseconds();
         let (exit_code, denied_reason) = (Some(1), Some(reason));
         Self { exit_code, denied: true, denied_reason, wall_ms, active_ms, paused_ms, ..Self::default() }
     }
@@ -187,7 +187,7 @@ impl Outcome {
 impl Session {
     pub(super) fn of(command: &Command) -> Self {
         let running = command.end().is_none();
-        let (wall_ms, active_ms, paused_ms) = milliseconds(command.times());
+        let (wall_ms, active_ms, paused_ms) = command.times().milliseconds();
         Self {
             session_id: command.id.clone(),
             command: command.spec.line.clone(),
@@ -200,14 +200,6 @@ impl Session {
             paused_ms,
         }
     }
-}
-
-/// The wall, active and paused milliseconds; the first is exactly the sum of the others.
-fn milliseconds(times: Times) -> (u64, u64, u64) {
-    let ms = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
-    // Rounded from the difference of the times, which are read one after the other: without a pause it shows 0, not 1.
-    let (active, paused) = (ms(times.active), ms(times.wall.saturating_sub(times.active)));
-    (active.saturating_add(paused), active, paused)
 }
 
 /// A limit in milliseconds; 0 means none.
@@ -344,17 +336,6 @@ fn simplify(schema: &mut Value) {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn active_and_paused_time_add_up_to_wall_time() {
-        let micros = Duration::from_micros;
-        for (wall, active) in [(0, 0), (1_999, 1_001), (10_500, 9_999), (5_000, 5_000)] {
-            let (wall, active, paused) = milliseconds(Times { wall: micros(wall), active: micros(active) });
-            assert_eq!(wall, active + paused);
-        }
-        let never_paused = Times { wall: micros(3_000_002), active: micros(2_999_999) };
-        assert_eq!(milliseconds(never_paused), (2_999, 2_999, 0));
-    }
 
     #[test]
     fn an_error_names_the_wrong_argument() {
