@@ -6,6 +6,11 @@ use crate::core::Timestamp;
 use std::sync::Mutex;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+/// Two clocks whose readings are further apart are read again.
+const ONE_MOMENT: Duration = Duration::from_millis(1);
+/// How often they are read at most, on a machine that is too busy.
+const MAX_READINGS: usize = 10;
+
 /// A source of time.
 pub trait Clock: Send + Sync + 'static {
     /// Now.
@@ -17,6 +22,10 @@ pub trait Clock: Send + Sync + 'static {
     /// The time that the machine was awake, from some start: if it grows by less than [`Clock::now`], the machine has
     /// slept.
     fn awake(&self) -> Duration;
+    /// How long the machine has slept in total (nanoseconds), from some start.
+    fn slept(&self) -> i64 {
+        self.boot().saturating_sub(nanos(self.awake()))
+    }
     /// Identifies the boot that the boot-time clock counts from, and the offset of its time namespace.
     fn boot_id(&self) -> u64;
 }
@@ -72,21 +81,45 @@ fn read(clock: rustix::time::ClockId) -> Duration {
     Duration::new(time.tv_sec.try_into().unwrap_or(0), time.tv_nsec.try_into().unwrap_or(0))
 }
 
+fn boot() -> Duration {
+    #[cfg(target_os = "linux")]
+    let clock = rustix::time::ClockId::Boottime;
+    #[cfg(not(target_os = "linux"))]
+    let clock = rustix::time::ClockId::Monotonic;
+    read(clock)
+}
+
+/// Reads the clock `boot`, and another one at the same moment: both again if the process stood still in between, which
+/// would look like a sleep of the machine or a step of the wall clock.
+fn at_one_moment(boot: impl Fn() -> Duration, other: impl Fn() -> Duration) -> (i64, i64) {
+    let mut first = boot();
+    for _ in 1..MAX_READINGS {
+        let (read, next) = (other(), boot());
+        if next.saturating_sub(first) <= ONE_MOMENT {
+            return (nanos(first), nanos(read));
+        }
+        first = next;
+    }
+    (nanos(first), nanos(other()))
+}
+
 impl Clock for System {
     fn now(&self) -> Timestamp {
-        Timestamp { boot: self.boot(), wall: nanos(wall()) }
+        let (boot, wall) = at_one_moment(boot, wall);
+        Timestamp { boot, wall }
     }
 
     fn boot(&self) -> i64 {
-        #[cfg(target_os = "linux")]
-        let boot = read(rustix::time::ClockId::Boottime);
-        #[cfg(not(target_os = "linux"))]
-        let boot = read(rustix::time::ClockId::Monotonic);
-        nanos(boot)
+        nanos(boot())
     }
 
     fn awake(&self) -> Duration {
         read(rustix::time::ClockId::Monotonic)
+    }
+
+    fn slept(&self) -> i64 {
+        let (boot, awake) = at_one_moment(boot, || self.awake());
+        boot.saturating_sub(awake)
     }
 
     fn boot_id(&self) -> u64 {
@@ -139,15 +172,35 @@ impl Clock for Manual {
     }
 }
 
-/// How long the machine has slept in total. `boot`: the boot-time clock, read just now.
-pub(crate) fn slept(boot: i64, clock: &dyn Clock) -> i64 {
-    let awake = i64::try_from(clock.awake().as_nanos()).unwrap_or(i64::MAX);
-    boot.saturating_sub(awake)
-}
-
 #[cfg(test)]
 mod tests {
-    use super::named;
+    use super::*;
+    use std::cell::Cell;
+
+    #[test]
+    fn two_clocks_are_read_again_if_the_process_stood_still_in_between() {
+        let now = Cell::new(Duration::from_secs(5));
+        let pass = |time| {
+            now.set(now.get() + time);
+            now.get()
+        };
+        let stalls = Cell::new(2);
+        let read_boot = || pass(Duration::from_micros(1));
+        let read_other = || {
+            let read = pass(Duration::from_micros(1));
+            if stalls.get() > 0 {
+                stalls.set(stalls.get() - 1);
+                pass(Duration::from_millis(700));
+            }
+            read
+        };
+        let (boot, other) = at_one_moment(read_boot, read_other);
+        assert_eq!(other - boot, 1_000, "one microsecond apart");
+        assert!(boot > 6_400_000_000, "after both stalls");
+        stalls.set(usize::MAX);
+        at_one_moment(read_boot, read_other);
+        assert_eq!(usize::MAX - stalls.get(), MAX_READINGS, "it does not try for ever");
+    }
 
     #[test]
     fn a_clock_that_a_time_namespace_moves_has_another_name() {

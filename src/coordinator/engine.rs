@@ -20,7 +20,7 @@ pub use eviction::IDLE_SPAN;
 use super::expiry_queue::ExpiryQueue;
 use super::quota_tracker::QuotaTracker;
 use super::settings::Settings;
-use crate::clock::{Clock, slept};
+use crate::clock::Clock;
 use crate::coordinator::hub::{Committed, Hub};
 use crate::coordinator::metrics::Metrics;
 use crate::coordinator::quota::Account;
@@ -150,8 +150,10 @@ impl Engine {
         settings: Settings,
         hub: &Hub,
     ) -> Result<Self, OpenError> {
+        let began = clock.now();
+        let Contents { mut records, floor, next_row, epoch } = store.load(began)?;
         let now = clock.now();
-        let Contents { mut records, floor, next_row, epoch } = store.load(now)?;
+        default_lease::restart_leases(&mut records, began, now);
         default_lease::give_leases(&mut records, &settings, now);
         hub.load(&records, floor, epoch, now);
         let fsync_began = Arc::new(AtomicU64::new(0));
@@ -166,7 +168,7 @@ impl Engine {
         let open = records.iter().map(|record| record.open.len()).sum();
         let long_leases = store.keeps_ends().then(LongLeases::default);
         let mut engine = Engine {
-            slept: slept(now.boot, &*clock),
+            slept: clock.slept(),
             store,
             clock,
             records: records.into(),
@@ -198,7 +200,7 @@ impl Engine {
     /// When [`Engine::process`] has something to do even without a call: a moment of the boot-time clock. A sleep of the
     /// machine makes it sooner.
     pub fn next_due(&self) -> i64 {
-        if self.sleep_noticed(slept(self.clock.boot(), &*self.clock)) {
+        if self.sleep_noticed(self.clock.slept()) {
             return i64::MIN;
         }
         if !self.store_failing && self.long_leases.as_ref().is_some_and(LongLeases::have_moved) {

@@ -1,5 +1,6 @@
 //! The engine over a clock and a store that the test controls: cases that would take a day, a sleep or an outage.
 mod idle;
+mod load;
 mod max_pause;
 mod store;
 

@@ -1,7 +1,17 @@
-//! Applies the settings of this server to leases from an earlier one: a default lease for elicitations without a lease,
-//! and the maximum pause.
+//! Prepares leases from an earlier server: they restart once everything is loaded, elicitations without a lease get the
+//! default one, and the maximum pause holds.
 use crate::coordinator::settings::Settings;
 use crate::core::{Record, Timestamp, cap, cut};
+
+/// Restarts the leases that the store has restarted at `began`: loading takes seconds if there are many.
+pub(super) fn restart_leases(records: &mut [Record], began: Timestamp, now: Timestamp) {
+    for (length, ends) in records.iter_mut().flat_map(|record| &mut record.open).filter_map(|open| open.lease.as_mut())
+    {
+        if ends.boot == began.after(*length).boot {
+            *ends = now.after(*length);
+        }
+    }
+}
 
 /// Gives elicitations without a lease the default lease (G2). It is not stored: the next start applies its own default.
 /// Cuts all leases to the maximum pause (E5).

@@ -1,7 +1,6 @@
 //! Restarts (E3) or extends (E4) leases after a time in which holders could not renew them.
 use super::Engine;
 use super::long_leases::LongLeases;
-use crate::clock::slept;
 use crate::coordinator::expiry_queue::ExpiryQueue;
 use crate::coordinator::hub::{Committed, Event};
 use crate::core::{Timestamp, cap, cut};
@@ -21,7 +20,7 @@ impl Engine {
     /// batch, and publish `committed` with it.
     pub fn extend_leases(&mut self, time: Duration, committed: &mut Vec<Committed>) {
         // After a sleep of the machine, they restart with the batch.
-        if time.is_zero() || self.sleep_noticed(slept(self.clock.boot(), &*self.clock)) {
+        if time.is_zero() || self.sleep_noticed(self.clock.slept()) {
             return;
         }
         tracing::warn!(seconds = time.as_secs_f64(), "the server stalled: leases end later by the same time");
@@ -52,7 +51,7 @@ impl Engine {
     }
 
     pub(super) fn renew_all_after_sleep(&mut self, now: Timestamp, committed: &mut Vec<Committed>) {
-        let slept = slept(now.boot, &*self.clock);
+        let slept = self.clock.slept();
         let noticed = self.sleep_noticed(slept);
         self.slept = slept;
         if noticed {

@@ -40,6 +40,10 @@ impl Clock for ClusterClock {
         self.machine.awake()
     }
 
+    fn slept(&self) -> i64 {
+        self.machine.slept()
+    }
+
     fn boot_id(&self) -> u64 {
         self.fleet_id
     }
