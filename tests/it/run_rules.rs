@@ -5,12 +5,14 @@ use crate::{
     pty::Terminal,
     support::skipped,
 };
-use rustix::process::Pid;
+use rustix::process::{Pid, Signal, kill_process};
 use std::{
     fs,
+    io::{BufRead, BufReader},
     os::unix::fs::PermissionsExt,
     path::PathBuf,
     process::{Command, Stdio},
+    time::Duration,
 };
 use tempfile::TempDir;
 
@@ -127,6 +129,27 @@ fn the_clock_stands_still_while_a_person_is_asked() {
     assert_eq!((ran.code, project.calls().as_str()), (Some(0), "push\n"), "{ran:?}");
     let report: serde_json::Value = serde_json::from_str(&fs::read_to_string(project.path("report")).unwrap()).unwrap();
     assert!(report["why"] == "exited" && report["paused_ms"].as_u64() >= Some(5_900), "{report}");
+}
+
+/// The signals are passed on until the command has ended, so that one of them comes with its end.
+#[test]
+fn a_signal_at_the_end_of_the_command_does_not_change_its_exit_status() {
+    let Some(project) = Project::new() else { return };
+    for _ in 0..10 {
+        let mut run = project.command(&[], &["600", "sh", "-c", "trap '' USR1; echo ready; sleep .1; exit 7"]);
+        let mut run = run.stdout(Stdio::piped()).spawn().unwrap();
+        let pid = Pid::from_child(&run);
+        let mut line = String::new();
+        BufReader::new(run.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let status = loop {
+            if let Some(status) = run.try_wait().unwrap() {
+                break status;
+            }
+            kill_process(pid, Signal::USR1).unwrap();
+            std::thread::sleep(Duration::from_micros(200));
+        };
+        assert_eq!((line.as_str(), status.code()), ("ready\n", Some(7)));
+    }
 }
 
 #[test]

@@ -108,7 +108,7 @@ pub(super) struct Judged {
     judging: Judging,
     supervisor: Child,
     owns_group: bool,
-    /// The result of the next call of `wait`.
+    /// The result of `wait`.
     ended: Option<io::Result<ExitStatus>>,
 }
 
@@ -126,7 +126,10 @@ impl Process for Judged {
             }
         }
         self.judging.withdraw_all().await;
-        self.ended.take().expect("it is there")
+        match &self.ended {
+            Some(Ok(status)) => Ok(*status),
+            _ => self.ended.take().expect("it is there"),
+        }
     }
 
     fn id(&self) -> Option<Pid> {

@@ -22,7 +22,7 @@ const MAX_SHOWN: usize = 100;
 const MAX_COUNTED: usize = 10_000;
 
 /// The timeout for requesting the end of a pause after the command has ended.
-const REQUEST_TIMEOUT: Duration = Duration::from_secs(1);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The pauses that were seen so far. Clones share them.
 #[derive(Clone, Debug, Default)]

@@ -75,8 +75,10 @@ pub(super) struct Command {
     /// Questions about its programs.
     pub(super) questions: Arc<ExecQuestions>,
     pub(super) notes: Arc<Notes>,
-    /// Cancelled to end it.
+    /// Cancelled to end it when its caller is gone: nobody will ask for its result.
     pub(super) stop: CancellationToken,
+    /// Cancelled to end it for a caller, who will.
+    pub(super) kill: CancellationToken,
     /// Cancelled when it was removed from the table.
     pub(super) removed: CancellationToken,
     pub(super) writer: tokio::sync::Mutex<Option<pipe::Sender>>,
@@ -119,10 +121,27 @@ impl Command {
         writer: Option<pipe::Sender>,
         output: Output,
     ) -> Self {
-        let (removed, end) = (CancellationToken::new(), watch::Sender::new(None));
+        let (kill, removed) = (CancellationToken::new(), CancellationToken::new());
+        let end = watch::Sender::new(None);
         let (writer, output) = (tokio::sync::Mutex::new(writer), Mutex::new(output));
         let notes = Arc::default();
-        Self { id, owner, spec, sandbox, nested, clock, idle, questions, notes, stop, removed, writer, output, end }
+        Self {
+            id,
+            owner,
+            spec,
+            sandbox,
+            nested,
+            clock,
+            idle,
+            questions,
+            notes,
+            stop,
+            kill,
+            removed,
+            writer,
+            output,
+            end,
+        }
     }
 
     /// Waits until none of its processes runs any more.
@@ -171,18 +190,20 @@ impl Command {
             reason = tokio::select! {
                 biased;
                 status = first_process_ended(&mut child, judging.as_mut()) => break status,
-                _ = reader.readable(), if open => {
-                    open = self.read(&reader);
-                    continue;
-                }
                 () = &mut kill, if killing => {
                     killing = false;
                     session.signal(Signal::KILL);
                     continue;
                 }
                 () = self.stop.cancelled(), if reason == EndReason::Exited => EndReason::Stopped,
+                () = self.kill.cancelled(), if reason == EndReason::Exited => EndReason::Stopped,
                 () = &mut expired, if reason == EndReason::Exited => EndReason::TimedOut,
                 () = &mut idle, if reason == EndReason::Exited => EndReason::Idle,
+                // Last: a flood of output must not delay the others.
+                _ = reader.readable(), if open => {
+                    open = self.read(&reader);
+                    continue;
+                }
             };
             self.terminate(session);
             kill.set(sleep(kill_after));
@@ -234,7 +255,8 @@ impl Command {
     async fn wait_for_cleanup(&self, reader: &Reader, open: &mut bool, session: Session, end: Instant) {
         loop {
             let (look_again, was_open) = (end.min(Instant::now() + LOOK_INTERVAL), *open);
-            while *open && timeout_at(look_again, reader.readable()).await.is_ok() {
+            // The output may be a flood, so that every read is ready.
+            while *open && Instant::now() < look_again && timeout_at(look_again, reader.readable()).await.is_ok() {
                 *open = self.read(reader);
             }
             // The end of the output is most often that of the last process.
@@ -266,7 +288,7 @@ impl Command {
         let mut end = began + TRAILING_OUTPUT;
         loop {
             if timeout_at(end, reader.readable()).await.is_ok() {
-                if !self.read(reader) {
+                if !self.read(reader) || Instant::now() >= began + MAX_TRAILING_OUTPUT {
                     return;
                 }
             } else if end >= began + MAX_TRAILING_OUTPUT

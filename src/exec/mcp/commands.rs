@@ -164,11 +164,13 @@ impl Commands {
             table.ended.push(command.id.clone());
         }
         drop(table);
+        // Its result is kept for as long as it could have been idle before.
+        drop(command.idle.in_use());
         let (commands, ended) = (self.clone(), command.clone());
         tokio::spawn(async move {
             tokio::select! {
                 () = ended.idle.expired() => {}
-                // The owner has gone, or `kill` reports the end.
+                // The owner has gone.
                 () = ended.stop.cancelled() => {}
                 () = ended.removed.cancelled() => {}
             }

@@ -53,7 +53,7 @@ impl Caller {
         let Kill { session_id } = parse(&request.arguments.unwrap_or_default())?;
         let command = self.find(&session_id, context)?;
         let _in_use = command.idle.in_use();
-        command.stop.cancel();
+        command.kill.cancel();
         tokio::select! {
             biased;
             // Its output stays there for another call.
@@ -74,7 +74,8 @@ impl Caller {
     fn find(&self, session_id: &str, context: &Context) -> Result<Arc<Command>, Refusal> {
         self.server.commands.find(session_id, self.scope(context).id).ok_or_else(|| {
             Refusal(format!(
-                "no session {session_id:?}: its end was already reported, or it never existed; `sessions` lists the existing ones"
+                "no session {session_id:?}: its end was already reported, or nobody asked for it in time, or it never existed; \
+                 `sessions` lists the existing ones"
             ))
         })
     }

@@ -118,6 +118,12 @@ impl Shared {
                     );
                     let _ = reaper.kill().await;
                     self.state().input = None;
+                    // What could not be written was for that one.
+                    tokio::select! {
+                        biased;
+                        () = self.write_failed.notified() => {}
+                        () = std::future::ready(()) => {}
+                    }
                     sleep_until(at + MIN_INTERVAL).await;
                 }
                 Err(error) => {

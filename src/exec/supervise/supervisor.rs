@@ -44,7 +44,7 @@ pub(crate) struct Supervisor {
 
 /// The process of a command.
 pub(crate) trait Process {
-    /// Waits for its end.
+    /// Waits for its end. After it, each call returns the same status at once.
     ///
     /// # Cancel safety
     /// Dropped, nothing is lost.

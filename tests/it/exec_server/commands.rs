@@ -457,7 +457,10 @@ fn reaper_of(server: u32, before: Option<u32>) -> u32 {
 #[test]
 fn requests_before_the_end_of_input_get_responses() {
     let mut client = client();
-    let id = client.begin("shell", "t", shell("sleep 0.3; echo done"));
+    let directory = tempfile::tempdir().unwrap();
+    let line = "touch started; sleep 0.1; echo done";
+    let id = client.begin("shell", "t", json!({"command": line, "workdir": directory.path()}));
+    until("it has started", || directory.path().join("started").exists().then_some(()));
     client.close();
     assert_eq!(client.answer(id)["output"], "done\n");
 }

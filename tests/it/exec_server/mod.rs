@@ -1,6 +1,7 @@
 //! `pausewatch exec-server`, as an MCP client sees it.
 pub(crate) mod client;
 mod commands;
+mod ends;
 mod git_settings;
 mod http;
 mod load;
