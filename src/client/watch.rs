@@ -184,8 +184,12 @@ impl Watch {
     /// If the future is dropped, no event is lost.
     pub async fn next(&mut self) -> Event {
         loop {
-            if let Message::Event(event) = self.next_message().await {
-                return event;
+            match self.next_message().await {
+                Message::Event(event) => return event,
+                Message::Refused { thread_ids, since, error } => {
+                    return Event::Disconnected { thread_ids, since, error };
+                }
+                Message::Confirmed { .. } => {}
             }
         }
     }
@@ -400,7 +404,8 @@ impl Watch {
         let thread_ids = self.threads.refuse(unwatched);
         if !thread_ids.is_empty() {
             self.complete_reported = false;
-            self.report_disconnected(thread_ids, Instant::now(), requests::error_of(refusal));
+            let (since, error) = (Instant::now(), requests::error_of(refusal));
+            self.ready.push_back(Message::Refused { thread_ids, since, error });
         }
     }
 

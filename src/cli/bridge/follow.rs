@@ -11,8 +11,8 @@ use super::publish::Publisher;
 use super::reconcile::{NextStep, Reconciler};
 use super::report::say;
 use crate::cli::{duration, failure};
-use crate::client::{Address, Client, Event, Watch};
-use std::{collections::HashSet, pin::pin, time::Duration};
+use crate::client::{Address, Client, Error, Event, Message, Watch};
+use std::{collections::HashMap, pin::pin, sync::Arc, time::Duration};
 use tokio::{
     sync::mpsc,
     time::{Instant, sleep_until},
@@ -94,10 +94,28 @@ pub(super) struct Bridge {
 #[derive(Default)]
 struct Link {
     is_lost: bool,
-    /// The coordinator's ids of the threads whose state is unknown.
-    unknown: HashSet<String>,
-    /// The end of the grace.
-    thaw_at: Option<Instant>,
+    /// The coordinator's ids of the threads whose state is unknown, and the end of the grace of each.
+    unknown: HashMap<String, Instant>,
+}
+
+impl Link {
+    /// When the first grace ends.
+    fn thaw_at(&self) -> Option<Instant> {
+        self.unknown.values().min().copied()
+    }
+
+    fn lose(&mut self, thread_ids: &[Arc<str>], thaw_at: Instant) {
+        for thread_id in thread_ids {
+            self.unknown.entry(thread_id.to_string()).or_insert(thaw_at);
+        }
+    }
+
+    /// The coordinator answers.
+    fn connected(&mut self) {
+        if std::mem::take(&mut self.is_lost) {
+            say("connected to the coordinator again");
+        }
+    }
 }
 
 #[derive(Default)]
@@ -105,6 +123,7 @@ struct Reported {
     refusal: bool,
     not_undone: bool,
     too_many: bool,
+    refused_thread: bool,
 }
 
 impl Bridge {
@@ -131,7 +150,7 @@ impl Bridge {
     /// unable to pause threads.
     pub(super) async fn run(mut self, mut inputs: mpsc::Receiver<Input>, end_if_unusable: bool) -> End {
         loop {
-            let timer = [self.link.thaw_at, self.retry_at, self.ends_at].into_iter().flatten().min();
+            let timer = [self.link.thaw_at(), self.retry_at, self.ends_at].into_iter().flatten().min();
             let mut due = pin!(sleep_until(timer.unwrap_or_else(Instant::now)));
             tokio::select! {
                 biased;
@@ -147,7 +166,7 @@ impl Bridge {
                         return End::Unusable;
                     }
                 }
-                event = self.watch.next(), if self.ends_at.is_none() => self.on_event(event),
+                message = self.watch.next_message(), if self.ends_at.is_none() => self.on_message(message),
             }
             self.send();
             if self.ends_at.is_some_and(|ends_at| self.is_settled() || ends_at <= Instant::now()) {
@@ -277,30 +296,46 @@ impl Bridge {
         }
     }
 
-    fn on_event(&mut self, event: Event) {
-        match event {
-            Event::State(update) => {
+    fn on_message(&mut self, message: Message) {
+        match message {
+            Message::Event(Event::State(update)) => {
+                self.link.connected();
                 let state = update.state;
                 self.link.unknown.remove(&state.thread_id);
                 if let Some(thread_id) = state.thread_id.strip_prefix(&self.prefix) {
                     self.counts.set_paused(thread_id, state.paused);
                 }
             }
-            Event::SnapshotComplete => {
-                if std::mem::take(&mut self.link.is_lost) {
-                    say("connected to the coordinator again");
-                }
+            Message::Event(Event::SnapshotComplete) => {
+                self.link.connected();
                 self.link = Link::default();
             }
-            Event::Disconnected { thread_ids, since, error } => {
-                self.link.unknown.extend(thread_ids.iter().map(ToString::to_string));
-                self.link.thaw_at.get_or_insert(since + self.grace);
+            Message::Event(Event::Disconnected { thread_ids, since, error }) => {
+                self.link.lose(&thread_ids, since + self.grace);
                 if !std::mem::replace(&mut self.link.is_lost, true) {
                     let (address, why) = (&self.address, failure::cause(&error));
                     let grace = duration::show(self.grace);
                     say(&format!("no coordinator at {address}: {why}; trying again. Paused threads resume in {grace}"));
                 }
             }
+            Message::Refused { thread_ids, since, error } => {
+                self.link.connected();
+                self.link.lose(&thread_ids, since + self.grace);
+                self.report_refused(&thread_ids[0], &error);
+            }
+            // Nothing asks for it.
+            Message::Confirmed { .. } => {}
+        }
+    }
+
+    fn report_refused(&mut self, thread_id: &str, error: &Error) {
+        if !std::mem::replace(&mut self.reported.refused_thread, true) {
+            let thread_id = thread_id.strip_prefix(&self.prefix).unwrap_or(thread_id);
+            let (address, why, grace) = (&self.address, failure::cause(error), duration::show(self.grace));
+            say(&format!(
+                "the coordinator at {address} refuses thread {thread_id}: {why}; trying again. Until then its commands are \
+                 not paused; if they are now, they resume in {grace}. Further threads are not reported"
+            ));
         }
     }
 
@@ -309,13 +344,11 @@ impl Bridge {
         if self.retry_at.take_if(|at| *at <= now).is_some() {
             self.counts.retry();
         }
-        if self.link.thaw_at.take_if(|at| *at <= now).is_some() {
-            for thread_id in &self.link.unknown {
-                let Some(thread_id) = thread_id.strip_prefix(&self.prefix) else { continue };
-                if self.counts.is_paused(thread_id) {
-                    self.counts.set_paused(thread_id, false);
-                    say(&format!("thread {thread_id} resumes: no coordinator for {}", duration::show(self.grace)));
-                }
+        for (ours, _) in self.link.unknown.extract_if(|_, thaw_at| *thaw_at <= now) {
+            let Some(thread_id) = ours.strip_prefix(&self.prefix) else { continue };
+            if self.counts.is_paused(thread_id) {
+                self.counts.set_paused(thread_id, false);
+                say(&format!("thread {thread_id} resumes: its state is unknown for {}", duration::show(self.grace)));
             }
         }
     }

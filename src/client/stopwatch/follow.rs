@@ -83,7 +83,8 @@ fn apply(threads: &Threads, link: &LinkReporter, message: Message) {
         Message::Event(Event::SnapshotComplete) => {
             link.connected();
         }
-        Message::Event(Event::Disconnected { thread_ids, since, error }) => {
+        Message::Event(Event::Disconnected { thread_ids, since, error })
+        | Message::Refused { thread_ids, since, error } => {
             link.disconnected(since, &error);
             thread_ids.iter().filter_map(|id| threads.clock(id)).for_each(|clock| clock.disconnect(since));
         }

@@ -81,20 +81,19 @@ impl Follows {
 
     /// The time and the paused time; gives the meter its baseline if that has arrived.
     pub(super) fn now(&mut self, meter: &mut Meter) -> (Instant, Duration) {
-        let now = Instant::now();
         if let Some(awaited) = &self.awaited {
+            let now = Instant::now();
             let growths = awaited.members.iter().map(|member| member.growth(now));
             return (now, awaited.union.total(now.into_std(), growths));
         }
-        let paused_time = self.own.clock.paused_time(now);
-        // In this order: if there is no baseline yet, `paused_time` is from before the state that sets it.
+        let reading = self.own.clock.now();
+        // In this order: if there is no baseline yet, the reading is from before the state that sets it.
         let Some(baseline) = self.own.join_baseline.get().filter(|_| !self.has_baseline) else {
-            return (now, paused_time);
+            return reading;
         };
         self.has_baseline = true;
         meter.set_baseline(baseline);
-        let now = Instant::now();
-        (now, self.own.clock.paused_time(now))
+        self.own.clock.now()
     }
 
     /// Awaits a thread from `now` on, when the paused time is `paused_time`.

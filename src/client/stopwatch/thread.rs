@@ -105,6 +105,13 @@ impl ThreadClock {
         self.config.disconnect_grace.saturating_sub(self.tracker().unconfirmed_pause(joined.into_std()))
     }
 
+    /// The time and the paused time. No state is applied in between: it could include time after that moment.
+    pub(super) fn now(&self) -> (Instant, Duration) {
+        let tracker = self.tracker();
+        let now = Instant::now();
+        (now, tracker.paused_time(now.into_std()))
+    }
+
     pub(super) fn paused_time(&self, now: Instant) -> Duration {
         self.tracker().paused_time(now.into_std())
     }

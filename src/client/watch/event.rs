@@ -40,6 +40,12 @@ pub struct Update {
 #[derive(Debug)]
 pub(crate) enum Message {
     Event(Event),
+    /// The server refuses these threads, and the watch goes on with the others. Programs get [`Event::Disconnected`].
+    Refused {
+        thread_ids: Vec<Arc<str>>,
+        since: Instant,
+        error: Error,
+    },
     /// The present states that a request at `asked` has requested.
     Confirmed {
         states: Vec<PauseState>,

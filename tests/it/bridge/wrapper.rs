@@ -19,9 +19,12 @@ struct Wrapped {
 
 impl Wrapped {
     fn start(coordinator: &Coordinator, options: &[&str]) -> Self {
+        Self::of(coordinator.command(["bridge", "codex"]), options)
+    }
+
+    fn of(mut command: Command, options: &[&str]) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let pipes = Pipes::new(directory.path());
-        let mut command = coordinator.command(["bridge", "codex"]);
         command.args(options).args(pipes.command()).stdin(Stdio::piped());
         let bridge = Process::start(command);
         Self { server: pipes.open(), bridge, _directory: directory }
@@ -219,13 +222,42 @@ fn a_lost_coordinator_pauses_for_the_grace_only() {
     let lost = wrapped.bridge.error_line();
     assert!(lost.starts_with("pausewatch bridge codex: no coordinator at unix:"), "{lost}");
     assert!(
-        wrapped.bridge.error_line().starts_with("pausewatch bridge codex: thread a resumes: no coordinator for 0.1s")
+        wrapped
+            .bridge
+            .error_line()
+            .starts_with("pausewatch bridge codex: thread a resumes: its state is unknown for 0.1s")
     );
     let coordinator = lasting(directory.path());
     wrapped.server.increment("a");
     resume(&coordinator, "a");
     wrapped.server.decrement("a");
     assert_eq!(wrapped.bridge.error_line(), "pausewatch bridge codex: connected to the coordinator again");
+}
+
+/// It is not taken for a lost coordinator, which would hide the loss of the coordinator for the other threads.
+#[test]
+fn a_thread_that_the_token_does_not_open_is_reported_and_the_others_are_followed() {
+    let directory = tempfile::tempdir().unwrap();
+    let tokens = directory.path().join("tokens");
+    let added = ended(program().args(["token", "add", "--prefix", "a"]).arg(&tokens));
+    let coordinator =
+        Coordinator::start_with(["--listen", "127.0.0.1:0", "--store", "memory", "--tokens", tokens.to_str().unwrap()]);
+    let with_token = |args: &[&str]| {
+        let mut command = coordinator.command([]);
+        command.args(args).env("PAUSEWATCH_TOKEN", added.out.trim_end());
+        command
+    };
+    let mut wrapped = Wrapped::of(with_token(&["bridge", "codex"]), &["--disconnect-grace", "1h"]);
+    wrapped.server.start_thread("b");
+    let refused = wrapped.bridge.error_line();
+    let expected = format!("pausewatch bridge codex: the coordinator at {} refuses thread b: ", coordinator.address);
+    assert!(refused.starts_with(&expected), "{refused}");
+    assert_eq!(ended(&mut with_token(&["increment", "--thread-id", "a"])).code, Some(0));
+    wrapped.server.start_thread("a");
+    wrapped.server.increment("a");
+    drop(coordinator);
+    let lost = wrapped.bridge.error_line();
+    assert!(lost.starts_with("pausewatch bridge codex: no coordinator at "), "{lost}");
 }
 
 #[test]
