@@ -233,6 +233,9 @@ class Hold(_Hold["Connection"]):
         try:
             opened = self._connection.run(self._increment)
             self._connection.check_opening()
+            self._changed = threading.Condition(runtime.lock)
+            self._releasing = threading.Lock()
+            self._begin(opened, sent, self._changed.notify_all)
         except CallError as error:
             if self._continues_without_hold(error):
                 return self
@@ -241,10 +244,8 @@ class Hold(_Hold["Connection"]):
             self._connection.spawn(partial(_close_what_may_be_open, self._connection, self._increment, self._ttl))
             raise
         finally:
+            # After the beginning: a client that is closed in between would leave the elicitation open.
             end()
-        self._changed = threading.Condition(runtime.lock)
-        self._releasing = threading.Lock()
-        self._begin(opened, sent, self._changed.notify_all)
         connection, decrement, ttl = self._connection, self._decrement, self._ttl
         close = partial(connection.spawn, partial(_close, connection, decrement, ttl))
         self._dropped = weakref.finalize(self, runtime.submit, partial(_close_abandoned, self._renewal, close))

@@ -7,7 +7,7 @@ import gc
 import logging
 import threading
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -185,6 +185,26 @@ def test_closing_a_client_releases_what_is_being_opened(client: pw.Client, serve
         opening.join()
     assert client.get_pause_state().count == 0
     assert [str(error) for error in raised] == ["this pausewatch client is closed"]
+
+
+def test_a_hold_is_open_if_the_client_is_closed_just_afterwards(
+    server: Server, thread_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = pw.Client.from_env(address=server.address)
+    opening = client._connection.opening
+
+    def opening_until_the_client_is_closed() -> Callable[[], None]:
+        end = opening()
+
+        def end_and_close() -> None:
+            end()
+            client.close()
+
+        return end_and_close
+
+    monkeypatch.setattr(client._connection, "opening", opening_until_the_client_is_closed)
+    hold = client.hold(thread_id, ttl=30).open()
+    assert hold.opened.count == 1
 
 
 def test_closing_the_client_wakes_waiters_for_the_lease(server: Server, thread_id: str) -> None:
