@@ -9,8 +9,10 @@ use crate::client::{Address, Client, Config, GetPauseStateRequest, Settings};
 use std::time::Duration;
 use tokio::{net::TcpStream, time::timeout};
 
-/// The maximum time for the connection, and for the answer.
-const MAX_WAIT: Duration = Duration::from_secs(1);
+/// The maximum time for the connection.
+const MAX_CONNECT_TIME: Duration = Duration::from_secs(1);
+/// The maximum time for the answer. Longer, because something is there: without it, the pauses of the thread do not count.
+const MAX_ANSWER_TIME: Duration = Duration::from_secs(5);
 
 /// Sets the address of `settings` to the default if a coordinator answers there for the thread. `private`: removes it, so
 /// that a private coordinator is used.
@@ -21,7 +23,7 @@ pub(crate) async fn choose(command: &str, settings: &mut Settings, thread_id: Op
     }
     let (None, Some(thread_id)) = (&settings.address, thread_id) else { return };
     let address = Address::default();
-    let connected = timeout(MAX_WAIT, TcpStream::connect(address.to_string())).await;
+    let connected = timeout(MAX_CONNECT_TIME, TcpStream::connect(address.to_string())).await;
     if !connected.is_ok_and(|connected| connected.is_ok()) {
         return;
     }
@@ -42,7 +44,7 @@ pub(crate) async fn choose(command: &str, settings: &mut Settings, thread_id: Op
 /// Reads the state of the thread.
 async fn ask(settings: &Settings, thread_id: &str) -> Result<(), String> {
     let config = settings.config().map_err(|why| why.to_string())?;
-    let config = Config { retries: 0, deadline: MAX_WAIT, ..config };
+    let config = Config { retries: 0, deadline: MAX_ANSWER_TIME, ..config };
     let client = Client::with_config(&config).map_err(|why| why.to_string())?;
     let answer = client.get_pause_state(GetPauseStateRequest { thread_id: thread_id.to_owned() }).await;
     answer.map(drop).map_err(|error| failure::cause(&error))

@@ -17,7 +17,7 @@ const BUFFER: usize = 1 << 20;
 /// How long a message waits until it is written.
 const WRITE_TIMEOUT: Duration = Duration::from_millis(100);
 /// How long the end of the process waits until everything is written.
-const WRITE_TIMEOUT_AT_END: Duration = Duration::from_millis(500);
+const WRITE_TIMEOUT_AT_END: Duration = Duration::from_secs(2);
 
 /// `None`: the system has no thread for it.
 static WRITER: OnceLock<Option<BackgroundWriter>> = OnceLock::new();

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 /// How long the end of the process waits for unwritten lines.
-const LAST_WORDS: Duration = Duration::from_millis(500);
+const LAST_WORDS: Duration = Duration::from_secs(3);
 /// The time between two attempts to write.
 const TRY_AGAIN_AFTER: Duration = Duration::from_secs(1);
 

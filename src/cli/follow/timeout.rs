@@ -2,14 +2,10 @@
 use crate::client::stopwatch::{EndedBy, Registration, Stopwatch, StopwatchBuilder, StopwatchController};
 use serde_json::{Value, json};
 use std::{sync::Arc, time::Duration};
-use tokio::{
-    sync::{Notify, mpsc},
-    time::Instant,
-};
+use tokio::sync::{Notify, mpsc};
 
 pub(super) struct Timeout {
     id: String,
-    started: Instant,
     stopwatch: Stopwatch,
     _registered: Registration,
     pub(super) stop: Arc<Notify>,
@@ -25,14 +21,13 @@ impl Timeout {
     ) -> Result<Self, String> {
         let limits = limit.into_iter().fold(Stopwatch::builder(), StopwatchBuilder::limit);
         let limits = max_wall.into_iter().fold(limits, StopwatchBuilder::max_wall);
-        let (started, stopwatch) = (Instant::now(), limits.start());
+        let stopwatch = limits.start();
         let _registered = controller.register(thread_id, &stopwatch).map_err(|error| error.to_string())?;
-        Ok(Self { id, started, stopwatch, _registered, stop: Arc::default() })
+        Ok(Self { id, stopwatch, _registered, stop: Arc::default() })
     }
 
     fn last_line(&self, event: &str) -> Value {
-        let milliseconds = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
-        let (charged, wall) = (milliseconds(self.stopwatch.elapsed()), milliseconds(self.started.elapsed()));
+        let (wall, charged, _) = self.stopwatch.times().milliseconds();
         json!({"event": event, "id": self.id, "charged_ms": charged, "wall_ms": wall})
     }
 }

@@ -20,6 +20,15 @@ const PASSED_ON: [SystemSignal; 7] = [
     SystemSignal::ALARM,
 ];
 
+/// Waits for a signal to end, after the command has ended.
+pub(super) async fn told_to_end() {
+    match SignalListener::catching(&[], &[SystemSignal::INT, SystemSignal::QUIT, SystemSignal::TERM, SystemSignal::HUP])
+    {
+        Ok(mut listener) => _ = listener.recv().await,
+        Err(_) => std::future::pending().await,
+    }
+}
+
 /// A running command.
 pub(super) struct Running {
     child: Child,

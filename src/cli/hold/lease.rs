@@ -19,7 +19,7 @@ const RETRY_INTERVAL: Duration = Duration::from_millis(200);
 pub(crate) struct Reporter(pub(crate) &'static str);
 
 impl Reporter {
-    fn warn(self, message: &str) {
+    pub(super) fn warn(self, message: &str) {
         say(self.0, message);
     }
 }

@@ -19,6 +19,10 @@ use crate::exec::supervise::{ExitAction, Program};
 use command::Running;
 pub(super) use command::in_foreground;
 use std::{ffi::OsString, path::Path, process, process::ExitCode, time::Duration};
+use tokio::time::sleep;
+
+/// How long closing is tried at least, although a signal asks to end: enough for a coordinator that responds.
+const MIN_CLOSE_TIME: Duration = Duration::from_secs(1);
 
 /// The arguments of `hold`.
 #[derive(Debug, clap::Args)]
@@ -138,7 +142,12 @@ async fn hold(mut args: Args, settings: &Settings, traced: bool) -> Result<ExitA
     let reporter = Reporter(args.name());
     let ended = run_under(hold.as_ref(), args, traced).await;
     if let Some(hold) = hold {
-        close(&hold, reporter).await;
+        let interrupted = async { tokio::join!(command::told_to_end(), sleep(MIN_CLOSE_TIME)) };
+        tokio::select! {
+            biased;
+            () = close(&hold, reporter) => {}
+            _ = interrupted => reporter.warn("interrupted: the elicitation is not closed, its lease will end the pause"),
+        }
     }
     ended
 }

@@ -10,7 +10,7 @@ use std::{
 /// The version that this program was tested with.
 pub(super) const TESTED: &str = "2.1.330";
 /// How long the installed one has to say its version.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The version of the `claude` in the PATH; `None` if there is none, or it does not answer.
 pub(super) fn installed() -> Option<String> {
