@@ -207,8 +207,7 @@ fn g8_run_signs_a_token_for_its_command_and_keeps_the_key_to_itself() {
     assert!(wrong.code == Some(125) && wrong.err.contains("no private key in it"), "{wrong:?}");
 }
 
-/// G1. Without the renewal of the token on the open stream, the command would be killed with its question open: there
-///     is no grace period.
+/// G1. With the first token alone, the command would be killed with its question open: there is no grace period.
 #[test]
 fn g1_a_token_file_that_is_replaced_keeps_a_command_paused() {
     let site = Site::new();
