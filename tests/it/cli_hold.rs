@@ -176,21 +176,23 @@ fn g2_a_killed_hold_ends_its_pause_by_the_lease() {
 #[test]
 fn g2_hold_renews_for_as_long_as_the_command_runs() {
     let coordinator = Coordinator::start();
-    let mut command = coordinator.command(["hold", "--ttl", "1s", "sh", "-c", "echo ready; read answer"]);
+    let mut command = coordinator.command(["hold", "--ttl", "6s", "sh", "-c", "echo ready; read answer"]);
     command.stdin(Stdio::piped());
     let mut hold = Process::start(command);
     hold.line();
     // Elicitations with the same lease that nobody renews measure the time: two whole ttls.
     let watching = coordinator.watch();
-    coordinator.answer(["increment", "--ttl", "1s"]);
+    coordinator.answer(["increment", "--ttl", "6s"]);
     watching.wait_for(2);
     watching.wait_for(1);
-    coordinator.answer(["increment", "--ttl", "1s"]);
+    coordinator.answer(["increment", "--ttl", "6s"]);
     watching.wait_for(2);
     watching.wait_for(1);
     hold.close_stdin();
     let ended = hold.end();
-    assert_eq!(ended.err, "", "it stayed paused until the end");
+    // On a busy machine, a renewal may have been late.
+    let has_lost = ["expired", "the pause is over", "may have timed out"].iter().any(|loss| ended.err.contains(loss));
+    assert!(!has_lost, "it stayed paused until the end: {ended:?}");
     assert_eq!(coordinator.count(), 0);
 }
 
@@ -215,19 +217,23 @@ fn a_lease_that_expired_before_the_end_is_reported() {
 
 #[test]
 fn a_lost_lease_is_reported_at_once() {
-    let coordinator = Coordinator::start();
-    let address = coordinator.address.clone();
-    let mut command = coordinator.command(["hold", "--ttl", "1s", "sh", "-c", "echo ready; read answer"]);
+    let directory = tempfile::tempdir().unwrap();
+    let listen = format!("unix:{}/p.sock", directory.path().display());
+    let coordinator = Coordinator::start_at(&listen);
+    let mut command = coordinator.command(["hold", "--ttl", "6s", "sh", "-c", "echo ready; read answer"]);
     command.stdin(Stdio::piped());
     let mut hold = Process::start(command);
     hold.line();
     drop(coordinator);
-    let warning = hold.error_line();
-    assert!(warning.starts_with("pausewatch hold: cannot renew the lease: "), "{warning}");
-    assert!(warning.contains("; trying again. If that fails for 0.") && warning.ends_with("may time out"), "{warning}");
-    assert_eq!(hold.error_line(), "pausewatch hold: no response from the coordinator for 1s: the pause may be over");
+    let mut line = hold.error_line();
+    // On a busy machine, the lease may have ended before it could be called at risk.
+    if line.starts_with("pausewatch hold: cannot renew the lease: ") {
+        assert!(line.contains("; trying again. If that fails for ") && line.ends_with("may time out"), "{line}");
+        line = hold.error_line();
+    }
+    assert_eq!(line, "pausewatch hold: no response from the coordinator for 6s: the pause may be over");
     // A new coordinator that has lost all state.
-    let _coordinator = Coordinator::start_at(&address);
+    let _coordinator = Coordinator::start_at(&listen);
     let lost = hold.error_line();
     assert_eq!(lost, "pausewatch hold: the coordinator no longer knows the elicitation: the pause is over");
     hold.close_stdin();
@@ -239,7 +245,7 @@ fn a_lost_lease_is_reported_at_once() {
 #[test]
 fn hold_warns_before_its_lease_ends_and_says_when_it_is_renewed_again() {
     let coordinator = Coordinator::start();
-    let mut command = coordinator.command(["hold", "--ttl", "3s", "sh", "-c", "echo ready; read answer; exit 5"]);
+    let mut command = coordinator.command(["hold", "--ttl", "9s", "sh", "-c", "echo ready; read answer; exit 5"]);
     command.stdin(Stdio::piped());
     let mut hold = Process::start(command);
     hold.line();
@@ -251,7 +257,7 @@ fn hold_warns_before_its_lease_ends_and_says_when_it_is_renewed_again() {
     let again = "pausewatch hold: the lease is renewed again: the thread is still paused";
     // On a busy machine, the renewal may have been overdue meanwhile.
     let mut line = hold.error_line();
-    if line.contains("no response from the coordinator for 3s") {
+    if line.contains("no response from the coordinator for 9s") {
         line = hold.error_line();
     }
     assert_eq!(line, again);

@@ -3,6 +3,7 @@ use crate::program::{Coordinator, Process, ended, program};
 use rustix::process::Signal;
 use std::io::{BufRead, BufReader, pipe};
 use std::net::TcpListener;
+use std::time::{Duration, Instant};
 
 #[test]
 fn watch_prints_each_change_on_a_line() {
@@ -10,13 +11,17 @@ fn watch_prints_each_change_on_a_line() {
     let watch = Process::start(coordinator.command(["watch"]));
     let without_time = |line: String| line.split_once("  ").unwrap().1.to_owned();
     assert_eq!(without_time(watch.line()), "t  count 0  running  0.0s in all");
+    let began = Instant::now();
     coordinator.answer(["increment"]);
-    assert!(without_time(watch.line()).starts_with("t  count 1  paused  0."));
+    assert!(without_time(watch.line()).starts_with("t  count 1  paused  "));
     coordinator.answer(["decrement"]);
     let resumed = without_time(watch.line());
-    assert!(resumed.starts_with("t  count 0  running  0.") && resumed.ends_with("s in all  decremented"), "{resumed}");
+    let length =
+        resumed.strip_prefix("t  count 0  running  ").and_then(|rest| rest.strip_suffix("s in all  decremented"));
+    let length = length.unwrap_or_else(|| panic!("{resumed}"));
+    assert!(length.parse::<f64>().unwrap() <= began.elapsed().as_secs_f64(), "longer than this test: {resumed}");
     let got = coordinator.answer(["get"]);
-    assert!(got.starts_with("t: running; 0.") && got.ends_with("; last pause: decremented\n"), "{got}");
+    assert_eq!(got, format!("t: running; {length}s paused in all; last pause: decremented\n"));
     let all = coordinator.answer(["list", "--all"]);
     assert!(all.contains("LAST PAUSE") && all.contains("  decremented"), "{all}");
     coordinator.answer(["increment"]);
@@ -83,14 +88,27 @@ fn watch_starts_though_replicas_do_not_answer() {
     let hanging = hanging.iter().map(|listener| listener.local_addr().unwrap().to_string());
     let addresses = hanging.chain([coordinator.address.clone()]).collect::<Vec<_>>().join(",");
     // Each starts at a random address: half of them try two or three before the one that answers.
-    let watches = [&["watch"][..], &["list", "--watch"]].repeat(4);
-    let watches = watches.iter().map(|command| {
+    let start = |command: &[&str]| {
         let mut watch = coordinator.command([]);
-        watch.args(*command).args(["--address", &addresses]);
-        Process::start(watch)
-    });
-    for watch in watches.collect::<Vec<_>>() {
-        let line = watch.line();
+        watch.args(command).args(["--address", &addresses]);
+        (Instant::now(), Process::start(watch))
+    };
+    let commands = [&["watch"][..], &["list", "--watch"]].repeat(4);
+    let watches: Vec<_> = commands.iter().map(|command| (command, start(command))).collect();
+    for (command, mut watch) in watches {
+        let mut restarts = 0;
+        let line = loop {
+            let (began, process) = watch;
+            if let Some(line) = process.line_unless_ended() {
+                break line;
+            }
+            // On a busy machine, the one that answers may be late too. Each address has 1.5 s.
+            let took = began.elapsed();
+            assert!(took >= 4 * Duration::from_millis(1_500), "it has not tried all addresses: {:?}", process.end());
+            assert!(restarts < 3, "{:?}", process.end());
+            restarts += 1;
+            watch = start(command);
+        };
         assert!(line.contains("running") || line.contains("No thread is paused"), "{line:?}");
     }
 }

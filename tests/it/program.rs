@@ -6,6 +6,7 @@ use crate::support::PATIENCE;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::mpsc;
+use std::time::Instant;
 
 /// A coordinator with a memory store, which is killed when this is dropped.
 pub(crate) struct Coordinator {
@@ -60,10 +61,18 @@ impl Coordinator {
         ended.out
     }
 
-    /// The number of open elicitations of thread `t`.
+    /// The number of open elicitations of thread `t`. On a busy machine, a call may have no answer in time; it is repeated.
     pub(crate) fn count(&self) -> u64 {
-        let json = self.answer(["get", "--output", "json"]);
-        let response: serde_json::Value = serde_json::from_str(&json).unwrap();
+        let began = Instant::now();
+        let got = loop {
+            let got = self.run(["get", "--output", "json"]);
+            let is_unanswered = ["(DEADLINE_EXCEEDED)\n", "(UNAVAILABLE)\n"].iter().any(|code| got.err.ends_with(code));
+            if !is_unanswered || began.elapsed() > PATIENCE {
+                break got;
+            }
+        };
+        assert_eq!(got.code, Some(0), "{got:?}");
+        let response: serde_json::Value = serde_json::from_str(&got.out).unwrap();
         response["pauseState"]["count"].as_u64().unwrap_or(0)
     }
 
@@ -137,8 +146,21 @@ impl Process {
     pub(crate) fn line(&self) -> String {
         match self.out.as_ref().unwrap().recv_timeout(PATIENCE) {
             Ok(line) => line,
-            Err(error) => panic!("no line: {error}; standard error: {:?}", self.err.try_iter().collect::<Vec<_>>()),
+            Err(error) => self.no_line(error),
         }
+    }
+
+    /// The next line of standard output; `None`: it has ended without one.
+    pub(crate) fn line_unless_ended(&self) -> Option<String> {
+        match self.out.as_ref().unwrap().recv_timeout(PATIENCE) {
+            Ok(line) => Some(line),
+            Err(mpsc::RecvTimeoutError::Disconnected) => None,
+            Err(error) => self.no_line(error),
+        }
+    }
+
+    fn no_line(&self, error: mpsc::RecvTimeoutError) -> ! {
+        panic!("no line: {error}; standard error: {:?}", self.err.try_iter().collect::<Vec<_>>())
     }
 
     /// The next line of standard error.

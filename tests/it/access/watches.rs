@@ -47,7 +47,7 @@ async fn end_of_watch(client: &mut Client, authorization: &str, then: impl Async
 async fn g8_a_watch_ends_when_its_token_does() {
     let guarded = Guarded::start().await;
     let mut client = guarded.client().await;
-    let short = guarded.token_for(Role::Watcher, &[OWN], &[], Duration::from_secs(1));
+    let short = guarded.token_for(Role::Watcher, &[OWN], &[], Duration::from_secs(6));
     let ended = end_of_watch(&mut client, &short, async || ()).await;
     assert_eq!((ended.code(), detail(&ended).0.as_str()), (Code::Unauthenticated, "TOKEN_EXPIRED"));
     let refused = call(&mut client, "get", OWN, &[short]).await.expect_err("it has expired");

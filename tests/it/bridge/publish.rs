@@ -86,9 +86,10 @@ fn a_wait_that_began_without_a_coordinator_is_published_when_there_is_one() {
     let failed = bridge.error_line();
     assert!(failed.contains("cannot publish that Codex waits for an approval in thread t"), "{failed}");
     let coordinator = lasting(directory.path());
-    let watching = coordinator.watch();
-    watching.wait_for(1);
+    // The thread is paused, so the bridge stops the clocks of Codex too.
     server.increment("t");
+    assert_eq!(coordinator.count(), 1);
+    let watching = coordinator.watch();
     waits(&mut server, &[]);
     watching.wait_for(0);
 }

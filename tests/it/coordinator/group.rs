@@ -241,12 +241,20 @@ async fn an_idle_coordinator_does_not_wake_up() {
     for takes in [Duration::ZERO, VERY_SLOW, SLOW] {
         disk.takes(takes);
         increment(&coordinator).await.unwrap();
-        rest().await;
-        let before = disk.clock.readings.load(Relaxed);
-        rest().await;
-        // The thread gets a turn, if it wants one.
-        thread::sleep(A_TURN);
-        assert_eq!(disk.clock.readings.load(Relaxed), before, "{takes:?}");
+        let readings_of_a_round = async || {
+            let before = disk.clock.readings.load(Relaxed);
+            rest().await;
+            // The thread gets a turn, if it wants one.
+            thread::sleep(A_TURN);
+            rest().await;
+            disk.clock.readings.load(Relaxed) - before
+        };
+        // On a busy machine, the thread may need several rounds to finish what the call began.
+        let mut rounds = 0;
+        while readings_of_a_round().await > 0 {
+            rounds += 1;
+            assert!(rounds < 10, "it wakes up again and again: {takes:?}");
+        }
     }
 }
 
