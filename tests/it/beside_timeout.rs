@@ -116,6 +116,8 @@ fn fixtures() -> tempfile::TempDir {
     file("no-shebang", "echo \"$0\" \"$@\"\nexit 5\n", 0o755);
     file("empty", "", 0o755);
     file("parent-waits", "while ! grep -q ') S ' /proc/$PPID/stat; do :; done\n", 0o644);
+    // For a subshell: until its shell is stopped.
+    file("stopped", "while ! grep -q ') T ' /proc/$$/stat; do :; done\n", 0o644);
     fs::create_dir(directory.path().join("directory")).unwrap();
     directory
 }

@@ -75,6 +75,8 @@ fn with_full_stderr(mut command: Command) -> (Running, PipeReader) {
 #[test]
 fn g2_run_ends_its_command_when_its_warnings_cannot_be_written() {
     let coordinator = Coordinator::start();
+    // Until the command is ready, its time does not count.
+    coordinator.answer(["increment"]);
     let args = ["run", "--verbose", "--disconnect-grace", "100ms", "2", "sh", "-c", "echo ready; exec sleep 600"];
     let (run, _reader) = with_full_stderr(coordinator.command(args));
     drop(coordinator);
@@ -88,12 +90,12 @@ fn g1_hold_renews_its_lease_after_a_warning_that_cannot_be_written() {
     let server = Process::start(serve);
     let address = server.line().strip_prefix("listening ").unwrap().to_owned();
     let mut command = program();
-    command.args(["hold", "--ttl", "1s", "--thread-id", "t", "--address", &address, "sh", "-c", READY_AND_READ]);
+    command.args(["hold", "--ttl", "6s", "--thread-id", "t", "--address", &address, "sh", "-c", READY_AND_READ]);
     let (mut hold, _reader) = with_full_stderr(command);
     // Long enough that the lease is overdue for `hold`, which warns. The server extends leases by the time that it was
     // stopped.
     server.signal(Signal::STOP);
-    std::thread::sleep(Duration::from_secs(3));
+    std::thread::sleep(Duration::from_secs(8));
     server.signal(Signal::CONT);
     let expire_time = || {
         let mut get = program();

@@ -59,7 +59,7 @@ async fn a_pause_is_listed_with_its_length_its_elicitations_and_its_end() {
 
 #[tokio::test]
 async fn pauses_that_end_by_themselves_say_how_the_last_one_first() {
-    let running = Running::start(Config { max_pause: Some(2 * SECOND), ..config() }).await;
+    let running = Running::start(Config { max_pause: Some(10 * SECOND), ..config() }).await;
     let mut api = running.api().await;
     api.increment("u", Some(SECOND)).await;
     until_it_runs(&mut api, "u").await;

@@ -92,11 +92,11 @@ fn time_of_a_question_does_not_count_and_a_hang_is_ended_at_the_limit() {
 #[test]
 fn a_command_that_asks_for_longer_than_its_limit_finishes() {
     let coordinator = Coordinator::start();
-    let asks = format!("{PROGRAM} hold --reason 'Push?' -- sleep 4; echo finished");
+    let asks = format!("{PROGRAM} hold --reason 'Push?' -- sleep 8; echo finished");
     // The thread is paused before the clock starts, so that a busy machine cannot end the command before `hold` runs.
     coordinator.answer(["increment"]);
     let watching = coordinator.watch();
-    let shell = Process::start(on(&coordinator, &asks, 3_000));
+    let shell = Process::start(on(&coordinator, &asks, 6_000));
     watching.wait_for(2);
     coordinator.answer(["decrement"]);
     let ended = shell.end();

@@ -75,10 +75,11 @@ fn g1_run_with_a_thread_follows_the_coordinator_at_the_default_address() {
         echo server $("$PAUSEWATCH" exec-server -v </dev/null 2>&1)
         echo server, private $("$PAUSEWATCH" exec-server -v --private </dev/null 2>&1)
         echo also $(env -u CODEX_THREAD_ID "$PAUSEWATCH" run --also t 60 sh -c "$show" 2>&1)
-        "$PAUSEWATCH" hold sh -c 'sleep 1; echo released' >released &
+        "$PAUSEWATCH" hold sh -c 'until [ -e finished ]; do sleep .02; done' &
         until "$PAUSEWATCH" list | grep -q '^t '; do sleep .02; done
-        # Killed with 124 if the pause is not followed: it outlasts the limit.
-        "$PAUSEWATCH" run .2 sh -c 'until [ -s released ]; do sleep .01; done; echo followed'
+        # Killed with 124 if the pause is not followed: the command takes longer than its limit.
+        "$PAUSEWATCH" run .2 sh -c 'sleep 1; echo followed'
+        touch finished
     "#;
     let Some(ended) = alone(script) else { return };
     assert_eq!(ended.code, Some(0), "{ended:?}");

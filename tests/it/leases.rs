@@ -71,23 +71,27 @@ async fn a_renewed_lease_ends_a_ttl_after_its_renewal_without_notifying_watchers
     let running = Running::start(config()).await;
     let mut api = running.api().await;
     let opened = api.increment("t", Some(60 * SECOND)).await.elicitation.expect("opened");
+    let opened_at = Instant::now();
     let mut watching = api.watch(&["t"]).await;
     let revision = states(&mut watching).await[0].revision;
-    let renewed = api.try_renew("t", &opened.elicitation_id, Some(SECOND)).await.expect("it is open");
+    let renewed = api.try_renew("t", &opened.elicitation_id, Some(30 * SECOND)).await.expect("it is open");
     assert!(nanos(renewed.expire_time) < nanos(opened.expire_time), "a renewal may also shorten the lease");
     assert_eq!(renewed.create_time, opened.create_time);
-    assert_eq!(api.get("t").await.elicitations[0], renewed, "readers see the new end");
+    let read = api.get("t").await.elicitations.remove(0);
+    let ends = [renewed.expire_time, read.expire_time, opened.expire_time].map(nanos);
+    assert!(ends.is_sorted() && ends[1] < ends[2], "readers see the new end, or a later one if the server stalled");
+    assert_eq!(v1::Elicitation { expire_time: renewed.expire_time, ..read }, renewed);
+    let renewed_at = Instant::now();
+    api.try_renew("t", &opened.elicitation_id, Some(SECOND)).await.expect("it is open");
     let Event::PauseState(state) = event(&mut watching).await else { panic!("no heartbeat is due yet") };
     assert_eq!(
         (state.count, state.revision),
         (0, revision + 1),
         "a watcher gets no event for a renewal: the next one is the end"
     );
-    let ended = i128::try_from(span(state.paused_total).as_nanos()).expect("seconds") + nanos(opened.create_time);
-    let late = ended - nanos(renewed.expire_time);
-    assert!(late >= -1_000_000, "{late} ns after its end, by the wall clock, which is exact to 1 ms");
-    let early = nanos(opened.expire_time) - (ended + 1_000_000);
-    assert!(early > 0, "it ended with the renewed lease, not with the first one");
+    let lasted = span(state.paused_total);
+    assert!(lasted >= (renewed_at - opened_at) + SECOND, "it ended early, after {lasted:?}");
+    assert!(lasted < 30 * SECOND, "it ended with the lease before the last renewal, after {lasted:?}");
 }
 
 #[tokio::test]
@@ -105,15 +109,15 @@ async fn an_increment_without_ttl_has_the_anonymous_ttl() {
 /// The holder learns that the elicitation has ended by the status that every client knows; the metadata has the cause.
 #[tokio::test]
 async fn g2_the_maximum_pause_ends_what_is_renewed_and_says_so() {
-    let running = Running::start(Config { max_pause: Some(2 * SECOND), ..config() }).await;
+    let running = Running::start(Config { max_pause: Some(6 * SECOND), ..config() }).await;
     let mut api = running.api().await;
     let opened = api.increment("t", Some(60 * SECOND)).await.elicitation.expect("opened");
     let renewed = api.try_renew("t", &opened.elicitation_id, None).await.expect("it is open");
     assert_eq!(renewed.expire_time, opened.expire_time, "a renewal returns the end");
-    assert_eq!(nanos(opened.expire_time) - nanos(opened.create_time), 2_000_000_000);
+    assert_eq!(nanos(opened.expire_time) - nanos(opened.create_time), 6_000_000_000);
     let state = end_of_pause(&mut api, "t").await;
     let lasted = span(state.paused_total);
-    assert!(lasted >= 2 * SECOND, "{lasted:?}");
+    assert!(lasted >= 6 * SECOND, "{lasted:?}");
     assert_eq!(state.last_pause_end(), v1::PauseEnd::MaxPause);
     let refused = api.try_renew("t", &opened.elicitation_id, None).await.expect_err("it has ended");
     let (reason, metadata) = detail(&refused);
@@ -124,13 +128,20 @@ async fn g2_the_maximum_pause_ends_what_is_renewed_and_says_so() {
 async fn a_thread_is_paused_until_its_last_lease_has_ended() {
     let running = Running::start(config()).await;
     let mut api = running.api().await;
-    api.increment("t", Some(SECOND)).await;
-    let longer = api.increment("t", Some(2 * SECOND)).await.elicitation.expect("opened");
     let mut watching = api.watch(&["t"]).await;
     states(&mut watching).await;
-    let Event::PauseState(state) = event(&mut watching).await else { panic!("no heartbeat is due yet") };
+    let longer = api.increment("t", Some(60 * SECOND)).await.elicitation.expect("opened").elicitation_id;
+    let both = api.increment("t", Some(SECOND)).await.revision;
+    let state = loop {
+        if let Event::PauseState(state) = event(&mut watching).await
+            && state.revision > both
+        {
+            break state;
+        }
+    };
     assert_eq!((state.count, state.paused), (1, true));
-    assert_eq!(api.get("t").await.elicitations, [longer]);
+    assert_eq!(api.get("t").await.elicitations[0].elicitation_id, longer);
+    api.try_renew("t", &longer, Some(SECOND)).await.expect("it is open");
     let state = end_of_pause(&mut api, "t").await;
     let lasted = span(state.paused_total);
     assert!(lasted >= 2 * SECOND, "{lasted:?}");
@@ -144,11 +155,11 @@ async fn a_restart_keeps_the_pause_counts_its_time_and_gives_every_lease_a_full_
     let directory = tempfile::tempdir().expect("a directory");
     let server = Process::serve(directory.path(), "127.0.0.1:0");
     let mut api = server.api().await;
-    let opened = api.increment("t", Some(2 * SECOND)).await.elicitation.expect("opened");
     let began = Instant::now();
+    let opened = api.increment("t", Some(8 * SECOND)).await.elicitation.expect("opened");
     let before = api.get("t").await;
     server.kill();
-    // Down for so long that the rest of the lease would be too short.
+    // If the lease were not restarted, it would end that much earlier.
     let down = Duration::from_millis(1_500);
     tokio::time::sleep(down).await;
     let server = Process::serve(directory.path(), "127.0.0.1:0");
@@ -162,7 +173,7 @@ async fn a_restart_keeps_the_pause_counts_its_time_and_gives_every_lease_a_full_
     assert!(counted >= down + span(before.paused_total) && counted <= began.elapsed() + SECOND, "{counted:?}");
     let state = end_of_pause(&mut api, "t").await;
     let lasted = span(state.paused_total);
-    assert!(lasted >= down + 2 * SECOND, "the lease was not restarted in full: {lasted:?}");
+    assert!(lasted >= down + 8 * SECOND, "the lease was not restarted in full: {lasted:?}");
     assert!(began.elapsed() < 30 * SECOND, "the lease did not end");
     assert_eq!(state.revision, before.revision + 1);
 }

@@ -44,9 +44,10 @@ fn no_color_holds_for_the_log_on_a_terminal() {
 async fn a_pause_and_its_end_are_a_line_each() {
     let server = serve(&[]);
     let mut api = server.api().await;
-    api.increment("t", None).await;
-    api.increment("t", Some(Duration::from_secs(1))).await;
-    api.try_decrement("t", "", None).await.unwrap();
+    let first = api.increment("t", None).await.elicitation.unwrap().elicitation_id;
+    let last = api.increment("t", Some(Duration::from_secs(60))).await.elicitation.unwrap().elicitation_id;
+    api.try_decrement("t", "", Some(&first)).await.unwrap();
+    api.try_renew("t", &last, Some(Duration::from_secs(1))).await.unwrap();
     timed("the end of the lease", async {
         while api.get("t").await.paused {
             tokio::time::sleep(Duration::from_millis(10)).await;
@@ -75,21 +76,39 @@ async fn pause(server: &Process, thread: &str, times: usize) {
     }
 }
 
+/// Pauses a thread until the log says it: then the lines before are written. At its end, a server waits only shortly for
+/// lines that are not written. Returns the number of pauses.
+async fn until_written(server: &Process) -> usize {
+    timed("the lines", async {
+        for pauses in 1.. {
+            pause(server, "last", 1).await;
+            if server.heard().contains("\"last\"") {
+                return pauses;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        unreachable!("the loop has no end")
+    })
+    .await
+}
+
 #[tokio::test]
 async fn dropped_lines_of_many_pauses_per_second_are_counted() {
     let mut server = serve(&[]);
     server.listen();
     pause(&server, "t", 500).await;
+    let count = 500 + until_written(&server).await;
     let lines = said(server);
     let pauses = of_pauses(&lines);
     let missing: u64 = pauses.iter().filter_map(|line| line["lines"].as_u64()).sum();
     let logged = pauses.iter().filter(|line| line["message"] == "paused" || line["message"] == "resumed").count();
-    assert_eq!(logged as u64 + missing, 1_000);
+    assert_eq!(logged as u64 + missing, 2 * count as u64);
 
     let mut server = serve(&["--log-every-pause"]);
     server.listen();
     pause(&server, "t", 500).await;
-    assert_eq!(of_pauses(&said(server)).len(), 1_000);
+    let count = 500 + until_written(&server).await;
+    assert_eq!(of_pauses(&said(server)).len(), 2 * count);
 }
 
 /// Nobody reads standard error, whose pipe takes 64 KiB.

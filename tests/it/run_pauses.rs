@@ -28,16 +28,20 @@ struct Told {
 
 impl Told {
     fn start(run: &mut Command) -> Self {
+        Self::try_start(run).expect("the command tells its thread")
+    }
+
+    /// `None`: the command was killed before it told its thread.
+    fn try_start(run: &mut Command) -> Option<Self> {
         let mut run = Run::spawn_with_input(run);
         let (address, thread_id, token) = (run.line(), run.line(), run.line());
-        let config = Config { address: address.parse().unwrap(), token: Token::new(&token).ok(), ..Config::default() };
-        Self { run, client: Client::with_config(&config).unwrap(), address, thread_id, token }
+        let token_of_run = Token::new(&token).ok();
+        let config = Config { address: address.parse().ok()?, token: token_of_run, ..Config::default() };
+        Some(Self { run, client: Client::with_config(&config).unwrap(), address, thread_id, token })
     }
 
     async fn pause(&self) {
-        let thread_id = self.thread_id.clone();
-        let request = IncrementElicitationRequest { thread_id, ..Default::default() };
-        self.client.increment_elicitation(request).await.unwrap();
+        pause(&self.client, &self.thread_id).await.unwrap();
     }
 
     async fn resume(&self) {
@@ -45,6 +49,11 @@ impl Told {
             pausewatch::client::DecrementElicitationRequest { thread_id: self.thread_id.clone(), ..Default::default() };
         self.client.decrement_elicitation(request).await.unwrap();
     }
+}
+
+async fn pause(client: &Client, thread_id: &str) -> Result<(), pausewatch::client::Error> {
+    let request = IncrementElicitationRequest { thread_id: thread_id.to_owned(), ..Default::default() };
+    client.increment_elicitation(request).await.map(drop)
 }
 
 fn run(args: &[&str]) -> Command {
@@ -56,19 +65,27 @@ fn run(args: &[&str]) -> Command {
 /// G1, G3. If the stopwatch were not registered, the command would be killed while the thread is paused.
 #[tokio::test(flavor = "multi_thread")]
 async fn time_does_not_count_while_the_thread_is_paused() {
-    let (limit, pause) = (Duration::from_secs(2), Duration::from_secs(3));
-    let started = Instant::now();
-    let mut told = Told::start(&mut run(&["2", "sh", "-c", TELL_AND_READ]));
-    told.pause().await;
-    let paused = Instant::now();
-    // Real time is tested: it passes, and the command must survive.
-    tokio::time::sleep(pause).await;
-    assert!(told.run.is_running(), "the command was killed while its thread was paused");
-    let paused = paused.elapsed();
-    told.resume().await;
-    assert_eq!(told.run.ended(), End::Code(124));
-    let charged = started.elapsed() - paused;
-    assert!(charged >= limit - Duration::from_millis(5), "charged for a pause: {charged:?}");
+    // A pause that begins after the limit proves nothing, so longer limits are tried until one begins in time.
+    for seconds in ["2", "8", "30"] {
+        let limit = Duration::from_secs(seconds.parse().unwrap());
+        let started = Instant::now();
+        let Some(mut told) = Told::try_start(&mut run(&[seconds, "sh", "-c", TELL_AND_READ])) else { continue };
+        let is_paused = pause(&told.client, &told.thread_id).await.is_ok();
+        if !is_paused || started.elapsed() >= limit {
+            continue;
+        }
+        let paused = Instant::now();
+        // Real time is tested: it passes, and the command must survive.
+        tokio::time::sleep(limit + Duration::from_secs(1)).await;
+        assert!(told.run.is_running(), "the command was killed while its thread was paused");
+        let paused = paused.elapsed();
+        told.resume().await;
+        assert_eq!(told.run.ended(), End::Code(124));
+        let charged = started.elapsed() - paused;
+        assert!(charged >= limit - Duration::from_millis(5), "charged for a pause: {charged:?}");
+        return;
+    }
+    panic!("no pause began before the limit");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -90,7 +107,10 @@ async fn a_configured_coordinator_is_used_and_passed_on() {
         ..server::Config::default()
     });
     tokio::spawn(server.await.unwrap().run(std::future::pending()));
+    let client = Client::with_config(&Config { address: address.parse().unwrap(), ..Config::default() }).unwrap();
     for by_environment in [false, true] {
+        // Before the command starts, so that a busy machine cannot end it before the pause.
+        pause(&client, "a thread").await.unwrap();
         let mut command = match by_environment {
             false => run(&["--address", &address, "--thread-id", "a thread", "1", "sh", "-c", TELL_AND_READ]),
             true => run(&["1", "sh", "-c", TELL_AND_READ]),
@@ -100,7 +120,6 @@ async fn a_configured_coordinator_is_used_and_passed_on() {
         }
         let mut told = Told::start(&mut command);
         assert_eq!((told.address.as_str(), told.thread_id.as_str()), (address.as_str(), "a thread"));
-        told.pause().await;
         tokio::time::sleep(Duration::from_millis(1_500)).await;
         assert!(told.run.is_running(), "the command was killed while its thread was paused");
         told.run.write("0\n");

@@ -106,7 +106,7 @@ fn g2_the_report_says_whether_the_servers_maximum_or_the_limit_on_wall_time_was_
         // At the wall time limit, `hold` closes its elicitation.
         let options = ["--listen", "127.0.0.1:0", "--store", "memory", "--max-pause", max_pause];
         let coordinator = Coordinator::start_with(options);
-        // Longer questions are tried until one is seen.
+        // A busy machine may leave the question little time, so longer ones are tried until one is seen.
         let seen = ["3", "10", "30"].into_iter().find_map(|seconds| {
             let directory = tempfile::tempdir().unwrap();
             let mut command = coordinator.command(["run", "--report", "report", "--max-wall"]);
@@ -116,13 +116,13 @@ fn g2_the_report_says_whether_the_servers_maximum_or_the_limit_on_wall_time_was_
             assert_eq!(ended.code, Some(124), "{ended:?}");
             let report = fs::read_to_string(directory.path().join("report")).unwrap();
             let report: Value = serde_json::from_str(&report).unwrap();
-            report["pauses"].as_array().is_some_and(|pauses| !pauses.is_empty()).then_some(report)
+            let is_seen = report["pauses"].as_array().is_some_and(|pauses| !pauses.is_empty());
+            (is_seen && report["paused_ms"].as_u64() >= Some(500)).then_some(report)
         });
         let report = seen.expect("the report shows the pause");
         let pause = serde_json::json!({ "thread_id": "t", "holder": "git", "reason": "", "ended_by": ended_by });
         assert_eq!((&report["why"], &report["pauses"][0]), (&why.into(), &pause), "{report}");
-        let [wall, paused] = ["wall_ms", "paused_ms"].map(|key| report[key].as_u64().unwrap());
-        assert!(paused >= 500 && wall >= 3_000, "{report}");
+        assert!(report["wall_ms"].as_u64() >= Some(3_000), "{report}");
     }
 }
 

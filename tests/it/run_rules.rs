@@ -125,10 +125,10 @@ fn a_yes_to_a_program_with_many_arguments_is_for_that_one_alone() {
 #[test]
 fn the_clock_stands_still_while_a_person_is_asked() {
     let Some(project) = Project::new() else { return };
-    let ran = project.run(&["--ask", "sleep 6", "--report", "report"], &["4", "git", "push"]);
+    let ran = project.run(&["--ask", "sleep 12", "--report", "report"], &["10", "git", "push"]);
     assert_eq!((ran.code, project.calls().as_str()), (Some(0), "push\n"), "{ran:?}");
     let report: serde_json::Value = serde_json::from_str(&fs::read_to_string(project.path("report")).unwrap()).unwrap();
-    assert!(report["why"] == "exited" && report["paused_ms"].as_u64() >= Some(5_900), "{report}");
+    assert!(report["why"] == "exited" && report["paused_ms"].as_u64() >= Some(11_900), "{report}");
 }
 
 /// The signals are passed on until the command has ended, so that one of them comes with its end.

@@ -39,33 +39,33 @@ const STATUS: &[Case] = &[
 const TIME_IS_UP: &[Case] = &[
     // The command catches the signal and ends in its own way.
     &[
-        "10",
+        "60",
         "sh",
         "-c",
         "trap 'echo caught; exit 7' TERM; . ./parent-waits; kill -ALRM $PPID; while :; do sleep .1; done",
     ],
     &[
         "-p",
-        "10",
+        "60",
         "sh",
         "-c",
         "trap 'echo caught; exit 7' TERM; . ./parent-waits; kill -ALRM $PPID; while :; do sleep .1; done",
     ],
     &[
         "-fp",
-        "10",
+        "60",
         "sh",
         "-c",
         "trap 'echo caught; exit 7' TERM; . ./parent-waits; kill -ALRM $PPID; while :; do sleep .1; done",
     ],
     // It ignores the signal.
-    &["-k", ".1", "10", "sh", "-c", "trap '' TERM; . ./parent-waits; kill -ALRM $PPID; while :; do sleep .1; done"],
-    &["-vk.1", "10", "sh", "-c", "trap '' TERM; . ./parent-waits; kill -ALRM $PPID; while :; do sleep .1; done"],
-    &["-f", "-vk.1", "10", "sh", "-c", "trap '' TERM; . ./parent-waits; kill -ALRM $PPID; while :; do sleep .1; done"],
-    &["-fp", "-k.1", "10", "sh", "-c", "trap '' TERM; . ./parent-waits; kill -ALRM $PPID; while :; do sleep .1; done"],
-    &["-k", "0", "10", "sh", "-c", "trap '' TERM; . ./parent-waits; kill -ALRM $PPID; exit 3"],
-    &["-v", "-s", "0", "10", "sh", "-c", ". ./parent-waits; kill -ALRM $PPID; exit 3"],
-    &["-vs", "EXIT", "10", "sh", "-c", ". ./parent-waits; kill -ALRM $PPID; exit 3"],
+    &["-k", ".1", "60", "sh", "-c", "trap '' TERM; . ./parent-waits; kill -ALRM $PPID; while :; do sleep .1; done"],
+    &["-vk.1", "60", "sh", "-c", "trap '' TERM; . ./parent-waits; kill -ALRM $PPID; while :; do sleep .1; done"],
+    &["-f", "-vk.1", "60", "sh", "-c", "trap '' TERM; . ./parent-waits; kill -ALRM $PPID; while :; do sleep .1; done"],
+    &["-fp", "-k.1", "60", "sh", "-c", "trap '' TERM; . ./parent-waits; kill -ALRM $PPID; while :; do sleep .1; done"],
+    &["-k", "0", "60", "sh", "-c", "trap '' TERM; . ./parent-waits; kill -ALRM $PPID; exit 3"],
+    &["-v", "-s", "0", "60", "sh", "-c", ". ./parent-waits; kill -ALRM $PPID; exit 3"],
+    &["-vs", "EXIT", "60", "sh", "-c", ". ./parent-waits; kill -ALRM $PPID; exit 3"],
     // Other signals, by all their names.
     &["-vs", "INT", ".1", "sleep", "10"],
     &["-vs", "sigint", ".1", "sleep", "10"],
@@ -87,14 +87,20 @@ const TIME_IS_UP: &[Case] = &[
     &["-vs", "64", ".1", "sleep", "10"],
     &["-p", "-s", "RTMIN+3", ".1", "sleep", "10"],
     // Signals that do not end a command.
-    &["-vs", "CONT", "10", "sh", "-c", ". ./parent-waits; kill -ALRM $PPID; exit 3"],
-    &["-vs", "URG", "10", "sh", "-c", ". ./parent-waits; kill -ALRM $PPID; exit 3"],
-    &["-vs", "TSTP", "10", "sh", "-c", ". ./parent-waits; kill -ALRM $PPID; exit 3"],
+    &["-vs", "CONT", "60", "sh", "-c", ". ./parent-waits; kill -ALRM $PPID; exit 3"],
+    &["-vs", "URG", "60", "sh", "-c", ". ./parent-waits; kill -ALRM $PPID; exit 3"],
+    &["-vs", "TSTP", "60", "sh", "-c", ". ./parent-waits; kill -ALRM $PPID; exit 3"],
     &["-s", "CONT", "-k.1", ".1", "sleep", "10"],
     // It has stopped itself.
     &[".1", "sh", "-c", "kill -STOP $$; echo continued"],
-    &["-k9", "2", "sh", "-c", "trap 'echo caught; exit 7' TERM; kill -STOP $$; exit 8"],
-    &["-f", "-vk.1", ".1", "sh", "-c", "kill -STOP $$"],
+    &[
+        "-k30",
+        "60",
+        "sh",
+        "-c",
+        "trap 'echo caught; exit 7' TERM; . ./parent-waits; (. ./stopped; kill -ALRM $PPID) & kill -STOP $$; exit 8",
+    ],
+    &["-f", "-vk.1", "60", "sh", "-c", ". ./parent-waits; (. ./stopped; kill -ALRM $PPID) & kill -STOP $$"],
     &["-vs", "TSTP", "-k.1", ".1", "sleep", "10"],
     // Processes that it left in the background.
     &[".1", "sh", "-c", "sleep 10 & sleep 10"],
@@ -102,25 +108,26 @@ const TIME_IS_UP: &[Case] = &[
 ];
 
 const PASSED_ON: &[Case] = &[
-    &["10", "sh", "-c", ". ./parent-waits; kill -TERM $PPID; exec sleep 10"],
-    &["10", "sh", "-c", ". ./parent-waits; kill -INT $PPID; exec sleep 10"],
-    &["10", "sh", "-c", ". ./parent-waits; kill -HUP $PPID; exec sleep 10"],
-    &["10", "sh", "-c", ". ./parent-waits; kill -QUIT $PPID; exec sleep 10"],
-    &["-p", "10", "sh", "-c", ". ./parent-waits; kill -TERM $PPID; exec sleep 10"],
-    &["-f", "10", "sh", "-c", ". ./parent-waits; kill -TERM $PPID; exec sleep 10"],
-    &["-v", "10", "sh", "-c", "trap 'exit 7' TERM; . ./parent-waits; kill -TERM $PPID; while :; do sleep .1; done"],
+    &["60", "sh", "-c", ". ./parent-waits; kill -TERM $PPID; exec sleep 10"],
+    &["60", "sh", "-c", ". ./parent-waits; kill -INT $PPID; exec sleep 10"],
+    &["60", "sh", "-c", ". ./parent-waits; kill -HUP $PPID; exec sleep 10"],
+    &["60", "sh", "-c", ". ./parent-waits; kill -QUIT $PPID; exec sleep 10"],
+    &["-p", "60", "sh", "-c", ". ./parent-waits; kill -TERM $PPID; exec sleep 10"],
+    &["-f", "60", "sh", "-c", ". ./parent-waits; kill -TERM $PPID; exec sleep 10"],
+    &["-v", "60", "sh", "-c", "trap 'exit 7' TERM; . ./parent-waits; kill -TERM $PPID; while :; do sleep .1; done"],
     &[
         "-s",
         "USR2",
-        "10",
+        "60",
         "sh",
         "-c",
         "trap 'exit 7' USR2; . ./parent-waits; kill -USR2 $PPID; while :; do sleep .1; done",
     ],
-    // Passing a signal on starts the kill-after clock. The first clock continues, and at its end KILL is sent too.
-    &["-vk.1", "10", "sh", "-c", "trap '' TERM; . ./parent-waits; kill -TERM $PPID; while :; do sleep .1; done"],
-    &["-f", "-k.1", "10", "sh", "-c", "trap '' TERM; . ./parent-waits; kill -TERM $PPID; while :; do sleep .1; done"],
-    &["-f", "-k9", "3", "sh", "-c", "trap '' TERM; . ./parent-waits; kill -TERM $PPID; while :; do sleep .1; done"],
+    // Passing a signal on starts the kill-after clock. The first clock continues, and at its end KILL is sent too: long
+    // before the kill-after clock would send it.
+    &["-vk.1", "60", "sh", "-c", "trap '' TERM; . ./parent-waits; kill -TERM $PPID; while :; do sleep .1; done"],
+    &["-f", "-k.1", "60", "sh", "-c", "trap '' TERM; . ./parent-waits; kill -TERM $PPID; while :; do sleep .1; done"],
+    &["-f", "-k600", "10", "sh", "-c", "trap '' TERM; . ./parent-waits; kill -TERM $PPID; while :; do sleep .1; done"],
 ];
 
 const DURATIONS: &[Case] = &[
@@ -138,7 +145,7 @@ const DURATIONS: &[Case] = &[
     &["0.000001", "sleep", "10"],
     &["0.000000000000000000001", "sleep", "10"],
     &[".0001h", "sleep", "10"],
-    &["-k", ".0001h", "2", "sh", "-c", "trap '' TERM; while :; do sleep .1; done"],
+    &["-k", ".0001h", "10", "sh", "-c", "trap '' TERM; while :; do sleep .1; done"],
     &["2.34e+5d", "true"],
     &["2147483648", "true"],
     &["4294967296", "true"],
@@ -244,7 +251,7 @@ fn signals_ignored_or_blocked_at_the_start_matter_as_to_timeout() {
         }
     }
     compare_all(cases.iter().flat_map(|option| {
-        [&[".1", "sleep", "10"][..], &["10", "sh", "-c", "exit 3"], &["-v", "-k9", "-s", "INT", ".1", "sleep", "10"]]
+        [&[".1", "sleep", "10"][..], &["10", "sh", "-c", "exit 3"], &["-v", "-k9", "-s", "INT", ".1", "sleep", "40"]]
             .map(|case| (["env", option].map(str::to_owned).to_vec(), case))
     }));
 }

@@ -12,12 +12,13 @@ use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// The lifetime of each token in the file.
-const TOKEN_TTL: Duration = Duration::from_secs(3);
+const TOKEN_TTL: Duration = Duration::from_secs(12);
 const REPLACED_EVERY: Duration = Duration::from_secs(1);
 /// The disconnect grace and the time limit of commands, each.
 const SECOND: &str = "1s";
-/// How long the question is open, in seconds: longer than the token, the grace and the limit.
-const QUESTION: &str = "7";
+/// How long the question is open, in seconds: longer than the token, the grace and the limit, and longer than the token
+/// and a lease.
+const QUESTION: &str = "24";
 
 /// A coordinator that requires signed tokens.
 struct Site {
@@ -141,7 +142,7 @@ fn hold_keeps_its_pause_for_longer_than_its_token() {
         let site = Site::new();
         let file = site.token_file(Role::Holder, is_replaced);
         let mut command = program();
-        command.args(["hold", "--require", "--ttl", "2s", "sleep", QUESTION]);
+        command.args(["hold", "--require", "--ttl", "6s", "sleep", QUESTION]);
         let ended = Process::start(site.with_file(command, &file)).end();
         assert_eq!(ended.code, Some(0), "replaced: {is_replaced}: {ended:?}");
         let history: Value = serde_json::from_str(&site.asked(["history", "--output", "json"])).unwrap();

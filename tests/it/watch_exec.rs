@@ -91,7 +91,7 @@ fn a_command_that_hangs_or_fails_neither_blocks_the_watch_nor_is_reported_twice(
     let (coordinator, directory) = (Coordinator::start(), tempfile::tempdir().unwrap());
     let at = directory.path();
     let hang = format!("{CALL}; [ $PAUSEWATCH_REASON = hang ] && exec sleep 600; exit 3");
-    let watching = watch(&coordinator, at, &["--exec", &hang, "--exec-timeout", "1s"]);
+    let watching = watch(&coordinator, at, &["--exec", &hang, "--exec-timeout", "10s"]);
     coordinator.answer(["increment", "--holder", "h", "--reason", "hang"]);
     calls(at, 1);
     assert!(watching.line().contains("\"count\":1"));
@@ -100,7 +100,7 @@ fn a_command_that_hangs_or_fails_neither_blocks_the_watch_nor_is_reported_twice(
         assert!(watching.line().contains(&format!("\"count\":{count}")), "the watch continues");
     }
     let error = watching.error_line();
-    assert!(error.starts_with("pausewatch watch: the command of --exec failed: it did not end within 1s"), "{error}");
+    assert!(error.starts_with("pausewatch watch: the command of --exec failed: it did not end within 10s"), "{error}");
     // The command is killed; the changes meanwhile count as one.
     assert_eq!(calls(at, 2)[1], "waiting t h fail 1");
     for _ in 1..6 {
@@ -184,7 +184,7 @@ fn a_command_that_is_killed_takes_its_children_along() {
             std::thread::sleep(Duration::from_millis(10));
         }
     };
-    let watching = start("1s");
+    let watching = start("10s");
     coordinator.answer(["increment"]);
     has_ended(&calls(at, 1)[0]);
     drop(watching);

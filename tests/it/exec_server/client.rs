@@ -162,6 +162,19 @@ impl Client {
         self.answer(id)
     }
 
+    /// The output of a session from `answer` on, up to the answer that completes `wanted`: on a busy machine, a yield
+    /// deadline may come before the output.
+    pub(crate) fn output_until(&mut self, answer: &Value, wanted: &str) -> String {
+        let mut output = answer["output"].as_str().unwrap().to_owned();
+        let end = Instant::now() + PATIENCE;
+        while !output.contains(wanted) {
+            assert!(Instant::now() < end, "no {wanted:?} in {output:?}");
+            let poll = json!({"session_id": answer["session_id"], "yield_time_ms": 50});
+            output += self.call("write_stdin", poll)["output"].as_str().unwrap();
+        }
+        output
+    }
+
     /// Calls a tool and returns the message of its refusal.
     pub(crate) fn refused(&mut self, tool: &str, arguments: Value) -> String {
         let id = self.begin(tool, "t", arguments);

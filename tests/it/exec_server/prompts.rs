@@ -47,7 +47,7 @@ fn milliseconds(answer: &Value, field: &str) -> u64 {
 
 /// The person takes longer than the command's limit.
 #[test]
-fn a_command_with_a_limit_of_3_s_is_run_when_the_person_agrees_after_5_s() {
+fn a_command_with_a_limit_of_8_s_is_run_when_the_person_agrees_after_9_s() {
     let (directory, rules) = rules();
     let repository = directory.path().join("repository");
     let made = Command::new("git").args(["init", "-q"]).arg(&repository).status();
@@ -55,19 +55,19 @@ fn a_command_with_a_limit_of_3_s_is_run_when_the_person_agrees_after_5_s() {
         return skipped("git", "it does not run");
     }
     let mut client = Client::start(server(&rules));
-    let id = client.begin("shell", "t", shell("git status", &repository, 3_000));
+    let id = client.begin("shell", "t", shell("git status", &repository, 8_000));
     let asked = question(&mut client);
     let text = asked["params"]["message"].as_str().unwrap();
     for part in ["    git status\n", repository.to_str().unwrap(), "it is only a test", "default.rules"] {
         assert!(text.contains(part), "{part} in {text}");
     }
     assert_eq!(asked["params"]["requestedSchema"], json!({"type": "object", "properties": {}}));
-    std::thread::sleep(Duration::from_secs(5));
+    std::thread::sleep(Duration::from_secs(9));
     client.respond(&asked, json!({"action": "accept", "content": {}}));
     let answer = client.answer(id);
     assert_eq!((&answer["exit_code"], &answer["timed_out"]), (&json!(0), &json!(false)), "{answer}");
     assert!(answer["output"].as_str().unwrap().contains("No commits yet"), "{answer}");
-    assert!(milliseconds(&answer, "paused_ms") >= 4_900 && milliseconds(&answer, "active_ms") < 3_000, "{answer}");
+    assert!(milliseconds(&answer, "paused_ms") >= 8_900 && milliseconds(&answer, "active_ms") < 8_000, "{answer}");
     assert_eq!(answer["sandbox"], Value::Null, "the person approved it, so it runs outside the sandbox");
     assert!(!client.come("notifications/progress").is_empty(), "the caller got progress notifications");
 }
@@ -141,8 +141,8 @@ fn a_forbidden_command_is_denied_without_a_question() {
 fn a_question_pauses_only_the_clock_of_its_own_call() {
     let (directory, rules) = rules();
     let mut client = Client::start(server(&rules));
-    let ids =
-        ["one", "two"].map(|file| client.begin("shell", "t", shell(&format!("touch {file}"), directory.path(), 3_000)));
+    let ids = ["one", "two"]
+        .map(|file| client.begin("shell", "t", shell(&format!("touch {file}"), directory.path(), 20_000)));
     let asked = [question(&mut client), question(&mut client)];
     let started = Instant::now();
     let hung = client.call("shell", shell("sleep 60", directory.path(), 4_000));
@@ -172,8 +172,9 @@ fn yield_time_does_not_run_during_a_question() {
     std::thread::sleep(Duration::from_secs(3));
     client.respond(&asked, json!({"action": "accept", "content": {}}));
     let answer = client.answer(id);
-    assert_eq!(answer["output"], "made\n", "it had its full 2 s");
     assert!(milliseconds(&answer, "paused_ms") >= 3_000, "{answer}");
+    assert!(milliseconds(&answer, "active_ms") >= 1_900, "it had its full 2 s: {answer}");
+    assert_eq!(client.output_until(&answer, "made\n"), "made\n");
 }
 
 /// No thread stays paused.
@@ -231,7 +232,7 @@ fn once(client: &mut Client, arguments: &Value, more: Value) -> Value {
 fn in_the_newer_protocol_the_client_repeats_the_call_with_the_answer() {
     let (directory, rules) = rules();
     let mut client = Client::with(server(&rules), "2026-07-28", json!({"elicitation": {"form": {}}}));
-    let arguments = shell("touch made", directory.path(), 500);
+    let arguments = shell("touch made", directory.path(), 60_000);
     let asked = once(&mut client, &arguments, json!({}));
     assert_eq!(asked["resultType"], "input_required", "{asked}");
     let approval = &asked["inputRequests"]["approval"];
@@ -241,13 +242,13 @@ fn in_the_newer_protocol_the_client_repeats_the_call_with_the_answer() {
 
     let answers = |action: &str| json!({"approval": {"action": action, "content": {}}});
     let state = asked["requestState"].clone();
-    let other = shell("touch other", directory.path(), 500);
+    let other = shell("touch other", directory.path(), 60_000);
     let forged = once(&mut client, &other, json!({"requestState": state, "inputResponses": answers("accept")}));
     assert_eq!(forged["isError"], true, "an answer for another command is refused: {forged}");
     let answer = once(&mut client, &arguments, json!({"requestState": state, "inputResponses": answers("accept")}));
     let outcome = &answer["structuredContent"];
     assert_eq!(outcome["exit_code"], 0, "{answer}");
-    assert!(milliseconds(outcome, "paused_ms") >= 2_000 && milliseconds(outcome, "active_ms") < 500, "{answer}");
+    assert!(milliseconds(outcome, "paused_ms") >= 2_000, "{answer}");
     let again = once(&mut client, &arguments, json!({"requestState": state, "inputResponses": answers("accept")}));
     assert_eq!(again["isError"], true, "an answer works only once: {again}");
     assert!(again["content"][0]["text"].as_str().unwrap().contains("used before"), "{again}");
@@ -360,11 +361,9 @@ fn a_terminal_and_hold_work_in_the_sandbox() {
         "test -t 1 && echo terminal; {} hold -- true && echo held; sleep {mark}",
         env!("CARGO_BIN_EXE_pausewatch")
     );
-    let first = client.call(
-        "exec_command",
-        json!({"command": line, "workdir": directory.path(), "tty": true, "yield_time_ms": 1_500}),
-    );
-    assert_eq!(first["output"], "terminal\r\nheld\r\n", "{first}");
+    let first = client
+        .call("exec_command", json!({"command": line, "workdir": directory.path(), "tty": true, "yield_time_ms": 0}));
+    assert_eq!(client.output_until(&first, "held\r\n"), "terminal\r\nheld\r\n");
     assert!(process_with(&mark).is_some());
     assert!(client.hang_up().success());
     until_gone(&mark);

@@ -151,7 +151,7 @@ impl Raw {
     /// Sends data of a stream when the server's window allows it, within some seconds.
     pub(crate) async fn send_data(&mut self, stream: u32, data: &[u8]) -> io::Result<()> {
         while self.left(0, 65_535) < data.len() || self.left(stream, self.first_window) < data.len() {
-            let read = tokio::time::timeout(Duration::from_secs(3), self.stream.read_buf(&mut self.said)).await;
+            let read = tokio::time::timeout(Duration::from_secs(8), self.stream.read_buf(&mut self.said)).await;
             if !matches!(read, Ok(Ok(1..))) {
                 return Err(io::ErrorKind::TimedOut.into());
             }

@@ -4,6 +4,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
@@ -12,7 +13,7 @@ pub(crate) struct Process {
     child: Child,
     out: BufReader<ChildStdout>,
     /// Standard error, if it is read while the server runs.
-    heard: Option<JoinHandle<String>>,
+    heard: Option<(Arc<Mutex<String>>, JoinHandle<()>)>,
     pub(crate) address: String,
 }
 
@@ -61,8 +62,24 @@ impl Process {
 
     /// Reads standard error from now on, because a pipe holds only 64 KiB.
     pub(crate) fn listen(&mut self) {
-        let mut stderr = self.child.stderr.take().expect("standard error is piped");
-        self.heard = Some(std::thread::spawn(move || read_all(&mut stderr)));
+        let stderr = BufReader::new(self.child.stderr.take().expect("standard error is piped"));
+        let text = Arc::<Mutex<String>>::default();
+        let reader = std::thread::spawn({
+            let text = text.clone();
+            move || {
+                for line in stderr.lines() {
+                    let line = line.expect("it is text") + "\n";
+                    text.lock().expect("nothing panics while it holds the text").push_str(&line);
+                }
+            }
+        });
+        self.heard = Some((text, reader));
+    }
+
+    /// Standard error so far, after [`Process::listen`].
+    pub(crate) fn heard(&self) -> String {
+        let (text, _) = self.heard.as_ref().expect("standard error is read");
+        text.lock().expect("nothing panics while it holds the text").clone()
     }
 
     pub(crate) async fn api(&self) -> Api {
@@ -110,7 +127,10 @@ impl Process {
             std::thread::sleep(std::time::Duration::from_millis(5));
         };
         let error = match self.heard.take() {
-            Some(heard) => heard.join().expect("the reader does not panic"),
+            Some((text, reader)) => {
+                reader.join().expect("the reader does not panic");
+                std::mem::take(&mut *text.lock().expect("nothing panics while it holds the text"))
+            }
             None => read_all(self.child.stderr.as_mut().expect("standard error is piped")),
         };
         _ = self.out.read_to_string(&mut String::new());

@@ -90,7 +90,7 @@ async fn g8_a_stream_outlives_the_token_that_opened_it_if_the_token_is_renewed()
     let guarded = Guarded::start().await;
     let token = |ttl| guarded.token("s", &["t"], ttl);
     let (mut renewed, mut not_renewed) = {
-        let short = token(Duration::from_secs(3));
+        let short = token(Duration::from_secs(10));
         (guarded.watch(&short).await, guarded.watch(&short).await)
     };
     not_renewed.ask(add(&["t"]), 1).await;
