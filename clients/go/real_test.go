@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -153,7 +154,7 @@ func TestRealHoldsPauseTimeoutsOverAUnixSocket(t *testing.T) {
 func TestG4RealCallsCountOnceWhileTheServerIsKilledAgainAndAgain(t *testing.T) {
 	r := startReal(t, "127.0.0.1:0")
 	client := r.client(t).WithCallTimeout(2 * time.Minute)
-	const callers, each, killEvery = 4, 50, 10
+	const callers, each, killEvery = 8, 50, 10
 	ended := make(chan struct{}, callers*each)
 	for caller := range callers {
 		go func() {
@@ -169,6 +170,8 @@ func TestG4RealCallsCountOnceWhileTheServerIsKilledAgainAndAgain(t *testing.T) {
 	for calls := 1; calls <= callers*each; calls++ {
 		<-ended
 		if calls%killEvery == 0 {
+			// At any moment of the next calls: their answers are to get lost before and after they are counted.
+			time.Sleep(rand.N(10 * time.Millisecond))
 			r.kill()
 			r.start(t)
 		}
