@@ -1,17 +1,18 @@
 //! An etcd for tests.
 use crate::support::{PATIENCE, skipped};
-use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
+use tokio::net::TcpSocket;
 
 /// A running etcd. It is killed when its standard input ends: when this is dropped, and when the test program ends.
 pub(crate) struct Etcd {
     child: Child,
     _directory: TempDir,
+    _ports: [Port; 2],
     pub(crate) url: String,
 }
 
@@ -53,7 +54,8 @@ impl Etcd {
     fn start(options: &[&str]) -> Self {
         let directory = tempfile::tempdir().expect("a directory");
         let scheme = if options.contains(&"--cert-file") { "https" } else { "http" };
-        let [client, peer] = free_ports();
+        let ports = [Port::reserve(), Port::reserve()];
+        let [client, peer] = ports.each_ref().map(|port| port.number);
         let (client, peer) = (format!("{scheme}://127.0.0.1:{client}"), format!("http://127.0.0.1:{peer}"));
         let mut command = Command::new("sh");
         // However the test ends, its end closes the pipe.
@@ -64,7 +66,7 @@ impl Etcd {
         command.args(["--initial-cluster", &format!("one={peer}"), "--log-level", "error"]).args(options);
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
         let child = command.spawn().expect("sh is there");
-        Etcd { child, _directory: directory, url: client }
+        Etcd { child, _directory: directory, _ports: ports, url: client }
     }
 }
 
@@ -85,7 +87,19 @@ pub(crate) fn report(is_installed: bool) {
     }
 }
 
-pub(crate) fn free_ports<const COUNT: usize>() -> [u16; COUNT] {
-    let listeners = [(); COUNT].map(|()| TcpListener::bind("127.0.0.1:0").expect("a free port"));
-    listeners.map(|listener| listener.local_addr().expect("it is bound").port())
+/// A port of this machine that no other process gets, until this is dropped. A server may listen on it if it sets
+/// `SO_REUSEADDR`, as etcd does.
+pub(crate) struct Port {
+    _bound: TcpSocket,
+    pub(crate) number: u16,
+}
+
+impl Port {
+    pub(crate) fn reserve() -> Self {
+        // It is bound and does not listen.
+        let socket = TcpSocket::new_v4().expect("a socket");
+        socket.set_reuseaddr(true).expect("it is a socket");
+        socket.bind(([127, 0, 0, 1], 0).into()).expect("a free port");
+        Port { number: socket.local_addr().expect("it is bound").port(), _bound: socket }
+    }
 }

@@ -2,7 +2,7 @@
 use crate::caller::health;
 use crate::contract::config as fleet_config;
 use crate::etcd::Etcd;
-use crate::support::{Api, PATIENCE, Process, Running, config, event, scrape, states, timed};
+use crate::support::{Api, PATIENCE, Process, Running, Samples, config, event, scrape, states, timed};
 use crate::takeovers::{LEADER, leader, replica};
 use pausewatch::proto::v1;
 use pausewatch::server::{Config, Server};
@@ -245,14 +245,13 @@ async fn replicas_that_do_not_know_the_latest_state_end_their_watches_and_begin_
     }
 }
 
-/// The metrics of each replica: the page documents all of them and nothing else.
-#[tokio::test]
-async fn metrics_say_who_leads_and_how_fresh_each_replica_is() {
-    let Some(etcd) = Etcd::shared() else { return };
+/// The metrics of two replicas in the first term of their fleet, with a paused thread. On a very busy machine, the
+/// leader may be silent for so long that the other one takes over, which is another case: `None`.
+async fn first_term(etcd: &Etcd, prefix: &str) -> Option<[Samples; 2]> {
     let mut urls = Vec::new();
     let mut running = Vec::new();
     for _ in 0..2 {
-        let replica = ReplicaConfig { fleet: fleet_config(etcd, "metrics"), advertise: None, peer_ca: None };
+        let replica = ReplicaConfig { fleet: fleet_config(etcd, prefix), advertise: None, peer_ca: None };
         let config = Config { metrics: Some("127.0.0.1:0".into()), ..config() };
         let server = Server::start_replica(replica, Arc::new(System::new()), config).await.expect("etcd runs");
         urls.push(server.metrics_address().expect("they are served"));
@@ -261,12 +260,41 @@ async fn metrics_say_who_leads_and_how_fresh_each_replica_is() {
     }
     running[1].api().await.increment("a", None).await;
     states(&mut running[1].api().await.watch(&["a"]).await).await;
-    let [first, second] = [scrape(&urls[0]).await, scrape(&urls[1]).await];
-    assert_eq!([&first, &second].map(|samples| samples.get("pausewatch_fleet_leader")), [1.0, 0.0]);
+    let give_up = Instant::now() + PATIENCE;
+    let scraped = loop {
+        let both = [scrape(&urls[0]).await, scrape(&urls[1]).await];
+        let of = |name| both.each_ref().map(|samples| samples.get(name));
+        if of("pausewatch_fleet_term").iter().any(|term| *term > 1.0) {
+            break None;
+        }
+        // Only while both hear from etcd.
+        if of("pausewatch_fleet_leader") == [1.0, 0.0] && of("pausewatch_fleet_state_age_seconds")[1] < 3.0 {
+            break Some(both);
+        }
+        assert!(Instant::now() < give_up, "{:?}", both.map(|samples| samples.values));
+        sleep(Duration::from_millis(50)).await;
+    };
+    for running in running {
+        running.stop().await.expect("no panic");
+    }
+    scraped
+}
+
+/// The metrics of each replica: the page documents all of them and nothing else.
+#[tokio::test]
+async fn metrics_say_who_leads_and_how_fresh_each_replica_is() {
+    let Some(etcd) = Etcd::shared() else { return };
+    let mut scraped = None;
+    for attempt in 0..5 {
+        scraped = first_term(etcd, &format!("metrics {attempt}")).await;
+        if scraped.is_some() {
+            break;
+        }
+    }
+    let [first, second] = scraped.expect("the first leader leads for some seconds once in five times");
     assert_eq!([&first, &second].map(|samples| samples.get("pausewatch_fleet_term")), [1.0, 1.0]);
     assert_eq!([&first, &second].map(|samples| samples.get("pausewatch_fleet_takeovers_total")), [1.0, 0.0]);
     assert_eq!([&first, &second].map(|samples| samples.get("pausewatch_paused_threads")), [1.0, 1.0]);
-    assert!(second.get("pausewatch_fleet_state_age_seconds") < 3.0);
     assert!(second.get("pausewatch_fleet_clock_error_seconds") > 0.0);
     assert!(first.get("pausewatch_fleet_log_bytes") > 0.0);
     let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/fleet.md")).expect("the page");
@@ -274,7 +302,4 @@ async fn metrics_say_who_leads_and_how_fresh_each_replica_is() {
     let named: BTreeSet<_> = rows.filter_map(|row| row.split('`').nth(1)).collect();
     let exported = first.families.keys().filter(|name| name.starts_with("pausewatch_fleet_"));
     assert_eq!(named, exported.map(String::as_str).collect());
-    for running in running {
-        running.stop().await.expect("no panic");
-    }
 }

@@ -47,12 +47,40 @@ fn row<'a>(said: &'a Ended, address: &str) -> &'a str {
     row.unwrap_or_else(|| panic!("{address}: {said:?}"))
 }
 
+/// Three healthy replicas in the first term of their fleet, with both reports of their health. On a very busy machine,
+/// the leader may be silent for so long that another one takes over, which is another case: `None`.
+async fn first_term(etcd: &Etcd, prefix: &str) -> Option<(Vec<Process>, Ended, Vec<Value>)> {
+    let replicas = fleet(etcd, prefix, 3).await;
+    let all = addresses(&replicas);
+    let give_up = Instant::now() + PATIENCE;
+    loop {
+        let said = says(&all, None).await;
+        let json = run(&["health", "--fleet", "--output", "json"], &all).await;
+        let told: Vec<Value> = serde_json::from_str(&json.out).expect("it is JSON");
+        if told.iter().any(|replica| replica["term"].as_u64() > Some(1)) {
+            return None;
+        }
+        let is_fresh = |replica: &Value| replica["state_age_ms"].as_u64().is_some_and(|age| age < 3_000);
+        if json.code == Some(0) && told.iter().all(is_fresh) {
+            return Some((replicas, said, told));
+        }
+        assert!(Instant::now() < give_up, "{json:?}");
+        sleep(Duration::from_millis(20)).await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_health_of_a_fleet_names_its_leader_and_what_is_lost() {
     let Some(etcd) = Etcd::shared() else { return };
-    let mut replicas = fleet(etcd, "health", 3).await;
+    let mut made = None;
+    for attempt in 0..5 {
+        made = first_term(etcd, &format!("health {attempt}")).await;
+        if made.is_some() {
+            break;
+        }
+    }
+    let (mut replicas, said, told) = made.expect("the first leader leads for some seconds once in five times");
     let all = addresses(&replicas);
-    let said = says(&all, None).await;
     assert_eq!(
         said.out.lines().next().map(|line| line.split_whitespace().collect()),
         Some(vec!["REPLICA", "ROLE", "TERM", "STATE"])
@@ -62,8 +90,6 @@ async fn the_health_of_a_fleet_names_its_leader_and_what_is_lost() {
         assert_eq!(row[1..3], [if number == 0 { "leads" } else { "follows" }, "1"], "{said:?}");
         assert!(row[3].ends_with('s') && row[4] == "old", "{said:?}");
     }
-    let said = run(&["health", "--fleet", "--output", "json"], &all).await;
-    let told: Vec<Value> = serde_json::from_str(&said.out).expect("it is JSON");
     let roles: Vec<_> = told.iter().map(|replica| replica["role"].as_str()).collect();
     assert_eq!(roles, [Some("leader"), Some("follower"), Some("follower")]);
     for (replica, told) in replicas.iter().zip(&told) {
@@ -71,7 +97,6 @@ async fn the_health_of_a_fleet_names_its_leader_and_what_is_lost() {
             (told["address"].as_str(), &told["term"], &told["serving"]),
             (Some(&*replica.address), &1.into(), &true.into())
         );
-        assert!(told["state_age_ms"].as_u64().is_some_and(|age| age < 3_000), "{told}");
         assert!(told["fleet"].as_str().is_some_and(|fleet| fleet.parse::<u64>().is_ok()), "{told}");
         assert!(told["lag_entries"].is_u64() && told.get("problem").is_none(), "{told}");
     }

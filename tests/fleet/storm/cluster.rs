@@ -1,5 +1,5 @@
 //! Three members of etcd. Each can be killed, stopped, and cut off from the data of the others.
-use crate::etcd::{free_ports, is_installed, report};
+use crate::etcd::{Port, is_installed, report};
 use crate::proxy::Proxy;
 use crate::support::PATIENCE;
 use rustix::process::{Pid, Signal, kill_process};
@@ -25,6 +25,7 @@ pub(crate) struct Member {
     pub(crate) address: String,
     /// The connections from the other members.
     pub(crate) peers: Proxy,
+    _ports: [Port; 2],
     arguments: Vec<String>,
     running: Option<(Child, Pid)>,
 }
@@ -37,15 +38,16 @@ impl Cluster {
             return None;
         }
         let data = tempfile::tempdir().expect("a directory");
-        let (mut proxies, ports) = (Vec::new(), free_ports::<{ 2 * MEMBERS }>());
-        for port in &ports[MEMBERS..] {
-            proxies.push(Proxy::start(vec![format!("127.0.0.1:{port}")]).await);
+        let mut reached = Vec::new();
+        for _ in 0..MEMBERS {
+            let ports = [Port::reserve(), Port::reserve()];
+            let proxy = Proxy::start(vec![format!("127.0.0.1:{}", ports[1].number)]).await;
+            reached.push((proxy, ports));
         }
-        let named = proxies.iter().enumerate().map(|(i, proxy)| format!("member-{i}=http://{}", proxy.address));
+        let named = reached.iter().enumerate().map(|(i, (proxy, _))| format!("member-{i}=http://{}", proxy.address));
         let all = named.collect::<Vec<_>>().join(",");
-        let member =
-            |(i, peers): (usize, Proxy)| Member::new(i, peers, data.path(), &all, (ports[i], ports[MEMBERS + i]));
-        let mut members: Vec<_> = proxies.into_iter().enumerate().map(member).collect();
+        let member = |(i, (peers, ports))| Member::new(i, peers, data.path(), &all, ports);
+        let mut members: Vec<_> = reached.into_iter().enumerate().map(member).collect();
         // All at once, because each waits for the others.
         members.iter_mut().for_each(Member::begin);
         let cluster = Cluster { members, _data: data };
@@ -69,7 +71,9 @@ impl Cluster {
 }
 
 impl Member {
-    fn new(number: usize, peers: Proxy, data: &Path, all: &str, (client, peer): (u16, u16)) -> Self {
+    /// `ports`: for clients, and for the other members.
+    fn new(number: usize, peers: Proxy, data: &Path, all: &str, ports: [Port; 2]) -> Self {
+        let [client, peer] = ports.each_ref().map(|port| port.number);
         let (address, directory) = (format!("127.0.0.1:{client}"), data.join(number.to_string()));
         let (client, peer) = (format!("http://{address}"), format!("http://127.0.0.1:{peer}"));
         let (name, directory) = (format!("member-{number}"), directory.to_str().expect("it is text"));
@@ -85,7 +89,7 @@ impl Member {
             ["--log-level", "error"],
         ];
         let arguments = arguments.into_iter().flatten().map(str::to_owned).collect();
-        Member { address, peers, arguments, running: None }
+        Member { address, peers, _ports: ports, arguments, running: None }
     }
 
     /// Starts it with its data on disk.

@@ -46,10 +46,9 @@ def run(server: Server, program: str, **variables: str) -> subprocess.CompletedP
 
 @pytest.mark.parametrize("program", [_EVERYTHING_OPEN, _EVERYTHING_OPEN_ASYNC])
 def test_a_process_ends_with_everything_open(server: Server, program: str) -> None:
-    started = time.monotonic()
+    # Within the 30 s of run: its stopwatch has twice as long.
     ended = run(server, program)
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "open\n", "")
-    assert time.monotonic() - started < 10
 
 
 def test_a_forked_child_must_create_its_own_client(client: pw.Client) -> None:
@@ -144,7 +143,7 @@ def test_a_closed_client_leaves_no_thread_behind(server: Server, thread_id: str)
     with client.hold(), client.watch() as watch, client.stopwatch(0, thread_id="another") as stopwatch:
         next(watch)
         stopwatch.call_when_expired(lambda: None)
-        assert stopwatch.wait_expired(timeout=5)
+        assert stopwatch.wait_expired(timeout=30)
     client.close()
     gone(before)
 
@@ -160,7 +159,7 @@ def test_a_garbage_collected_client_leaves_no_thread_behind(server: Server, thre
 
 
 def gone(before: set[threading.Thread]) -> None:
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 30
     while left := {thread.name for thread in threading.enumerate() if thread not in before}:
         assert time.monotonic() < deadline, left
         time.sleep(0.01)

@@ -33,17 +33,22 @@ def test_waiting_may_time_out(client: pw.Client) -> None:
 
 
 def test_g1_it_stands_still_while_its_thread_is_held(client: pw.Client) -> None:
-    with client.stopwatch(1) as stopwatch:
-        with client.hold():
-            assert not stopwatch.wait_expired(timeout=1.5)
-            assert stopwatch.is_paused
-        assert stopwatch.wait_expired(timeout=5)
+    # The hold is opened first: on a busy machine that takes longer than the limit.
+    with client.hold() as hold, client.stopwatch(1) as stopwatch:
+        while not stopwatch.is_paused:
+            time.sleep(0.001)
+        assert not stopwatch.wait_expired(timeout=1.5)
+        assert stopwatch.is_paused
+        hold.release()
+        assert stopwatch.wait_expired(timeout=30)
 
 
 def test_g1_it_stands_still_while_a_thread_that_it_awaits_is_held(client: pw.Client, thread_id: str) -> None:
     child = "child of " + thread_id
     with client.hold(child), client.stopwatch(1) as stopwatch:
         with stopwatch.await_thread(child):
+            while not stopwatch.is_paused:
+                time.sleep(0.001)
             assert not stopwatch.wait_expired(timeout=1.5)
             assert stopwatch.is_paused
         assert stopwatch.wait_expired(timeout=60)
@@ -65,7 +70,7 @@ def test_it_is_the_deadline_of_a_subprocess(client: pw.Client) -> None:
     process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
     with client.stopwatch(0.1) as stopwatch:
         stopwatch.call_when_expired(process.kill)
-        assert process.wait(timeout=10) < 0
+        assert process.wait(timeout=30) < 0
 
 
 def test_callbacks_are_called_once_and_late_ones_soon_and_their_errors_are_logged(
@@ -76,10 +81,10 @@ def test_callbacks_are_called_once_and_late_ones_soon_and_their_errors_are_logge
     with client.stopwatch(0.05) as stopwatch:
         stopwatch.call_when_expired(lambda: called.append("early"))
         stopwatch.call_when_expired(lambda: 1 / 0)
-        assert stopwatch.wait_expired(timeout=5)
+        assert stopwatch.wait_expired(timeout=30)
         stopwatch.call_when_expired(lambda: called.append("late"))
         stopwatch.call_when_expired(done.set)
-        assert done.wait(5)
+        assert done.wait(30)
     assert called == ["early", "late"]
     [record] = [record for record in caplog.records if record.levelno == logging.ERROR]
     assert (record.name, record.getMessage()) == ("pausewatch", "a callback of a stopwatch failed")
@@ -89,15 +94,16 @@ def test_a_slow_callback_delays_no_other_stopwatch(client: pw.Client) -> None:
     release = threading.Event()
     with client.stopwatch(0) as slow, client.stopwatch(0.05) as other:
         slow.call_when_expired(lambda: release.wait(30))
-        assert other.wait_expired(timeout=5)
+        assert other.wait_expired(timeout=30)
         release.set()
 
 
 def test_a_stopped_stopwatch_does_not_expire_and_wakes_its_waiters(client: pw.Client) -> None:
     stopwatch = client.stopwatch(60)
     threading.Timer(0.05, stopwatch.stop).start()
-    assert not stopwatch.wait_expired(timeout=5)
-    assert stopwatch.elapsed() < 5
+    started = time.monotonic()
+    assert not stopwatch.wait_expired(timeout=30)
+    assert time.monotonic() - started < 25, "the end wakes it, not the timeout"
 
 
 def test_stopwatches_of_a_closed_client_run_out_and_then_no_thread_is_left(server: Server, thread_id: str) -> None:
@@ -142,7 +148,7 @@ def test_a_garbage_collected_stopwatch_is_stopped(client: pw.Client, thread_id: 
     assert followed.registered == 2
     del stopwatches
     gc.collect()
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 30
     while followed.registered > 0:
         assert time.monotonic() < deadline
         time.sleep(0.01)
@@ -152,14 +158,14 @@ def test_a_callback_is_called_without_references_to_the_stopwatch_or_its_client(
     called = threading.Event()
     pw.Client.from_env(address=server.address).stopwatch(0.05, thread_id=thread_id).call_when_expired(called.set)
     gc.collect()
-    assert called.wait(5)
+    assert called.wait(30)
 
 
 async def test_a_callback_is_called_without_references_to_the_async_stopwatch(server: Server, thread_id: str) -> None:
     called = asyncio.Event()
     pw.AsyncClient.from_env(address=server.address).stopwatch(0.05, thread_id=thread_id).call_when_expired(called.set)
     gc.collect()
-    await asyncio.wait_for(called.wait(), 5)
+    await asyncio.wait_for(called.wait(), 30)
 
 
 class _Resource:
@@ -177,12 +183,12 @@ def test_callbacks_do_not_outlive_the_stopwatch(client: pw.Client) -> None:
     ended = [client.stopwatch(0), client.stopwatch(60)]
     for stopwatch, resource in zip(ended, (expired, stopped), strict=True):
         stopwatch.call_when_expired(resource.call)
-    assert expired.called.wait(5)
+    assert expired.called.wait(30)
     ended[1].stop()
     ended[1].call_when_expired(stopped.call)
     left = [weakref.ref(expired), weakref.ref(stopped)]
     del expired, stopped, resource
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 30
     while any(resource() is not None for resource in left):
         assert time.monotonic() < deadline
         time.sleep(0.01)

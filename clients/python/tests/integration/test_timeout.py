@@ -24,7 +24,7 @@ async def test_a_block_that_exceeds_its_limit_is_ended(async_client: pw.AsyncCli
         async with async_client.pausable_timeout(0.1) as timeout:
             await asyncio.sleep(60)
     assert timeout.expired()
-    assert 0.1 <= time.monotonic() - started < 2
+    assert 0.1 <= time.monotonic() - started < 20
     # asyncio names it as the cause since 3.11.3 only.
     assert isinstance(error.value.__context__, asyncio.CancelledError)
 
@@ -130,11 +130,12 @@ async def test_it_is_rescheduled_like_asyncio_timeout(async_client: pw.AsyncClie
 
 async def test_g3_the_time_of_a_question_is_not_charged(async_client: pw.AsyncClient) -> None:
     started = time.monotonic()
-    async with async_client.pausable_timeout(1) as timeout:
+    async with async_client.pausable_timeout(60) as timeout:
         async with async_client.hold():
+            while not timeout.stopwatch.is_paused:  # noqa: ASYNC110 # The timeout has no such event.
+                await asyncio.sleep(0.001)
             await asyncio.sleep(1.5)
-    assert timeout.stopwatch.elapsed() < 1
-    assert time.monotonic() - started >= 1.5
+    assert timeout.stopwatch.elapsed() <= time.monotonic() - started - 1.5
 
 
 async def test_a_pause_of_its_own_is_not_charged(async_client: pw.AsyncClient) -> None:
@@ -252,7 +253,7 @@ def test_without_a_client_the_running_loop_shares_one(server: Server, monkeypatc
 
     async def work() -> int:
         async with pw.pausable_timeout(60, thread_id="shared"), pw.pausable_timeout(60, thread_id="shared"):
-            async with pw.AsyncClient.from_env() as other, asyncio.timeout(5):
+            async with pw.AsyncClient.from_env() as other, asyncio.timeout(30):
                 while True:
                     opened = await other.increment_elicitation("shared")
                     await other.decrement_elicitation("shared")

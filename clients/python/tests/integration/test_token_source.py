@@ -36,8 +36,8 @@ def vault() -> Iterator[Vault]:
 
 def test_it_delays_neither_timeouts_nor_the_end_of_a_call_nor_close(server: Server, thread_id: str, vault: Vault) -> None:
     client = pw.Client.from_env(address=server.address, thread_id=thread_id, token_source=vault.token)
-    hold = client.hold("another", ttl=1).open()
-    with client.stopwatch(1) as stopwatch:
+    hold = client.hold("another", ttl=5).open()
+    with client.stopwatch(3) as stopwatch:
         while not stopwatch.is_linked:
             time.sleep(0.01)
         vault.unsealed.clear()

@@ -103,7 +103,7 @@ test("limits of a real coordinator are thrown or waited for", async () => {
 
 test("a call waits for a server that comes back", async () => {
   await using coordinator = await Coordinator.start({ durable: true });
-  using client = coordinator.client();
+  using client = coordinator.client({ deadlineMs: 60_000 });
   await client.incrementElicitation({ threadId: "t" });
   await coordinator.stop();
   let call: Promise<{ count: number }>;
@@ -115,7 +115,7 @@ test("a call waits for a server that comes back", async () => {
   await coordinator.start();
   const back = performance.now();
   assert.equal((await call).count, 2);
-  assert.ok(performance.now() - back < 2_000);
+  assert.ok(performance.now() - back < 20_000, "not only at the end of its deadline");
 });
 
 test("refusals are not retried, and an outage is retried as often as configured", async () => {

@@ -58,15 +58,15 @@ test("a release returns how the elicitation ended, and the same result again", a
 test("g2: a lease is renewed while its program lives", async () => {
   await using coordinator = await Coordinator.start();
   using client = coordinator.client();
-  await using hold = await client.hold("t", { ttlMs: 1_000 });
-  await sleep(2_200);
+  await using hold = await client.hold("t", { ttlMs: 6_000 });
+  await sleep(8_000);
   assert.deepEqual([hold.lease, (await client.getPauseState({ threadId: "t" })).count], ["held", 1]);
 });
 
 test("waiters are notified when another caller closes it, or the wait is aborted", async () => {
   await using coordinator = await Coordinator.start();
   using client = coordinator.client();
-  await using hold = await client.hold("t", { ttlMs: 1_000 });
+  await using hold = await client.hold("t", { ttlMs: 9_000 });
   const ended = new AbortController();
   const waiting = hold.lost({ signal: ended.signal });
   ended.abort();
@@ -249,14 +249,15 @@ test("g2: a closed client finishes what it opens and releases, and calls nobody 
 test("a closed client waits for a release for one deadline", async () => {
   await using fake = await FakeCoordinator.start({ ...OPENED, decrementElicitation: () => silence });
   const client = new Client({ address: fake.address, deadlineMs: 100 });
-  const hold = await client.hold("t", { deadlineMs: 5_000, ttlMs: 2_000 });
+  const hold = await client.hold("t", { deadlineMs: 60_000, ttlMs: 60_000 });
   await assert.rejects(hold.release(), { transient: true });
   hold.releaseInBackground();
   client.close();
   const closed = performance.now();
   await until(() => fake.open === 0);
   const ms = performance.now() - closed;
-  assert.ok(ms < 1_500, `${ms} ms`);
+  // A client that waits for the background's release waits for its ttl.
+  assert.ok(ms < 20_000, `${ms} ms`);
 });
 
 test("a hold that is refused raises the call's own error", async () => {
@@ -281,11 +282,11 @@ test("a block that ends in an outage is released after the reconnect", async () 
   using client = new Client({ address: fake.address, deadlineMs: 100 });
   const warned = once(process, "warning");
   {
-    await using _hold = await client.hold("t", { deadlineMs: 5_000 });
+    await using _hold = await client.hold("t", { deadlineMs: 60_000 });
   }
   assert.match((await warned)[0].message, /not released yet/);
   await assert.rejects(
-    client.withHold("t", { deadlineMs: 5_000 }, () => "answer"),
+    client.withHold("t", { deadlineMs: 60_000 }, () => "answer"),
     { transient: true },
   );
   down = false;

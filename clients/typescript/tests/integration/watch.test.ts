@@ -84,7 +84,7 @@ test("it reconnects after a restart, and reports a gap", async () => {
 
 test("a watch of all threads reports a resume in the gap", async () => {
   await using coordinator = await Coordinator.start({ durable: true });
-  using client = coordinator.client();
+  using client = coordinator.client({ deadlineMs: 60_000 });
   for (const threadId of ["stays", "resumes"]) await client.incrementElicitation({ threadId });
   await using watch = client.watch();
   assert.deepEqual([await type(watch), await type(watch), await type(watch)], ["state", "state", "snapshotComplete"]);

@@ -288,7 +288,8 @@ class CallsTest {
 
     @Test
     void aServerThatWasAwayForLongIsReachedAtOnce() {
-        try (Client once = Client.open(config().retries(0).build())) {
+        try (Client once =
+                Client.open(config().retries(0).deadline(Duration.ofMinutes(1)).build())) {
             server.stop();
             // Each failure would double the channel's own patience.
             for (int failure = 0; failure < 20; failure++) {
@@ -296,16 +297,20 @@ class CallsTest {
             }
             server.restart();
             double took = seconds(() -> once.incrementElicitation(CALL));
-            assertTrue(took < 1.5, took + " s");
+            assertTrue(took < 20, took + " s");
         }
     }
 
     @Test
     void withoutAServerACallEndsByItsDeadlineWithTheCause() {
         server.stop();
-        Client hasty = client.withDeadline(Duration.ofMillis(500));
-        double took = seconds(() -> assertThrows(UnavailableException.class, () -> hasty.incrementElicitation(CALL)));
-        assertTrue(took < 2.5, took + " s");
+        try (Client patient =
+                Client.open(config().deadline(Duration.ofMinutes(1)).build())) {
+            Client hasty = patient.withDeadline(Duration.ofMillis(500));
+            double took =
+                    seconds(() -> assertThrows(UnavailableException.class, () -> hasty.incrementElicitation(CALL)));
+            assertTrue(took < 20, took + " s");
+        }
     }
 
     @Test
@@ -368,10 +373,12 @@ class CallsTest {
 
     @Test
     void aClosedClientSaysSoAtOnce() {
+        Client patient = client.withDeadline(Duration.ofMinutes(1));
         client.close();
         client.close();
-        double took = seconds(() -> assertThrows(IllegalStateException.class, () -> client.incrementElicitation(CALL)));
-        assertTrue(took < 1, took + " s");
+        double took =
+                seconds(() -> assertThrows(IllegalStateException.class, () -> patient.incrementElicitation(CALL)));
+        assertTrue(took < 10, took + " s");
         assertThrows(IllegalStateException.class, () -> client.watch("t").open());
     }
 

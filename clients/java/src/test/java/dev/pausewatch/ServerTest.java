@@ -43,7 +43,7 @@ import org.junit.jupiter.api.io.TempDir;
 /** Against a real server: what the shared scenarios cannot see from outside. */
 @EnabledIfEnvironmentVariable(named = "PAUSEWATCH_PROGRAM", matches = ".+")
 class ServerTest {
-    private static final Duration TTL = Duration.ofSeconds(1);
+    private static final Duration TTL = Duration.ofSeconds(5);
     private static RealServer server;
 
     private final Client client =
@@ -117,7 +117,7 @@ class ServerTest {
     }
 
     private static void await(BooleanSupplier condition) throws InterruptedException {
-        for (int wait = 0; wait < 1_000 && !condition.getAsBoolean(); wait++) {
+        for (int wait = 0; wait < 3_000 && !condition.getAsBoolean(); wait++) {
             Thread.sleep(10);
         }
         assertTrue(condition.getAsBoolean());
@@ -450,12 +450,12 @@ class ServerTest {
 
     @Test
     void closingTheClientEndsItsWatchesAndLetsItsDeadlinesRunOut() throws InterruptedException {
+        client.incrementElicitation(IncrementElicitation.of(thread));
         Watch watch = client.watch(thread).open();
         PausableDeadline deadline = client.deadline(thread, Duration.ofMillis(500));
         PausableDeadline stopped = client.deadline(thread, Duration.ofHours(1));
         CompletableFuture<Void> expired = deadline.expired();
         PausableDeadline.Pause pause = stopped.pause();
-        client.incrementElicitation(IncrementElicitation.of(thread));
         await(deadline::isPaused);
         client.close();
         assertFalse(watch.iterator().hasNext());
