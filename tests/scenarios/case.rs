@@ -35,7 +35,7 @@ const GUARANTEES: [&str; 8] = ["G1", "G2", "G3", "G4", "G5", "G6", "G7", "G8"];
 /// With fewer cases, they were probably not found.
 const LEAST: usize = 25;
 /// The default time for which a step waits for `until`.
-const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(20);
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -10,8 +10,8 @@ use certs::Authority;
 use std::{
     fs,
     path::{Path, PathBuf},
-    process::Command,
 };
+use tokio::process::Command;
 
 pub(crate) struct Secrets {
     program: PathBuf,
@@ -21,14 +21,14 @@ pub(crate) struct Secrets {
 }
 
 impl Secrets {
-    pub(crate) fn make(program: &Path, directory: &Path) -> Result<Self, String> {
+    pub(crate) async fn make(program: &Path, directory: &Path) -> Result<Self, String> {
         let authority = Authority::new("the case's own");
         authority.write(&directory.join("ca.crt"));
         authority.issue().write(directory, "server");
         let (program, directory) = (program.to_owned(), directory.to_owned());
         let mut secrets = Secrets { program, directory, admin: String::new() };
-        secrets.run(&["token", "key", &secrets.path("issuer.key")])?;
-        secrets.admin = secrets.token("admin", None, None, None)?;
+        secrets.run(&["token", "key", &secrets.path("issuer.key")]).await?;
+        secrets.admin = secrets.token("admin", None, None, None).await?;
         Ok(secrets)
     }
 
@@ -50,7 +50,7 @@ impl Secrets {
         written.map(|()| path).map_err(|error| format!("write {name}: {error}"))
     }
 
-    pub(crate) fn token(
+    pub(crate) async fn token(
         &self,
         role: &str,
         thread_id: Option<&str>,
@@ -62,15 +62,15 @@ impl Secrets {
         for (option, value) in [("--thread-id", thread_id), ("--prefix", prefix), ("--ttl", ttl)] {
             arguments.extend(value.into_iter().flat_map(|value| [option, value]));
         }
-        Ok(self.run(&arguments)?.trim().to_owned())
+        Ok(self.run(&arguments).await?.trim().to_owned())
     }
 
     fn path(&self, name: &str) -> String {
         self.directory.join(name).display().to_string()
     }
 
-    fn run(&self, arguments: &[&str]) -> Result<String, String> {
-        let done = Command::new(&self.program).args(arguments).output();
+    async fn run(&self, arguments: &[&str]) -> Result<String, String> {
+        let done = Command::new(&self.program).args(arguments).kill_on_drop(true).output().await;
         let done = done.map_err(|error| format!("start {}: {error}", self.program.display()))?;
         match done.status.success() {
             true => Ok(String::from_utf8_lossy(&done.stdout).into_owned()),

@@ -57,7 +57,7 @@ impl Server {
         };
         let mut server = prepare().map_err(|error| format!("prepare a server: {error}"))?;
         if case.secure {
-            let secrets = Secrets::make(&program(), server.directory.path())?;
+            let secrets = Secrets::make(&program(), server.directory.path()).await?;
             server.options.extend(secrets.options());
             server.options.extend(["--listen".to_owned(), server.socket_address()]);
             server.secrets = Some(secrets);

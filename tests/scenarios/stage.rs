@@ -28,7 +28,7 @@ impl Play<'_> {
             "check" => return Ok(arguments["value"].clone()),
             "flip" => return self.server.flip(text("thread_id"), number("times")).await,
             "drain_watch" => return self.drain_watch(arguments, step).await,
-            "token" => return self.token(arguments),
+            "token" => return self.token(arguments).await,
             "race" => return race::race(self, arguments).await,
             _ if ops::NEED_PROXY.contains(&op) => return self.break_links(op, text("replica")).await,
             _ => return self.server.call(op, arguments).await,
@@ -36,12 +36,12 @@ impl Play<'_> {
         Ok(json!({}))
     }
 
-    fn token(&self, arguments: &Map<String, Value>) -> Result<Value, String> {
+    async fn token(&self, arguments: &Map<String, Value>) -> Result<Value, String> {
         let secrets = self.server.secrets.as_ref().ok_or("this case is not secure")?;
         let [role, thread_id, prefix] =
             ["role", "thread_id", "prefix"].map(|key| arguments.get(key).and_then(Value::as_str));
         let ttl = arguments.get("ttl").and_then(Value::as_str);
-        let token = secrets.token(role.unwrap_or_default(), thread_id, prefix, ttl)?;
+        let token = secrets.token(role.unwrap_or_default(), thread_id, prefix, ttl).await?;
         match arguments.get("file").and_then(Value::as_str) {
             Some(name) => Ok(json!({"file": secrets.write(name, &token)?})),
             None => Ok(json!({"token": token})),
@@ -75,7 +75,7 @@ impl Play<'_> {
         let wish = step.keys.until.as_ref().ok_or("drain_watch needs an until")?;
         let wish = self.put_in(wish)?;
         let name = arguments.get("player").and_then(Value::as_str).unwrap_or("a").to_owned();
-        let (mut rising, mut last, mut states) = (true, None, 0);
+        let (mut rising, mut gap, mut last, mut states) = (true, false, None, 0);
         let end = Instant::now() + step.keys.within();
         loop {
             let left = end.saturating_duration_since(Instant::now());
@@ -95,9 +95,10 @@ impl Play<'_> {
             states += 1;
             let revision = state["revision"].as_u64();
             rising &= last < revision;
+            gap |= event["gap"] == true;
             last = revision;
             if expect::check(&wish, state).is_ok() {
-                return Ok(json!({ "rising": rising, "states": states }));
+                return Ok(json!({ "rising": rising, "gap": gap, "states": states }));
             }
         }
     }

@@ -43,10 +43,8 @@ check("a callback that fails ends no other timeout", warned.include?("oops") && 
 timeouts.close
 
 timeouts = PausableTimeouts.new(NOWHERE, grace: 0)
-late = timeouts.start("t", 0.01)
 # The thread of the checks waits for the lock: as if the process were stopped.
-timeouts.synchronize { sleep(1.5) }
-resumed = PausableTimeouts.now
+late, resumed = timeouts.synchronize { [timeouts.start("t", 0.01), sleep(1.5) && PausableTimeouts.now] }
 late.wait
 check("a timeout whose end is found late has two seconds to ask", late.ended - resumed > 1.9)
 timeouts.close
