@@ -89,8 +89,9 @@ fn every_process_has_the_time_to_clean_up() {
         let cleans_up = (0..5).any(|_| {
             let answer = client.call("shell", arguments.clone());
             assert_eq!((&answer["timed_out"], &answer["exit_code"]), (&json!(true), &json!(124)), "{answer}");
-            assert!(milliseconds(&answer, "wall_ms") >= 10_500, "{answer}");
-            answer["output"].as_str().unwrap().ends_with("cleaned up\n")
+            let cleaned_up = answer["output"].as_str().unwrap().ends_with("cleaned up\n");
+            assert!(!cleaned_up || milliseconds(&answer, "wall_ms") >= 10_500, "{answer}");
+            cleaned_up
         });
         assert!(cleans_up, "{starts}: killed 5 times before it had cleaned up");
     }
