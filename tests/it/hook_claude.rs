@@ -86,7 +86,8 @@ fn time_of_a_question_does_not_count_and_a_hang_is_ended_at_the_limit() {
     coordinator.answer(["decrement"]);
     let ended = shell.end();
     assert_eq!(ended.status.signal(), Some(Signal::TERM.as_raw()), "{ended:?}");
-    assert_eq!(ended.err, "pausewatch hook claude: the command timed out after 1.0s\n");
+    // On a busy machine, a warning of a late answer may come before.
+    assert!(ended.err.ends_with("pausewatch hook claude: the command timed out after 1.0s\n"), "{ended:?}");
 }
 
 #[test]
