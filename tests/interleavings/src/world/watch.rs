@@ -23,8 +23,10 @@ pub(crate) struct Update {
     pub(crate) state: PauseState,
 }
 
+#[allow(dead_code)] // No thread is refused here.
 pub(crate) enum Message {
     Event(Event),
+    Refused { thread_ids: Vec<Arc<str>>, since: Instant, error: Error },
     Confirmed { states: Vec<PauseState>, asked: Instant },
 }
 
