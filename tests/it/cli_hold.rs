@@ -2,9 +2,11 @@
 use crate::program::{Coordinator, Ended, Process, ended, program};
 use crate::shell::plain;
 use crate::support::skipped;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use std::os::unix::process::ExitStatusExt;
 use std::process::Stdio;
+use std::thread::sleep;
+use std::time::Duration;
 
 /// The path of the program, for the shells in these tests.
 const PROGRAM: &str = env!("CARGO_BIN_EXE_pausewatch");
@@ -158,6 +160,33 @@ fn the_command_starts_with_the_signals_that_hold_started_with() {
         let pipe = 1 << (Signal::PIPE.as_raw() - 1);
         assert_eq!(mask & pipe, 0, "a command in a pipe dies when its reader has gone");
     }
+}
+
+/// After the command has ended, `hold` tries for 5 s to close the elicitation.
+#[test]
+fn a_signal_ends_the_wait_for_a_lost_coordinator() {
+    // On a busy machine, the 5 s may be over before the signal.
+    let is_interrupted = (0..5).any(|_| {
+        let coordinator = Coordinator::start();
+        let mut command = coordinator.command(["hold", "sh", "-c", "echo $$; read answer; exit 5"]);
+        command.stdin(Stdio::piped());
+        let mut hold = Process::start(command);
+        let shell = Pid::from_raw(hold.line().parse().unwrap()).unwrap();
+        drop(coordinator);
+        hold.close_stdin();
+        while test_kill_process(shell).is_ok() {
+            sleep(Duration::from_millis(1));
+        }
+        while !hold.has_ended() {
+            hold.signal(Signal::TERM);
+            sleep(Duration::from_millis(20));
+        }
+        let ended = hold.end();
+        let is_interrupted = ended.err.contains("pausewatch hold: interrupted: ");
+        assert!(!is_interrupted || ended.code == Some(5), "{ended:?}");
+        is_interrupted
+    });
+    assert!(is_interrupted, "it waited for the coordinator 5 times");
 }
 
 #[test]

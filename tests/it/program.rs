@@ -186,6 +186,10 @@ impl Process {
         drop(self.child.stdin.take());
     }
 
+    pub(crate) fn has_ended(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_some()
+    }
+
     /// Waits for its end; returns the rest of its output too.
     pub(crate) fn end(mut self) -> Ended {
         let rest = |lines: &mpsc::Receiver<String>| {

@@ -5,7 +5,7 @@
 //! 2. An escape sequence that this terminal does not know is a failure, because nothing else would check it.
 use crate::support::PATIENCE;
 use rustix::{
-    process::{Signal, kill_process},
+    process::{Signal, kill_process, kill_process_group},
     pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt},
     termios::{LocalModes, Winsize, tcgetattr, tcgetpgrp, tcsetwinsize},
 };
@@ -122,6 +122,10 @@ impl Terminal {
 
 impl Drop for Terminal {
     fn drop(&mut self) {
+        // The program too, which may survive its terminal.
+        if let Ok(group) = tcgetpgrp(&self.ours) {
+            let _ = kill_process_group(group, Signal::KILL);
+        }
         let _ = self.shell.kill();
         let _ = self.shell.wait();
     }

@@ -146,7 +146,7 @@ async fn hold(mut args: Args, settings: &Settings, traced: bool) -> Result<ExitA
         tokio::select! {
             biased;
             () = close(&hold, reporter) => {}
-            _ = interrupted => reporter.warn("interrupted: the elicitation is not closed, its lease will end the pause"),
+            _ = interrupted => reporter.warn("interrupted: if the elicitation is still open, its lease will end the pause"),
         }
     }
     ended
