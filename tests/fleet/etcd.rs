@@ -1,12 +1,11 @@
 //! An etcd for tests.
-use crate::support::{PATIENCE, skipped};
+use crate::support::{PATIENCE, Port, skipped};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
-use tokio::net::TcpSocket;
 
 /// A running etcd. It is killed when its standard input ends: when this is dropped, and when the test program ends.
 pub(crate) struct Etcd {
@@ -54,9 +53,9 @@ impl Etcd {
     fn start(options: &[&str]) -> Self {
         let directory = tempfile::tempdir().expect("a directory");
         let scheme = if options.contains(&"--cert-file") { "https" } else { "http" };
-        let ports = [Port::reserve(), Port::reserve()];
-        let [client, peer] = ports.each_ref().map(|port| port.number);
-        let (client, peer) = (format!("{scheme}://127.0.0.1:{client}"), format!("http://127.0.0.1:{peer}"));
+        let ports = [(); 2].map(|()| Port::reserve().expect("a free port"));
+        let [client, peer] = ports.each_ref().map(|port| port.address);
+        let (client, peer) = (format!("{scheme}://{client}"), format!("http://{peer}"));
         let mut command = Command::new("sh");
         // However the test ends, its end closes the pipe.
         command.args(["-c", "etcd \"$@\" & read -r _; kill -9 $!", "etcd", "--name", "one", "--data-dir"]);
@@ -84,22 +83,5 @@ pub(crate) fn is_installed() -> bool {
 pub(crate) fn report(is_installed: bool) {
     if !is_installed {
         skipped("etcd", "the program etcd is not installed (Debian: etcd-server)");
-    }
-}
-
-/// A port of this machine that no other process gets, until this is dropped. A server may listen on it if it sets
-/// `SO_REUSEADDR`, as etcd does.
-pub(crate) struct Port {
-    _bound: TcpSocket,
-    pub(crate) number: u16,
-}
-
-impl Port {
-    pub(crate) fn reserve() -> Self {
-        // It is bound and does not listen.
-        let socket = TcpSocket::new_v4().expect("a socket");
-        socket.set_reuseaddr(true).expect("it is a socket");
-        socket.bind(([127, 0, 0, 1], 0).into()).expect("a free port");
-        Port { number: socket.local_addr().expect("it is bound").port(), _bound: socket }
     }
 }

@@ -2,28 +2,23 @@
 use crate::exec_server::{self, client::exec_server};
 use crate::program::{Coordinator, Process, program};
 use crate::support::certs::Authority;
-use crate::support::{PATIENCE, timed};
+use crate::support::{PATIENCE, Port, timed};
 use pausewatch::client::{Client, Config, Event, GetPauseStateRequest, Tls};
 use pausewatch::stopwatch::{Stopwatch, StopwatchController};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use tokio::net::TcpSocket;
 use tokio::time::sleep;
 
 /// The files of a server that requires client certificates, and those of its clients.
 struct Site {
     directory: tempfile::TempDir,
-    /// Never listens: it keeps the port of the server from other programs while the server restarts.
-    port: TcpSocket,
+    port: Port,
 }
 
 impl Site {
     fn of(authority: &Authority) -> Self {
-        let port = TcpSocket::new_v4().unwrap();
-        port.set_reuseaddr(true).unwrap();
-        port.bind("127.0.0.1:0".parse().unwrap()).unwrap();
-        let site = Self { directory: tempfile::tempdir().unwrap(), port };
+        let site = Self { directory: tempfile::tempdir().unwrap(), port: Port::reserve().unwrap() };
         site.renew("server", authority);
         site.renew("client", authority);
         site
@@ -39,7 +34,7 @@ impl Site {
     }
 
     fn serve(&self) -> Coordinator {
-        let listen = self.port.local_addr().unwrap().to_string();
+        let listen = self.port.address.to_string();
         let [cert, key, ca] = ["server.crt", "server.key", "server-ca.crt"].map(|name| self.file(name));
         let [cert, key, ca] = [&cert, &key, &ca].map(|path| path.to_str().unwrap());
         let tls = ["--tls-cert", cert, "--tls-key", key, "--tls-client-ca", ca];

@@ -7,10 +7,15 @@
 //! 3. To a client, several proxies before one server look like its replicas.
 //! 4. A child process of another case has copies of all sockets until it executes its program. A closed listener still
 //!    listens in such a copy; only a shutdown ends it for all.
+#[path = "../it/support/port.rs"]
+mod port;
+
 use crate::{
     frames::{From, Reader, Streams},
     refusals,
 };
+pub(crate) use port::Port;
+use port::bound;
 use rustix::net::{Shutdown, shutdown};
 use std::{
     io,
@@ -25,32 +30,12 @@ use std::{
 };
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
-    net::{TcpListener, TcpSocket, TcpStream, tcp::OwnedReadHalf, tcp::OwnedWriteHalf},
+    net::{TcpListener, TcpStream, tcp::OwnedReadHalf, tcp::OwnedWriteHalf},
     task::{AbortHandle, JoinHandle},
 };
 
 /// More connections than a case opens at once.
 const BACKLOG: u32 = 128;
-
-/// A port of this machine that no other process gets, on which a server may listen or not.
-pub(crate) struct Port {
-    _bound: TcpSocket,
-    pub(crate) address: SocketAddr,
-}
-
-impl Port {
-    pub(crate) fn reserve() -> io::Result<Self> {
-        let socket = bound(SocketAddr::from(([127, 0, 0, 1], 0)))?;
-        Ok(Port { address: socket.local_addr()?, _bound: socket })
-    }
-}
-
-fn bound(address: SocketAddr) -> io::Result<TcpSocket> {
-    let socket = TcpSocket::new_v4()?;
-    socket.set_reuseaddr(true)?;
-    socket.bind(address)?;
-    Ok(socket)
-}
 
 pub(crate) struct Proxy {
     port: Port,

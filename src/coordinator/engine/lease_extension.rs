@@ -6,7 +6,7 @@ use crate::coordinator::hub::{Committed, Event};
 use crate::core::{Timestamp, cap, cut};
 use std::time::Duration;
 
-/// A shorter sleep of the machine is ignored: the two clocks are not read at the same moment.
+/// A shorter sleep of the machine is ignored: the two clocks are not read at exactly the same moment.
 const SLEEP_NOTICED: Duration = Duration::from_millis(500);
 
 impl Engine {

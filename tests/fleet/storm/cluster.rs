@@ -1,7 +1,7 @@
 //! Three members of etcd. Each can be killed, stopped, and cut off from the data of the others.
-use crate::etcd::{Port, is_installed, report};
+use crate::etcd::{is_installed, report};
 use crate::proxy::Proxy;
-use crate::support::PATIENCE;
+use crate::support::{PATIENCE, Port};
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -40,8 +40,8 @@ impl Cluster {
         let data = tempfile::tempdir().expect("a directory");
         let mut reached = Vec::new();
         for _ in 0..MEMBERS {
-            let ports = [Port::reserve(), Port::reserve()];
-            let proxy = Proxy::start(vec![format!("127.0.0.1:{}", ports[1].number)]).await;
+            let ports = [(); 2].map(|()| Port::reserve().expect("a free port"));
+            let proxy = Proxy::start(vec![ports[1].address.to_string()]).await;
             reached.push((proxy, ports));
         }
         let named = reached.iter().enumerate().map(|(i, (proxy, _))| format!("member-{i}=http://{}", proxy.address));
@@ -73,9 +73,9 @@ impl Cluster {
 impl Member {
     /// `ports`: for clients, and for the other members.
     fn new(number: usize, peers: Proxy, data: &Path, all: &str, ports: [Port; 2]) -> Self {
-        let [client, peer] = ports.each_ref().map(|port| port.number);
-        let (address, directory) = (format!("127.0.0.1:{client}"), data.join(number.to_string()));
-        let (client, peer) = (format!("http://{address}"), format!("http://127.0.0.1:{peer}"));
+        let [address, peer] = ports.each_ref().map(|port| port.address.to_string());
+        let directory = data.join(number.to_string());
+        let (client, peer) = (format!("http://{address}"), format!("http://{peer}"));
         let (name, directory) = (format!("member-{number}"), directory.to_str().expect("it is text"));
         let advertised = format!("http://{}", peers.address);
         let arguments = [

@@ -5,6 +5,7 @@ pub(crate) mod disk;
 mod honest;
 pub(crate) mod http2;
 pub(crate) mod model;
+mod port;
 mod process;
 mod sandboxed;
 mod scrape;
@@ -12,6 +13,7 @@ mod skipped;
 
 pub(crate) use calls::{Api, api, call_path, call_path_with, channel, detail, event, narrow, states, timed};
 pub(crate) use honest::{Report, beside};
+pub(crate) use port::Port;
 pub(crate) use process::{Process, children};
 pub(crate) use sandboxed::sandboxed;
 pub(crate) use scrape::{Samples, ask, scrape};
