@@ -1,6 +1,8 @@
 //! Forbidden programs do not run, and all others run as usual.
-use super::{Judged, compiled, text};
+use super::{Judged, compiled, source_of, text};
+use crate::support::skipped;
 use serde_json::Value;
+use std::process::Command;
 
 fn assert_denied(answer: &Value) {
     let output = text(answer, "output");
@@ -100,6 +102,24 @@ fn programs_without_a_rule_run_as_ever() {
     let long = "i=0; a=; while [ $i -lt 1000 ]; do a=\"$a 0123456789012345678901234567890123456789\"; i=$((i+1)); done; \
                 sh -c 'echo $#' sh $a $a $a $a $a $a $a $a $a $a $a $a $a $a $a $a $a $a $a $a $a $a $a $a $a $a $a $a $a $a";
     assert_eq!(judged.run(long)["output"], "30000\n");
+}
+
+/// Go starts a program from any of its threads. Until the program runs, its process shares their memory.
+#[test]
+fn programs_that_go_starts_from_its_threads_are_judged() {
+    let Some(mut judged) = Judged::start() else { return };
+    let spawn = judged.path("spawn");
+    match Command::new("go").args(["build", "-o"]).arg(&spawn).arg(source_of("spawn.go")).output() {
+        Ok(built) => assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr)),
+        Err(error) => return skipped("go", error),
+    }
+    let kept = judged.kept();
+    assert_eq!(judged.run("./spawn true")["output"], "20 of 20 ran\n");
+    let answer = judged.run("./spawn rm kept");
+    assert_denied(&answer);
+    assert!(kept.exists() && text(&answer, "output").ends_with("0 of 20 ran\n"), "{answer}");
+    let answer = judged.run_approved("./spawn touch made");
+    assert!(judged.path("made").exists() && answer["output"] == "20 of 20 ran\n", "{answer}");
 }
 
 /// A program in memory has no path, and other system call interfaces have other numbers.

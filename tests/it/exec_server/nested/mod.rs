@@ -144,12 +144,16 @@ fn text<'a>(answer: &'a Value, field: &str) -> &'a str {
     answer[field].as_str().unwrap_or_else(|| panic!("{field} of {answer}"))
 }
 
+fn source_of(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/exec_server/nested/programs").join(name)
+}
+
 /// Compiles a C program of `programs/`.
 fn compiled(name: &str, directory: &Path) -> PathBuf {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/exec_server/nested/programs").join(name);
     let program = directory.join(name.trim_end_matches(".c"));
     // Every machine that compiles this test has `cc`: it is Rust's linker.
-    let compiled = Command::new("cc").args(["-O1", "-pthread", "-o"]).arg(&program).arg(&source).output().unwrap();
+    let compiled =
+        Command::new("cc").args(["-O1", "-pthread", "-o"]).arg(&program).arg(source_of(name)).output().unwrap();
     assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
     program
 }

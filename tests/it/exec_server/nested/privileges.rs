@@ -10,7 +10,7 @@ use std::{
 
 const NOBODY: u32 = 65_534;
 
-fn is_root() -> bool {
+pub(super) fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 

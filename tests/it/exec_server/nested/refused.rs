@@ -1,10 +1,12 @@
-//! Systems that cannot judge programs: only the text is judged, and every answer reports that.
-use super::{RULES, compiled, exec_server, text};
+//! Systems that refuse system calls. Those that refuse what judging needs cannot judge programs: only the text is judged,
+//! and every answer reports that.
+use super::{Judged, RULES, compiled, exec_server, privileges::is_root, text};
 use crate::{
     exec_server::client::Client,
     program::{ended, program},
+    support::skipped,
 };
-use nix::libc::{ENOSYS, EPERM, SYS_ptrace, SYS_seccomp};
+use nix::libc::{self, ENOSYS, EPERM, SYS_ptrace, SYS_seccomp};
 use serde_json::json;
 use std::{fs, path::Path, process::Command};
 
@@ -68,4 +70,63 @@ fn if_the_kernel_refuses_the_facility_lines_that_are_not_plain_are_asked_about_a
         assert!(ran.code == Some(125) && ran.err.contains("cannot judge the programs of COMMAND"), "{ran:?}");
         assert!(!directory.path().join("made").exists());
     }
+}
+
+/// What Docker's default profile refuses to a container without capabilities, as far as it has to do with processes, files or mounts
+/// (`profiles/seccomp/default.json` of moby). It refuses `clone3` with ENOSYS, all others with EPERM.
+const REFUSED_IN_CONTAINERS: [i64; 18] = [
+    libc::SYS_add_key,
+    libc::SYS_bpf,
+    libc::SYS_chroot,
+    libc::SYS_clone3,
+    libc::SYS_fanotify_init,
+    libc::SYS_fsmount,
+    libc::SYS_io_uring_setup,
+    libc::SYS_keyctl,
+    libc::SYS_mount,
+    libc::SYS_move_mount,
+    libc::SYS_open_by_handle_at,
+    libc::SYS_open_tree,
+    libc::SYS_perf_event_open,
+    libc::SYS_pidfd_getfd,
+    libc::SYS_pivot_root,
+    libc::SYS_setns,
+    libc::SYS_umount2,
+    libc::SYS_unshare,
+];
+
+#[test]
+fn in_a_container_with_dockers_default_profile_and_no_capabilities_programs_are_judged() {
+    let directory = tempfile::tempdir().unwrap();
+    let refuse = compiled("refuse.c", directory.path());
+    let without_capabilities = ["--inh-caps=-all", "--bounding-set=-all"];
+    if is_root()
+        && !Command::new("setpriv").args(without_capabilities).arg("true").status().is_ok_and(|ran| ran.success())
+    {
+        return skipped("namespaces", "setpriv cannot drop capabilities");
+    }
+    let in_container = |mut server: Command| {
+        for call in REFUSED_IN_CONTAINERS {
+            server = refused(&refuse, call, if call == libc::SYS_clone3 { ENOSYS } else { EPERM }, &server);
+        }
+        if is_root() {
+            let mut without = Command::new("setpriv");
+            without.args(without_capabilities).arg(server.get_program()).args(server.get_args());
+            server.get_envs().for_each(|(name, value)| _ = value.map(|value| without.env(name, value)));
+            server = without;
+        }
+        Client::start(server)
+    };
+    let Some(mut judged) = Judged::with(in_container, &[]) else { return };
+    let kept = judged.kept();
+    let answer =
+        judged.run("grep -Ec '^Cap(Prm|Eff):.0+$' /proc/self/status; unshare --user true; echo $?; sh -c 'rm kept'");
+    let output = text(&answer, "output");
+    assert!(output.starts_with("2\n"), "{answer}");
+    assert!(output.contains("unshare failed: Operation not permitted\n1\n"), "{answer}");
+    assert!(output.contains("pausewatch: denied: ") && kept.exists(), "{answer}");
+    assert!(text(&answer, "sandbox").ends_with("; nested programs are judged"), "{answer}");
+    let answer = judged.run_approved("sh -c 'touch made; echo $?'");
+    assert_eq!(answer["output"], "0\n", "{answer}");
+    assert!(judged.path("made").exists());
 }
