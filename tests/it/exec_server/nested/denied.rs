@@ -117,7 +117,7 @@ fn programs_that_go_starts_from_its_threads_are_judged() {
     assert_eq!(judged.run("./spawn true")["output"], "20 of 20 ran\n");
     let answer = judged.run("./spawn rm kept");
     assert_denied(&answer);
-    assert!(kept.exists() && text(&answer, "output").ends_with("0 of 20 ran\n"), "{answer}");
+    assert!(kept.exists() && text(&answer, "output").ends_with("\n0 of 20 ran\n"), "{answer}");
     let answer = judged.run_approved("./spawn touch made");
     assert!(judged.path("made").exists() && answer["output"] == "20 of 20 ran\n", "{answer}");
 }

@@ -13,14 +13,20 @@ use std::{fs, path::Path, process::Command};
 /// The program with a system call that the kernel refuses.
 fn refused(refuse: &Path, call: i64, error: i32, command: &Command) -> Command {
     let mut refused = Command::new(refuse);
-    refused.args([call.to_string(), error.to_string()]).arg(command.get_program()).args(command.get_args());
+    refused.args([call.to_string(), error.to_string()]);
+    started_by(refused, command)
+}
+
+/// `starter` with the command as its further arguments, and with the command's variables.
+fn started_by(mut starter: Command, command: &Command) -> Command {
+    starter.arg(command.get_program()).args(command.get_args());
     for (name, value) in command.get_envs() {
         match value {
-            Some(value) => refused.env(name, value),
-            None => refused.env_remove(name),
+            Some(value) => starter.env(name, value),
+            None => starter.env_remove(name),
         };
     }
-    refused
+    starter
 }
 
 #[test]
@@ -110,10 +116,9 @@ fn in_a_container_with_dockers_default_profile_and_no_capabilities_programs_are_
             server = refused(&refuse, call, if call == libc::SYS_clone3 { ENOSYS } else { EPERM }, &server);
         }
         if is_root() {
-            let mut without = Command::new("setpriv");
-            without.args(without_capabilities).arg(server.get_program()).args(server.get_args());
-            server.get_envs().for_each(|(name, value)| _ = value.map(|value| without.env(name, value)));
-            server = without;
+            let mut setpriv = Command::new("setpriv");
+            setpriv.args(without_capabilities);
+            server = started_by(setpriv, &server);
         }
         Client::start(server)
     };
