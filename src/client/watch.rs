@@ -189,7 +189,7 @@ impl Watch {
                 Message::Refused { thread_ids, since, error } => {
                     return Event::Disconnected { thread_ids, since, error };
                 }
-                Message::Confirmed { .. } => {}
+                Message::OthersComplete | Message::Confirmed { .. } => {}
             }
         }
     }
@@ -384,8 +384,14 @@ impl Watch {
     fn on_answered(&mut self) {
         let Some(stream) = &mut self.stream else { return };
         stream.is_answered = true;
-        if !self.complete_reported && !self.requests.is_adding(self.all) && !self.threads.has_refused() {
-            (self.complete_reported, self.disconnect_reported) = (true, false);
+        if self.complete_reported || self.requests.is_adding(self.all) {
+            return;
+        }
+        self.disconnect_reported = false;
+        if self.threads.has_refused() {
+            self.ready.push_back(Message::OthersComplete);
+        } else {
+            self.complete_reported = true;
             self.ready.push_back(Message::Event(Event::SnapshotComplete));
         }
     }

@@ -1,5 +1,6 @@
 //! `pausewatch run` and the pauses of its thread. The command reads its standard input, so that the test decides when
 //! it ends.
+use crate::program::{Coordinator, Process, ended, program};
 use crate::shell::{End, Run, pausewatch};
 use pausewatch::{
     client::{Client, Config, IncrementElicitationRequest, Token},
@@ -218,6 +219,31 @@ fn the_limit_holds_without_the_coordinator() {
     };
     unreachable("0", ".2");
     assert!(unreachable("1s", ".2") >= Duration::from_millis(1_195), "it waits for the connection first");
+}
+
+#[test]
+fn a_thread_that_the_coordinator_refuses_and_its_later_loss_are_each_reported() {
+    let directory = tempfile::tempdir().unwrap();
+    let added = ended(program().args(["token", "add", "--thread-id", "mine", "t.toml"]).current_dir(directory.path()));
+    assert_eq!(added.code, Some(0), "{added:?}");
+    let tokens = directory.path().join("t.toml");
+    let options = ["--store", "memory", "--listen", "127.0.0.1:0", "--tokens", tokens.to_str().unwrap()];
+    let coordinator = Coordinator::start_with(options);
+    let address = coordinator.address.clone();
+
+    let mut command = coordinator.command(["run", "60", "cat"]);
+    command.env("PAUSEWATCH_TOKEN", added.out.trim()).stdin(Stdio::piped());
+    let mut run = Process::start(command);
+    let refused = run.error_line();
+    let expected = format!("pausewatch run: warning: the coordinator at {address} refuses thread t: ");
+    assert!(refused.starts_with(&expected), "{refused}");
+    assert!(refused.ends_with(". The time limit holds, plus at most 30s"), "{refused}");
+    drop(coordinator);
+    let lost = run.error_line();
+    assert!(lost.starts_with(&format!("pausewatch run: warning: no coordinator at {address}: ")), "{lost}");
+    run.close_stdin();
+    let ended = run.end();
+    assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""));
 }
 
 #[test]

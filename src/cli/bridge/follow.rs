@@ -323,8 +323,8 @@ impl Bridge {
                 self.link.lose(&thread_ids, since + self.grace);
                 self.report_refused(&thread_ids[0], &error);
             }
-            // Nothing asks for it.
-            Message::Confirmed { .. } => {}
+            // What it says is known from the states and the refusal; nothing asks for a confirmation.
+            Message::OthersComplete | Message::Confirmed { .. } => {}
         }
     }
 

@@ -190,7 +190,7 @@ impl Server {
         let make = || {
             let controller = StopwatchController::with_disconnect_grace(self.client.clone(), grace);
             let say = |message: &str| failure::say("follow", message);
-            tokio::spawn(lost_link::warn(self.address.clone(), controller.link(), grace, say));
+            lost_link::warn(&self.address, &controller, grace, say);
             controller
         };
         Ok(self.controllers.entry(grace).or_insert_with(make).clone())

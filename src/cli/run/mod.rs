@@ -168,12 +168,7 @@ impl Plan {
         let _registered = coordinator.as_ref().filter(|_| follows).map(|coordinator| {
             let controller = StopwatchController::with_disconnect_grace(coordinator.client(), self.disconnect_grace);
             if !coordinator.is_private() {
-                tokio::spawn(lost_link::warn(
-                    coordinator.address().clone(),
-                    controller.link(),
-                    self.disconnect_grace,
-                    say,
-                ));
+                lost_link::warn(coordinator.address(), &controller, self.disconnect_grace, say);
             }
             if self.report.is_some() {
                 pauses.follow(&coordinator.client(), &self.thread_ids);

@@ -156,6 +156,12 @@ impl StopwatchController {
     pub fn link(&self) -> watch::Receiver<Link> {
         self.0.link.subscribe()
     }
+
+    /// The latest refusal of followed threads.
+    #[cfg(feature = "cli")]
+    pub(crate) fn refusal(&self) -> watch::Receiver<Option<super::Refusal>> {
+        self.0.link.subscribe_to_refusals()
+    }
 }
 
 impl Shared {

@@ -80,13 +80,21 @@ fn apply(threads: &Threads, link: &LinkReporter, message: Message) {
                 threads.clock(&state.thread_id).inspect(|clock| clock.confirm(state, asked));
             }
         }
-        Message::Event(Event::SnapshotComplete) => {
+        Message::Event(Event::SnapshotComplete) | Message::OthersComplete => {
             link.connected();
         }
-        Message::Event(Event::Disconnected { thread_ids, since, error })
-        | Message::Refused { thread_ids, since, error } => {
+        Message::Event(Event::Disconnected { thread_ids, since, error }) => {
             link.disconnected(since, &error);
-            thread_ids.iter().filter_map(|id| threads.clock(id)).for_each(|clock| clock.disconnect(since));
+            disconnect(threads, &thread_ids, since);
+        }
+        // The connection is not lost.
+        Message::Refused { thread_ids, since, error } => {
+            link.refused(&thread_ids, &error);
+            disconnect(threads, &thread_ids, since);
         }
     }
+}
+
+fn disconnect(threads: &Threads, thread_ids: &[Arc<str>], since: Instant) {
+    thread_ids.iter().filter_map(|id| threads.clock(id)).for_each(|clock| clock.disconnect(since));
 }

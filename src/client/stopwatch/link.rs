@@ -12,7 +12,8 @@ use tokio::{
 pub enum Link {
     /// No state has arrived yet, and nothing has failed.
     Connecting,
-    /// The state of every followed thread is known and up to date.
+    /// The state of every followed thread is known and up to date, except of those that the coordinator refuses. A refused
+    /// thread counts as disconnected, and the refusal is logged as a warning of `tracing`.
     Connected,
     /// The state of at least one thread may be out of date: stopwatches use the last known one.
     Disconnected {
@@ -43,16 +44,25 @@ impl Link {
     }
 }
 
-/// Reports changes of the link. Clones share it.
+/// Threads that the coordinator refuses; the watch goes on with the others.
+#[derive(Debug, Clone)]
+#[cfg_attr(not(feature = "cli"), expect(dead_code, reason = "other programs read the log"))]
+pub(crate) struct Refusal {
+    pub(crate) thread_ids: Vec<Arc<str>>,
+    pub(crate) reason: String,
+}
+
+/// Reports changes of the link, and refused threads. Clones share it.
 #[derive(Debug, Clone)]
 pub(super) struct LinkReporter {
     link: Arc<watch::Sender<Link>>,
+    refusal: Arc<watch::Sender<Option<Refusal>>>,
     grace: Duration,
 }
 
 impl LinkReporter {
     pub(super) fn new(link: Link, grace: Duration) -> Self {
-        Self { link: Arc::new(watch::Sender::new(link)), grace }
+        Self { link: Arc::new(watch::Sender::new(link)), refusal: Arc::default(), grace }
     }
 
     pub(super) fn grace(&self) -> Duration {
@@ -63,6 +73,12 @@ impl LinkReporter {
         self.link.subscribe()
     }
 
+    /// The latest refusal of threads.
+    #[cfg(feature = "cli")]
+    pub(super) fn subscribe_to_refusals(&self) -> watch::Receiver<Option<Refusal>> {
+        self.refusal.subscribe()
+    }
+
     pub(super) fn connected(&self) {
         let before = self.replace(Link::Connected);
         if before.is_some_and(|before| before.reason().is_some()) {
@@ -70,12 +86,17 @@ impl LinkReporter {
         }
     }
 
-    /// A thread is disconnected since `since`. The first loss counts: there is one grace for all.
+    /// The connection is lost since `since`. The first loss counts: there is one grace for all threads.
     pub(super) fn disconnected(&self, since: Instant, error: &Error) {
         if self.link.borrow().reason().is_none() {
             tracing::warn!(%error, "the coordinator is unreachable: timeouts continue with the last known states");
             self.replace(Link::Disconnected { since, reason: error.to_string() });
         }
+    }
+
+    pub(super) fn refused(&self, thread_ids: &[Arc<str>], error: &Error) {
+        tracing::warn!(%error, ?thread_ids, "threads are not watched: their timeouts continue without their pauses");
+        self.refusal.send_replace(Some(Refusal { thread_ids: thread_ids.to_vec(), reason: error.to_string() }));
     }
 
     /// Waits for the end of the grace of a lost link, and reports it.

@@ -74,6 +74,8 @@ pub use builder::StopwatchBuilder;
 pub use controller::{AwaitedThread, Registration, StopwatchController};
 pub use ended_by::EndedBy;
 pub use link::Link;
+#[cfg(feature = "cli")]
+pub(crate) use link::Refusal;
 pub use run::{Elapsed, ThreadTimeouts};
 pub use stopwatch::{PauseGuard, Stopwatch};
 #[cfg(any(feature = "cli", feature = "exec-server"))]

@@ -46,6 +46,9 @@ pub(crate) enum Message {
         since: Instant,
         error: Error,
     },
+    /// The state of every watched thread has been reported, except of those that the server refuses. Programs do not
+    /// get it.
+    OthersComplete,
     /// The present states that a request at `asked` has requested.
     Confirmed {
         states: Vec<PauseState>,

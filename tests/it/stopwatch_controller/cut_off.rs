@@ -116,7 +116,24 @@ async fn g2_a_thread_that_the_coordinator_forbids_has_its_limit_and_the_grace() 
     assert_close(forbidden.lasted().await, s(3) + GRACE);
     assert!(other.is_paused(), "the other stopwatch must stay paused");
     assert_eq!(fake.seen().watches.len(), 1);
-    assert!(controller.link().borrow().reason().is_some_and(|why| why.contains("not this one")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_thread_is_no_loss_of_the_link_and_hides_none() {
+    let fake = Fake::start();
+    fake.script().refuse_watch_of = Some("t".to_owned());
+    let controller = StopwatchController::new(fake.client());
+    let _forbidden = Command::start(&controller, s(60));
+    let mut link = controller.link();
+    for _ in 0..2 {
+        let connected = link.wait_for(|link| *link == Link::Connected);
+        timeout(s(20), connected).await.expect("it connects").unwrap();
+        fake.cut();
+        let lost = link.wait_for(|link| link.reason().is_some());
+        let lost = timeout(s(1), lost).await.expect("the loss is reported").unwrap().clone();
+        assert!(matches!(&lost, Link::Disconnected { since, .. } if since.elapsed() < s(1)), "{lost:?}");
+        fake.mend();
+    }
 }
 
 #[tokio::test(start_paused = true)]

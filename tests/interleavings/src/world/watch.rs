@@ -27,6 +27,7 @@ pub(crate) struct Update {
 pub(crate) enum Message {
     Event(Event),
     Refused { thread_ids: Vec<Arc<str>>, since: Instant, error: Error },
+    OthersComplete,
     Confirmed { states: Vec<PauseState>, asked: Instant },
 }
 

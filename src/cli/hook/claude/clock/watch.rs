@@ -46,7 +46,7 @@ async fn watch(args: &WatchArgs) -> Result<(), String> {
     let registered = coordinator.as_ref().zip(thread_id).map(|(coordinator, thread_id)| {
         let controller = StopwatchController::with_disconnect_grace(coordinator.client(), DISCONNECT_GRACE);
         if !coordinator.is_private() {
-            tokio::spawn(lost_link::warn(coordinator.address().clone(), controller.link(), DISCONNECT_GRACE, say));
+            lost_link::warn(coordinator.address(), &controller, DISCONNECT_GRACE, say);
         }
         controller.register(&thread_id, &stopwatch)
     });
