@@ -3,7 +3,9 @@ use crate::caller::health;
 use crate::contract::config as fleet_config;
 use crate::etcd::Etcd;
 use crate::followers::{fleet, serves};
-use crate::support::http2::{DATA, END_HEADERS, END_STREAM, HEADERS, LONGEST, Raw, call, frame, message, streams};
+use crate::support::http2::{
+    DATA, END_HEADERS, END_STREAM, HEADERS, INITIAL_WINDOW_SIZE, LONGEST, Raw, call, frame, message, streams,
+};
 use crate::support::{PATIENCE, Running, channel, config, event, states, timed};
 use crate::takeovers::{LEADER, leader};
 use pausewatch::server::{Config, LimitPair, Limits, Server};
@@ -66,6 +68,42 @@ async fn calls_that_wait_for_a_leader_take_bounded_memory() {
     // Otherwise the calls did not wait.
     replicas[0].signal(Signal::KILL);
     let (_, said) = replicas.remove(0).end();
+    assert!(said.contains("exceed 134217728 bytes: connections are closed"), "{said}");
+}
+
+/// G7: the answer of the leader counts at the follower until the client has read it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn answers_that_are_not_read_at_a_follower_take_bounded_memory() {
+    const CALLS: usize = 200;
+    let Some(etcd) = Etcd::shared() else { return };
+    let mut replicas = fleet(etcd, "unread", 2).await;
+    let follower = replicas.remove(1 - leader(&replicas).await);
+    let mut api = crate::support::api(&follower.address).await;
+    let request = pausewatch::proto::v1::IncrementElicitationRequest {
+        thread_id: "fat".into(),
+        reason: "r".repeat(1_024),
+        holder: "h".repeat(256),
+        ..Default::default()
+    };
+    for _ in 0..1_000 {
+        timed("a call", api.0.increment_elicitation(request.clone())).await.expect("there is room");
+    }
+    let before = follower.memory();
+    let mut raw = Raw::open(&follower.address, &[(INITIAL_WINDOW_SIZE, 0)]).await.expect("it listens");
+    let ask = message(5, b"\x0a\x03fat");
+    for stream in streams().take(CALLS) {
+        let open = frame(HEADERS, END_HEADERS, stream, &call("GetPauseState"));
+        let asked = raw.send(&[open, frame(DATA, END_STREAM, stream, &ask)].concat()).await;
+        // One after the other, because the leader counts too what waits to be sent to its follower.
+        if asked.is_err() || raw.wait_for(HEADERS, 1).await.is_err() {
+            break;
+        }
+    }
+    let mib = follower.memory().saturating_sub(before) >> 20;
+    println!("memory +{mib} MiB");
+    assert!(mib < 190, "memory +{mib} MiB");
+    follower.signal(Signal::KILL);
+    let (_, said) = follower.end();
     assert!(said.contains("exceed 134217728 bytes: connections are closed"), "{said}");
 }
 

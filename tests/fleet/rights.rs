@@ -102,19 +102,33 @@ async fn forwarded_and_direct_calls_meet_the_same_limits_rights_and_audit_name()
     assert_eq!(decrement(&follower, "admin", "team/a").await.expect("an admin may").count, 2);
     let state = get(&follower, "watcher", "team/a").await.expect("a watcher may").pause_state.expect("a state");
     assert_eq!((state.count, state.revision), (2, 4));
-    // As JSON, over HTTP/1.1.
-    let url = format!("http://{}/pausewatch.v1.ElicitationService/DecrementElicitation", follower.address);
-    let mut curl = tokio::process::Command::new("curl");
-    curl.args(["-sS", "-H", "Authorization: Bearer holder", "-H", "Content-Type: application/json"]);
-    let output = curl.args(["-d", r#"{"threadId": "team/a"}"#, &url]).output().await.expect("curl is installed");
-    let said = String::from_utf8_lossy(&output.stdout);
-    assert!(said.contains("\"count\":1"), "{said}");
+    let (status, said) = decrement_by_curl(&follower, r#"{"threadId": "team/a"}"#).await;
+    assert!(status == "200" && said.contains("\"count\":1"), "{status}: {said}");
+    for at in [&leader, &follower] {
+        for wrong in [r#"{"threadID": "team/a"}"#, "{"] {
+            let (status, said) = decrement_by_curl(at, wrong).await;
+            assert!(status == "400" && said.contains("\"invalid_argument\""), "{wrong}: {status}: {said}");
+            assert!(said.contains("INVALID_FIELD"), "{wrong}: {said}");
+        }
+    }
     for running in [leader, follower] {
         running.stop().await.expect("no panic");
     }
     let lines = std::fs::read_to_string(trail("leader")).expect("a trail");
     let by = |name: &str| lines.lines().filter(|line| line.contains(&format!("\"by\":\"{name}\""))).count();
     assert_eq!((by("a holder"), by("an admin")), (4, 1), "{lines}");
+}
+
+/// As JSON, over HTTP/1.1. Returns the HTTP status and the body.
+async fn decrement_by_curl(at: &Running, json: &str) -> (String, String) {
+    let url = format!("http://{}/pausewatch.v1.ElicitationService/DecrementElicitation", at.address);
+    let mut curl = tokio::process::Command::new("curl");
+    curl.args(["-sS", "-w", "\n%{http_code}", "-H", "Authorization: Bearer holder"]);
+    curl.args(["-H", "Content-Type: application/json", "-d", json, &url]);
+    let output = curl.output().await.expect("curl is installed");
+    let said = String::from_utf8_lossy(&output.stdout);
+    let (body, status) = said.rsplit_once('\n').expect("a status");
+    (status.to_owned(), body.to_owned())
 }
 
 /// W1: other programs that connect to the forwarding service get no call accepted.

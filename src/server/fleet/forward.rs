@@ -18,13 +18,13 @@ use super::peers::Link;
 use super::seal::{ANSWERED, Origin, Seal, Unopened};
 use crate::clock::Clock;
 use crate::coordinator::quota::Accounts;
-use crate::server::admission::{ConnectionContext, Forwarded};
+use crate::server::admission::{ConnectionContext, Forwarded, Size};
 use crate::server::grpc::MAX_UNARY_REQUEST;
 use crate::server::grpc_timeout;
 use bytes::{Bytes, BytesMut};
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use std::convert::Infallible;
-use std::future::Future;
+use std::future::{Future, ready};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -77,7 +77,10 @@ impl Held {
                 let allowed = format!("the request has more than {MAX_UNARY_REQUEST} bytes");
                 return Err(Status::out_of_range(allowed));
             }
-            Err(error) => return Err(Status::cancelled(error.to_string())),
+            // The parts of the request that were read may have said what is wrong, such as JSON that cannot be parsed.
+            Err(error) => {
+                return Err(error.downcast().map_or_else(|other| Status::cancelled(other.to_string()), |why| *why));
+            }
         };
         if is_encoded || message.first().is_some_and(|flag| *flag != 0) {
             let mut status = Status::unimplemented("a compressed message is not supported: send it uncompressed");
@@ -243,9 +246,16 @@ async fn answered(
         }
         // The answer is read completely: a leader that dies after the head has not answered.
         _ => {
-            let (head, body) = answer.into_parts();
+            let (mut head, body) = answer.into_parts();
             let body = body.collect().await.map_err(|error| error.to_string())?;
-            Ok(http::Response::from_parts(head, Body::new(body)))
+            let trailers = body.trailers().cloned();
+            let message = body.to_bytes();
+            head.extensions.insert(Size(message.len()));
+            let body = match trailers {
+                None if message.is_empty() => Body::empty(),
+                trailers => Body::new(Full::new(message).with_trailers(ready(trailers.map(Ok)))),
+            };
+            Ok(http::Response::from_parts(head, body))
         }
     }
 }
