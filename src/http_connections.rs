@@ -38,7 +38,7 @@ pub(crate) struct HttpConnection {
 }
 
 enum Requests {
-    /// No request; with the number in the list of idle connections.
+    /// No request; with the number in the list of idle connections, which is above 0.
     None(u64),
     /// The number of requests.
     Some(usize),
@@ -162,6 +162,8 @@ impl Drop for HttpRequest {
         let mut requests = requests.lock().expect("no panic while locked");
         *requests = match *requests {
             Requests::Some(count) if count > 1 => Requests::Some(count - 1),
+            // It was closed for another one when the request arrived, and is not counted any more.
+            _ if closing.is_cancelled() => Requests::None(0),
             _ => Requests::None(all.lock().list(closing.clone())),
         };
         // A waiting connection may take its place.
@@ -201,6 +203,20 @@ mod tests {
         drop(request);
         all.wait_for_room().await;
         assert!(!first.closing.is_cancelled() && third.closing.is_cancelled());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_request_that_arrives_while_its_connection_gives_way_frees_one_place_only() {
+        let all = HttpConnections::new(1);
+        let first = all.enter();
+        all.wait_for_room().await;
+        let second = all.enter();
+        assert!(first.closing.is_cancelled());
+        drop(first.request());
+        drop(first);
+        assert_eq!(all.lock().open, 1);
+        drop(second);
+        assert_eq!(all.lock().open, 0);
     }
 
     #[tokio::test(start_paused = true)]
