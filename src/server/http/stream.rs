@@ -55,7 +55,8 @@ impl Stream {
         deadline: Option<Pin<Box<Sleep>>>,
         connection: Option<Arc<ConnectionContext>>,
     ) -> Self {
-        Stream { body: Some(body), framing, methods, method, read: BytesMut::new(), deadline, pause: None, connection }
+        let (body, read, pause) = (Some(body), BytesMut::new(), pause_after(0));
+        Stream { body, framing, methods, method, read, deadline, pause, connection }
     }
 
     /// The bytes to send for a part of the gRPC stream; empty: the part ends within a message.
@@ -76,7 +77,7 @@ impl Stream {
         if self.read.is_empty() {
             self.read = BytesMut::new();
         }
-        self.pause = pace::after(written.len()).map(|until| Box::pin(sleep_until(until)));
+        self.pause = pause_after(written.len());
         let written = written.freeze();
         Ok(match &self.connection {
             Some(connection) if written.len() > LARGE => {
@@ -132,6 +133,10 @@ impl Stream {
 }
 
 /// The end of a stream. Server-sent events can only express an error.
+fn pause_after(written: usize) -> Option<Pin<Box<Sleep>>> {
+    pace::after(written).map(|until| Box::pin(sleep_until(until)))
+}
+
 fn end(methods: &Methods, framing: Framing, status: Option<&Status>, trailers: &HeaderMap) -> Bytes {
     match framing {
         Framing::Prefixed(_) => {
