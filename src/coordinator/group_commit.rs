@@ -195,9 +195,9 @@ impl Shared {
     fn commit(&self, engine: &mut Option<Engine>) -> Option<Results> {
         let (calls, callers, reads) = self.take_batch();
         let mut results = Results { callers, reads, ..Results::default() };
+        let writer = engine.as_mut()?;
         let before = self.clock.boot();
         self.hub.safe_time().begin(before);
-        let writer = engine.as_mut()?;
         writer.extend_leases(self.stall_detector.take_stall(before), &mut results.committed);
         let mut done = writer.process(&calls, &mut results.outcomes, &mut results.committed);
         if calls.is_empty() && !results.reads.is_empty() {

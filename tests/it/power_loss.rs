@@ -273,35 +273,46 @@ fn decrement_for_long(store: &mut Embedded, expected: &mut Expected, at: u64) {
 
 #[test]
 fn g5_a_full_disk_takes_batches_whole_or_refuses_them_and_takes_decrements() {
+    with_seeds(5, |rng| fill(rng, &SimDisk::default()));
+}
+
+#[test]
+fn g5_so_does_a_full_disk_that_copies_what_is_overwritten() {
     with_seeds(5, |rng| {
         let disk = SimDisk::default();
-        let (mut store, _) = open(&disk).unwrap();
-        let mut expected = Expected::default();
-        let at = rng.u64(1..300);
-        disk.plan(at, Fault::Full);
-        let deadline = Instant::now() + PATIENCE;
-        // Increments until the store has noticed the full disk; some are larger than a file of the journal.
-        while !store.is_full() {
-            let size = if rng.u8(..8) == 0 { 700_000 } else { 30_000 };
-            let batch = expected.acknowledged.increments(size, BEFORE);
-            let done = expected.try_commit(&mut store, &batch);
-            assert!(matches!(done, Ok(()) | Err(CommitError::Refused(_))), "full from operation {at}: {done:?}");
-            assert!(Instant::now() < deadline, "full from operation {at}, but the store has not noticed");
-        }
-        decrement_for_long(&mut store, &mut expected, at);
-        expected.settle(&open(&disk.copy()).unwrap_or_else(|error| panic!("killed while full: {error}")).1);
-        disk.make_space();
-        while store.is_full() {
-            store.recover();
-            assert!(Instant::now() < deadline, "there is space again, and the store is still full");
-            std::thread::yield_now();
-        }
-        for _ in 0..20 {
-            assert!(expected.commit_increments(&mut store, 300_000));
-        }
-        drop(store);
-        expected.settle(&open(&disk).unwrap().1);
+        disk.copy_on_write();
+        fill(rng, &disk);
     });
+}
+
+/// Fills the disk, continues on it, and makes space.
+fn fill(rng: &mut Rng, disk: &SimDisk) {
+    let (mut store, _) = open(disk).unwrap();
+    let mut expected = Expected::default();
+    let at = rng.u64(1..300);
+    disk.plan(at, Fault::Full);
+    let deadline = Instant::now() + PATIENCE;
+    // Increments until the store has noticed the full disk; some are larger than a file of the journal.
+    while !store.is_full() {
+        let size = if rng.u8(..8) == 0 { 700_000 } else { 30_000 };
+        let batch = expected.acknowledged.increments(size, BEFORE);
+        let done = expected.try_commit(&mut store, &batch);
+        assert!(matches!(done, Ok(()) | Err(CommitError::Refused(_))), "full from operation {at}: {done:?}");
+        assert!(Instant::now() < deadline, "full from operation {at}, but the store has not noticed");
+    }
+    decrement_for_long(&mut store, &mut expected, at);
+    expected.settle(&open(&disk.copy()).unwrap_or_else(|error| panic!("killed while full: {error}")).1);
+    disk.make_space();
+    while store.is_full() {
+        store.recover();
+        assert!(Instant::now() < deadline, "there is space again, and the store is still full");
+        std::thread::yield_now();
+    }
+    for _ in 0..20 {
+        assert!(expected.commit_increments(&mut store, 300_000));
+    }
+    drop(store);
+    expected.settle(&open(disk).unwrap().1);
 }
 
 #[test]

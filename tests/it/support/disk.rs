@@ -62,6 +62,8 @@ struct World {
     /// The maximum number of blocks.
     capacity: Option<u64>,
     low: bool,
+    /// Overwriting takes new blocks.
+    copies_on_write: bool,
     /// The syncs of the journal and the database after one that failed.
     syncs_after_failure: u64,
     /// Whether syncs of the database block.
@@ -192,6 +194,11 @@ impl SimDisk {
     /// Makes unlimited space.
     pub(crate) fn make_space(&self) {
         self.world().capacity = None;
+    }
+
+    /// From now on, a write needs free blocks also where the file has its own, as on a copy-on-write file system.
+    pub(crate) fn copy_on_write(&self) {
+        self.world().copies_on_write = true;
     }
 
     /// Reports little space, so that the journal keeps its present files.
@@ -372,6 +379,7 @@ impl SimFile {
         let mut world = self.disk.world();
         let fault = world.operation(false)?;
         let (used, capacity) = (world.used(), world.capacity.unwrap_or(u64::MAX));
+        let copies_on_write = world.copies_on_write;
         let file = world.files.get_mut(&self.name).unwrap();
         let mut done = Ok(());
         let change = match change {
@@ -379,7 +387,7 @@ impl SimFile {
                 let mut left = capacity.saturating_sub(used);
                 let end = offset + data.len();
                 for block in offset as u64 / BLOCK..(end as u64).div_ceil(BLOCK) {
-                    if file.blocks.contains(&block) {
+                    if file.blocks.contains(&block) && !copies_on_write {
                         continue;
                     }
                     if left == 0 {

@@ -1,13 +1,14 @@
 //! The journal: commits that are not yet in the database, in a few files that are overwritten again and again.
 //!
 //! A database makes a commit durable by writing whole pages; a journal does it with one short write. Its files are
-//! filled with zeros beforehand, so an fdatasync has to write nothing but the data, and a full disk cannot stop it.
+//! filled with zeros beforehand, so an fdatasync has to write nothing but the data, and a full disk cannot stop it. On a
+//! copy-on-write file system it can; there the reserve is freed for it (`disk.rs`).
 //!
 //! - J1: entries have consecutive numbers across the files. An entry is written only when the previous one is durable.
 //!   So if a number is missing before a later one, an entry was lost, and the store is damaged.
 //! - J2: a file is overwritten only when the database contains all its entries.
 //! - J3: if there is no space for an entry, nothing of it was written: its space is allocated first.
-use super::disk::{Disk, durable};
+use super::disk::{Disk, durable, is_no_space};
 use super::entry;
 use super::segments::{self, SEGMENT, Segment};
 use crate::coordinator::store::ops::{self, Changes};
@@ -188,14 +189,26 @@ impl Journal {
         }
     }
 
-    /// Writes an entry, for which there is space, calls `written`, and makes the entry durable.
+    /// Writes an entry, for which there is space, calls `written`, and makes the entry durable. A copy-on-write file
+    /// system takes new space for it all the same: if there is none, `make_space` is called, and if that made some, the
+    /// entry is written again.
     ///
     /// # Errors
     /// It is unknown whether the entry was written. No other entry may follow.
-    pub(super) fn append(&mut self, payload: &[u8], written: &dyn Fn()) -> io::Result<()> {
+    pub(super) fn append(
+        &mut self,
+        payload: &[u8],
+        make_space: &dyn Fn() -> bool,
+        written: &dyn Fn(),
+    ) -> io::Result<()> {
         self.buffer.clear();
         entry::encode(self.seed, offset(self.active.end), self.next, payload, &mut self.buffer);
-        self.active.file.write(self.active.end, &self.buffer)?;
+        match self.active.file.write(self.active.end, &self.buffer) {
+            Err(error) if is_no_space(&error) && make_space() => {
+                self.active.file.write(self.active.end, &self.buffer)?;
+            }
+            done => done?,
+        }
         written();
         durable(&*self.active.file)?;
         self.active.end += self.buffer.len() as u64;

@@ -215,7 +215,11 @@ impl Store for Embedded {
         }
         self.refused = 0;
         if !batch.is_empty() {
-            let appended = journal.append(&self.payload, &*self.before_fsync);
+            let make_space = || {
+                self.health.full.store(true, Relaxed);
+                self.disk.release_reserve()
+            };
+            let appended = journal.append(&self.payload, &make_space, &*self.before_fsync);
             appended.map_err(|error| self.fatal(&format!("write the journal and make it durable: {error}")))?;
             self.snapshots.durable.store(journal.last(), SeqCst);
         }
