@@ -26,7 +26,7 @@ pub(super) struct Base {
     tcp: Tcp,
     seen: FileDigests,
     pub(super) tls: Option<Arc<Tls>>,
-    trail: Option<Arc<Mutex<Trail>>>,
+    pub(super) trail: Option<Arc<Mutex<Trail>>>,
     pub(super) guard: LayerStack,
 }
 

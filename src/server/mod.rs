@@ -63,6 +63,7 @@ use crate::proto::v1::elicitation_service_server::SERVICE_NAME;
 #[cfg(feature = "etcd")]
 use admission::MemoryLimit;
 use admission::{ConnectionLimiter, FIRST_REQUEST_TIME, ServiceContext};
+use audit::Trail;
 use backend::{Backend, Beat};
 use base::Base;
 use connection::Serving;
@@ -76,7 +77,7 @@ use services::Services;
 use std::future::Future;
 use std::io;
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::JoinHandle;
@@ -102,6 +103,7 @@ pub struct Server {
     workers: Vec<Worker>,
     health: HealthReporter,
     drain: CancellationToken,
+    trail: Option<Arc<Mutex<Trail>>>,
     sources: Vec<Source>,
     reload: Reload,
     control: Option<Control>,
@@ -240,7 +242,7 @@ impl Server {
         health: HealthReporter,
     ) -> Result<Server, StartError> {
         let sources = base.sources();
-        let Base { config, tls, guard, .. } = base;
+        let Base { config, tls, trail, guard, .. } = base;
         let LayerStack { context, clock, drain, .. } = guard;
         let scrape = match &config.metrics {
             Some(address) => {
@@ -255,7 +257,20 @@ impl Server {
             workers.push(worker.map_err(StartError::Worker)?);
         }
         let (reload, control) = (Reload::default(), None);
-        Ok(Server { backend, context, clock, scrape, listeners, workers, health, drain, sources, reload, control })
+        Ok(Server {
+            backend,
+            context,
+            clock,
+            scrape,
+            listeners,
+            workers,
+            health,
+            drain,
+            trail,
+            sources,
+            reload,
+            control,
+        })
     }
 
     /// The clock of the leader, as far as this replica knows it; `None`: not a replica.
@@ -344,6 +359,10 @@ impl Server {
         // Metrics are served until the end, so that a slow drain can be observed.
         scraped.iter().for_each(JoinHandle::abort);
         drop(coordinator);
+        // Connections that outlast the drain may still hold the coordinator, and so the trail.
+        if let Some(trail) = self.trail {
+            trail.lock().expect("nothing panics while it writes a line").close();
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! The audit trail: it has each change with its caller, and nothing else.
 use crate::program::{ended, program};
+use crate::support::http2::{DATA, END_HEADERS, END_STREAM, HEADERS, INITIAL_WINDOW_SIZE, Raw, call, frame, message};
 use crate::support::{Process, Running, api, config, detail, embedded, event, skipped, states, unix};
 use pausewatch::proto::v1::IncrementElicitationRequest;
 use pausewatch::server::AuditConfig;
@@ -212,5 +213,27 @@ fn a_trail_that_ends_without_its_last_lines_is_reported() {
     server.signal(Signal::TERM);
     let (status, said) = server.end();
     assert!(status.success(), "{said}");
+    assert!(said.contains("the audit trail ends without its last lines"), "{said}");
+}
+
+/// Also if connections outlast the drain, whose workers then hold the trail to the end of the process.
+#[tokio::test]
+async fn a_trail_that_ends_after_a_long_drain_is_reported_too() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pausewatch"));
+    command.args(["serve", "--listen", "127.0.0.1:0", "--store", "memory", "--workers", "2"]);
+    command.args(["--audit-log", "/dev/full"]);
+    let server = Process::start(command);
+    let ask = frame(DATA, END_STREAM, 1, &message(3, b"\x0a\x01t"));
+    let ask = [frame(HEADERS, END_HEADERS, 1, &call("GetPauseState")), ask].concat();
+    let mut unread = Vec::new();
+    for _ in 0..4 {
+        let mut raw = Raw::open(&server.address, &[(INITIAL_WINDOW_SIZE, 0)]).await.expect("it connects");
+        raw.send_all(&ask).await;
+        raw.wait_for_pong().await.expect("it is alive");
+        unread.push(raw);
+    }
+    server.signal(Signal::TERM);
+    let (status, said) = tokio::task::spawn_blocking(|| server.end()).await.expect("it ends");
+    assert!(status.success() && said.contains("connections were still open"), "{said}");
     assert!(said.contains("the audit trail ends without its last lines"), "{said}");
 }

@@ -50,9 +50,9 @@ async fn is_writable(metrics: &str) -> bool {
     scrape(metrics).await.get("pausewatch_store_writable") == 1.0
 }
 
-/// Asserts on the log of a killed server: one line when increments are refused, and one when they are accepted again.
+/// Asserts on the log of a server: one line when increments are refused, and one when they are accepted again.
 fn said_once(server: Process) {
-    server.signal(Signal::KILL);
+    server.signal(Signal::TERM);
     let (_, said) = server.end();
     for line in ["increments are refused why=\"its disk is full\"", "increments are accepted again"] {
         assert_eq!(said.matches(line).count(), 1, "{line}: {said}");

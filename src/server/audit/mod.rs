@@ -30,6 +30,7 @@ pub(crate) struct Trail {
     metrics: Arc<Metrics>,
     /// The number of missing lines since the last one that was accepted.
     missing: u64,
+    closed: bool,
 }
 
 /// A line.
@@ -97,7 +98,7 @@ impl Trail {
     /// The file cannot be opened or written.
     pub(crate) fn open(config: &Config, metrics: Arc<Metrics>, now: Timestamp) -> io::Result<Self> {
         let writer = BackgroundWriter::start("audit", MOST, Files::open(config)?)?;
-        let mut trail = Trail { writer, metrics, missing: 0 };
+        let mut trail = Trail { writer, metrics, missing: 0, closed: false };
         trail.write(&Line { version: Some(env!("CARGO_PKG_VERSION")), ..Line::new(now, "server_started") });
         Ok(trail)
     }
@@ -128,12 +129,14 @@ impl Trail {
 
     fn push(&mut self, line: &Line<'_>) -> bool {
         let line = serde_json::to_string(line).expect("a line is made of text and numbers") + "\n";
-        self.writer.push(escaped_json(&line).as_bytes())
+        !self.closed && self.writer.push(escaped_json(&line).as_bytes())
     }
-}
 
-impl Drop for Trail {
-    fn drop(&mut self) {
+    /// Waits shortly until all lines are written, and reports those that are not. Later lines are missing.
+    pub(crate) fn close(&mut self) {
+        if std::mem::replace(&mut self.closed, true) {
+            return;
+        }
         let bytes = self.writer.close();
         if bytes > 0 || self.missing > 0 {
             tracing::error!(
@@ -142,6 +145,12 @@ impl Drop for Trail {
                 "the audit trail ends without its last lines: its file cannot be written"
             );
         }
+    }
+}
+
+impl Drop for Trail {
+    fn drop(&mut self) {
+        self.close();
     }
 }
 

@@ -29,7 +29,7 @@ async fn half_requests_take_bounded_memory() {
         };
         let (report, ()) = beside(&format!("1,600 half requests of {rpc}"), &server, attack).await;
         assert_bounded(&report, 256 * MIB);
-        assert_budget_is_used_up(rpc, server);
+        assert_budget_is_used_up(server).await;
     }
 }
 
@@ -54,7 +54,7 @@ async fn half_requests_without_a_byte_take_bounded_memory() {
     };
     let (report, ()) = beside("54,000 half requests without a byte", &server, attack).await;
     assert_bounded(&report, 256 * MIB);
-    assert_budget_is_used_up("half requests", server);
+    assert_budget_is_used_up(server).await;
 }
 
 /// One byte at a time, and the last ones when all others have come.

@@ -43,7 +43,7 @@ async fn answers_that_are_not_read_take_bounded_memory() {
     };
     let (report, ()) = beside("2,400 answers of 1.5 MB that are not read", &server, attack).await;
     assert_bounded(&report, 256 * MIB);
-    assert_budget_is_used_up("answers", server);
+    assert_budget_is_used_up(server).await;
 }
 
 /// A watch of all threads that is not read needs no memory for each paused thread.
@@ -103,5 +103,5 @@ async fn unread_confirmations_take_bounded_memory() {
     };
     let (report, ()) = beside("700 confirmations of 1,000 threads that are not read", &server, attack).await;
     assert_bounded(&report, 256 * MIB);
-    assert_budget_is_used_up("confirmations", server);
+    assert_budget_is_used_up(server).await;
 }

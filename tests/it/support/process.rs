@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// A running server, which is killed when this is dropped.
 pub(crate) struct Process {
@@ -80,6 +80,15 @@ impl Process {
     pub(crate) fn heard(&self) -> String {
         let (text, _) = self.heard.as_ref().expect("standard error is read");
         text.lock().expect("nothing panics while it holds the text").clone()
+    }
+
+    /// Waits until standard error has `text`, after [`Process::listen`]: the log is written in the background.
+    pub(crate) async fn hears(&self, text: &str) {
+        let give_up = Instant::now() + PATIENCE;
+        while !self.heard().contains(text) {
+            assert!(Instant::now() < give_up, "it does not say {text:?}, but:\n{}", self.heard());
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
     }
 
     pub(crate) async fn api(&self) -> Api {
