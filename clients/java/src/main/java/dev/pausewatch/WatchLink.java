@@ -209,10 +209,6 @@ final class WatchLink implements WatchStream.Reader, ThreadClock.Confirmer {
         long wait = error instanceof LimitExceededException limit
                 ? Nanos.of(limit.retryAfter().orElse(RETRY_AFTER))
                 : Nanos.of(RETRY_AFTER);
-        timer.in(wait, () -> {
-            refused.getConfirmList().forEach(this::confirm);
-            flush();
-        });
         if (refused.getAddCount() > 0) {
             requests.delayAdditions(timer.now() + wait);
             if (!all && !limitReported) {
@@ -220,6 +216,12 @@ final class WatchLink implements WatchStream.Reader, ThreadClock.Confirmer {
                 listener.refused(refused.getAddList(), error);
             }
         }
+        // After the time for additions was set: a timer that runs out before it would add nothing, and no other one
+        // follows.
+        timer.in(wait, () -> {
+            refused.getConfirmList().forEach(this::confirm);
+            flush();
+        });
     }
 
     private boolean isWatched(String threadId) {

@@ -94,6 +94,47 @@ class ConfirmTest {
         return channel.last().requests.isEmpty();
     }
 
+    /** A timer whose process is stopped for a moment after each alarm was set. */
+    private final Timer stalling = new Timer() {
+        @Override
+        public long now() {
+            return timer.now();
+        }
+
+        @Override
+        public Alarm in(long nanos, Runnable task) {
+            Alarm alarm = timer.in(nanos, task);
+            timer.stall(INSTANT);
+            return alarm;
+        }
+
+        @Override
+        public void execute(Runnable task) {
+            timer.execute(task);
+        }
+
+        @Override
+        public boolean isCurrent() {
+            return timer.isCurrent();
+        }
+    };
+
+    @Test
+    void aLimitedThreadIsRequestedAgainHoweverSlowTheProcessIs() {
+        WatchLink.Environment slow =
+                new WatchLink.Environment(new Connection(channel, "localhost:7420"), stalling, Duration.ofSeconds(5));
+        Follower follower = new Follower(
+                stalling,
+                GRACE.toNanos(),
+                new LinkReporter(stalling, GRACE.toNanos(), link -> {}),
+                listener -> new WatchLink(slow, listener, WatchRequest.getDefaultInstance()));
+        follower.enter("t");
+        timer.advance(INSTANT);
+        refuse(limit(1));
+        timer.advance(Duration.ofSeconds(2));
+        assertEquals(List.of("t"), answer().getAddList());
+    }
+
     @Test
     void thoseThatRunOutTogetherAreConfirmedTogether() {
         for (int number = 0; number < 1_200; number++) {
