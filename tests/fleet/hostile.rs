@@ -79,16 +79,7 @@ async fn answers_that_are_not_read_at_a_follower_take_bounded_memory() {
     let Some(etcd) = Etcd::shared() else { return };
     let mut replicas = fleet(etcd, "unread", 2).await;
     let follower = replicas.remove(1 - leader(&replicas).await);
-    let mut api = crate::support::api(&follower.address).await;
-    let request = pausewatch::proto::v1::IncrementElicitationRequest {
-        thread_id: "fat".into(),
-        reason: "r".repeat(1_024),
-        holder: "h".repeat(256),
-        ..Default::default()
-    };
-    for _ in 0..1_000 {
-        timed("a call", api.0.increment_elicitation(request.clone())).await.expect("there is room");
-    }
+    follower.api().await.fatten("fat").await;
     let before = follower.memory();
     let mut raw = Raw::open(&follower.address, &[(INITIAL_WINDOW_SIZE, 0)]).await.expect("it listens");
     let ask = message(5, b"\x0a\x03fat");

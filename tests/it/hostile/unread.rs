@@ -8,16 +8,7 @@ use crate::support::http2::{
 #[tokio::test]
 async fn answers_that_are_not_read_take_bounded_memory() {
     let server = serve();
-    let mut api = server.api().await;
-    let request = pausewatch::proto::v1::IncrementElicitationRequest {
-        thread_id: "fat".into(),
-        reason: "r".repeat(1_024),
-        holder: "h".repeat(256),
-        ..Default::default()
-    };
-    for _ in 0..1_000 {
-        api.0.increment_elicitation(request.clone()).await.unwrap();
-    }
+    server.api().await.fatten("fat").await;
     let attack = async {
         let mut connections = Vec::new();
         for (rpc, asked) in [

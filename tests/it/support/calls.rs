@@ -79,6 +79,16 @@ impl Api {
         self.try_increment(thread, "", ttl).await.expect("the increment is accepted")
     }
 
+    /// Opens 1,000 elicitations with long texts: the state of the thread then has 1.4 MB.
+    pub(crate) async fn fatten(&mut self, thread: &str) {
+        let (reason, holder) = ("r".repeat(1_024), "h".repeat(256));
+        let request =
+            v1::IncrementElicitationRequest { thread_id: thread.into(), reason, holder, ..Default::default() };
+        for _ in 0..1_000 {
+            timed("a call", self.0.increment_elicitation(request.clone())).await.expect("there is room");
+        }
+    }
+
     pub(crate) async fn try_increment(
         &mut self,
         thread: &str,
