@@ -9,13 +9,13 @@ import (
 type LinkState int
 
 const (
-	// LinkConnected: the state of every followed thread is known and up to date.
+	// LinkConnected: the state of every followed thread is known and up to date, except of threads that the coordinator
+	// refuses; a refusal is logged.
 	LinkConnected LinkState = iota
 	// LinkDisconnected: the state of at least one thread may be out of date; timeouts continue with the last known one.
 	LinkDisconnected
 	// LinkGraceSpent: disconnected for longer than the disconnect grace. Paused threads count as running, and timeouts
-	// that run
-	// out expire without a confirmation.
+	// that run out expire without a confirmation.
 	LinkGraceSpent
 )
 

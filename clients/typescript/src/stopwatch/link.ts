@@ -10,7 +10,7 @@ import type { Clock } from "./clock.js";
 
 /** The state of the link between the timeouts of a client and the coordinator. */
 export type Link =
-  /** The state of every followed thread is known and up to date. */
+  /** The state of every followed thread is known and up to date, except of threads that the coordinator refuses; a refusal is logged. */
   | { readonly state: "connected" }
   /**
    * The state of at least one thread may be out of date: timeouts continue with the last known states. `since`: when the connection was lost;

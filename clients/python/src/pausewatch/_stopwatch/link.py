@@ -27,7 +27,8 @@ class LinkState(Enum):
     """The state of the link between stopwatches and the coordinator."""
 
     CONNECTED = "connected"
-    """The state of every followed thread is known and up to date."""
+    """The state of every followed thread is known and up to date, except of threads that the coordinator refuses; a refusal
+    is logged."""
     DISCONNECTED = "disconnected"
     """The state of at least one thread may be out of date: stopwatches continue with the last known one."""
     GRACE_SPENT = "grace_spent"

@@ -13,7 +13,10 @@ import java.util.Optional;
 public record Link(State state, Optional<Instant> since, Optional<PausewatchException> error) {
     /** The state of the link between deadlines and the coordinator. */
     public enum State {
-        /** The state of every followed thread is known and up to date. */
+        /**
+         * The state of every followed thread is known and up to date, except of threads that the coordinator refuses; a refusal is
+         * logged.
+         */
         CONNECTED,
         /** The state of at least one thread may be out of date; deadlines continue with the last known states. */
         DISCONNECTED,
