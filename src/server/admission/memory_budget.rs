@@ -10,7 +10,8 @@ use crate::core::Exceeded;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 /// The maximum total of incomplete requests and unread answers, in bytes.
@@ -53,6 +54,8 @@ pub(crate) struct ConnectionContext {
     account: Arc<Account>,
     /// The reason if all calls of the connection are refused.
     refused: Option<Exceeded>,
+    /// The room for answers on the connection of another replica.
+    room: OnceLock<Arc<Semaphore>>,
 }
 
 /// Reserved bytes of the budget; dropping the reservation frees them.
@@ -71,7 +74,8 @@ impl MemoryBudget {
     ) -> Arc<ConnectionContext> {
         let (number, budget) = (self.next_number.fetch_add(1, Relaxed), self.clone());
         let (closing, is_active) = (CancellationToken::new(), false.into());
-        Arc::new(ConnectionContext { number, budget, closing, is_active, account, refused })
+        let room = OnceLock::new();
+        Arc::new(ConnectionContext { number, budget, closing, is_active, account, refused, room })
     }
 
     /// From now on, incomplete requests are refused, because the server stops.
@@ -164,6 +168,12 @@ impl ConnectionContext {
     /// The reason if all calls of the connection are refused.
     pub(crate) fn refused(&self) -> Option<&Exceeded> {
         self.refused.as_ref()
+    }
+
+    /// The room for answers that the peer has not read, in units of which the first call says how many there are.
+    #[cfg_attr(not(feature = "etcd"), allow(dead_code, reason = "only replicas use one"))]
+    pub(crate) fn room(&self, size: u32) -> &Arc<Semaphore> {
+        self.room.get_or_init(|| Arc::new(Semaphore::new(size as usize)))
     }
 
     /// Cancelled when the server no longer waits for incomplete requests.

@@ -176,18 +176,23 @@ where
         let size = answer.extensions().get::<Size>().map_or(0, |size| size.0);
         // Counted twice: as a message and encoded.
         let held = connection.hold(ANSWER + 2 * size);
-        Poll::Ready(Ok(answer.map(|body| Body::new(Delivering { body, held: Some(held) }))))
+        Poll::Ready(Ok(answer.map(|body| until_sent(body, held))))
     }
 }
 
-/// The body of an answer. Its reservation moves to its message: HTTP/2 takes the whole message as soon as the client reads
-/// one byte, drops the body, and keeps the message until the last byte is sent.
-struct Delivering {
-    body: Body,
-    held: Option<MemoryReservation>,
+/// The body of an answer, which keeps `held` until its message is sent.
+pub(crate) fn until_sent(body: Body, held: impl Send + Sync + Unpin + 'static) -> Body {
+    Body::new(Delivering { body, held: Some(held) })
 }
 
-impl http_body::Body for Delivering {
+/// The body of an answer. What it holds moves to its message: HTTP/2 takes the whole message as soon as the client reads
+/// one byte, drops the body, and keeps the message until the last byte is sent.
+struct Delivering<H> {
+    body: Body,
+    held: Option<H>,
+}
+
+impl<H: Send + Sync + Unpin + 'static> http_body::Body for Delivering<H> {
     type Data = Bytes;
     type Error = Status;
 
@@ -210,10 +215,11 @@ impl http_body::Body for Delivering {
     }
 }
 
-/// `bytes`, counted as `held` until the connection has sent the last one.
-pub(crate) fn counted(bytes: Bytes, held: MemoryReservation) -> Bytes {
-    struct Counted(Bytes, #[expect(dead_code, reason = "it counts until it is dropped")] MemoryReservation);
-    impl AsRef<[u8]> for Counted {
+/// `bytes`, which keep `held` until the connection has sent the last one.
+pub(crate) fn counted(bytes: Bytes, held: impl Send + Sync + 'static) -> Bytes {
+    /// The bytes, and what counts until they are dropped.
+    struct Counted<H>(Bytes, H);
+    impl<H> AsRef<[u8]> for Counted<H> {
         fn as_ref(&self) -> &[u8] {
             &self.0
         }

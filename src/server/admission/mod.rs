@@ -11,6 +11,8 @@ mod stream_limit;
 
 pub(crate) use admit::{Admission, NotForUs};
 pub(crate) use arrival::Arrival;
+#[cfg(all(test, feature = "etcd"))]
+pub(crate) use memory_budget::MemoryBudget;
 pub(crate) use memory_budget::{ConnectionContext, MemoryReservation};
 pub(crate) use memory_limit::MemoryLimit;
 pub(crate) use service_context::ServiceContext;
@@ -19,4 +21,6 @@ pub(crate) use stream_limit::StreamLimit;
 pub(crate) use authorize::Rights;
 pub(crate) use caller::{Forwarded, account};
 pub(crate) use connection_limit::{AdmittedStream, ConnectionLimiter, ConnectionPermit, FIRST_REQUEST_TIME};
+#[cfg(feature = "etcd")]
+pub(crate) use memory_limit::until_sent;
 pub(crate) use memory_limit::{Counts, HALF_REQUEST, Size, counted};

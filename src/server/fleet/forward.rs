@@ -13,6 +13,7 @@
 //!   another program at the leader's address counts as no answer.
 //!
 //! The message of a call is forwarded unchanged, and so is its answer.
+use super::answer_room::AnswerRoom;
 use super::leading::{Leading, Serving};
 use super::peers::Link;
 use super::seal::{ANSWERED, Origin, Seal, Unopened};
@@ -315,9 +316,9 @@ impl ForwardService {
             // The sender will find out who leads.
             Unopened::Astray => no_leader(),
         })?;
-        if let Some(connection) = head.extensions.get::<Arc<ConnectionContext>>() {
-            connection.mark_active();
-        }
+        let connection = head.extensions.get::<Arc<ConnectionContext>>();
+        connection.iter().for_each(|connection| connection.mark_active());
+        let room = connection.map(|connection| AnswerRoom::of(connection));
         let serving = self.leading.serving().ok_or_else(no_leader)?;
         let (key, caller) = opened.origin.caller().ok_or_else(denied)?;
         // The connection and other extensions belong to the follower.
@@ -328,7 +329,7 @@ impl ForwardService {
         head.uri = format!("{OWN}{method}").parse().map_err(|_| denied())?;
         head.headers.remove(http::header::CONTENT_LENGTH);
         let request = http::Request::from_parts(head, Body::new(Full::new(opened.message)));
-        let Ok(mut answer) = serving.answer(request).await;
+        let Ok(mut answer) = serving.answer_within(request, room).await;
         answer.headers_mut().insert(ANSWERED, proof);
         Ok(answer)
     }

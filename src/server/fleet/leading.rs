@@ -1,6 +1,7 @@
 //! The current role of this replica: the term in which it leads, or its progress as a follower.
 use super::super::grpc::Elicitations;
 use super::super::status;
+use super::answer_room::AnswerRoom;
 use crate::clock::Clock;
 use crate::coordinator::Coordinator;
 use crate::coordinator::hub::Hub;
@@ -76,14 +77,28 @@ struct InCall {
 impl Serving {
     /// Answers a unary call as the leader.
     pub(super) async fn answer(self, request: http::Request<Body>) -> Result<http::Response<Body>, Infallible> {
+        self.answer_within(request, None).await
+    }
+
+    /// Answers a unary call as the leader. A read waits until there is `room` for its answer.
+    pub(super) async fn answer_within(
+        self,
+        request: http::Request<Body>,
+        room: Option<AnswerRoom>,
+    ) -> Result<http::Response<Body>, Infallible> {
         let _token = self.calls.token();
         let mut call = InCall { serving: self, _token };
-        if !commits(request.uri().path())
-            && let Err(refusal) = call.serving.coordinator.confirm().await
-        {
+        if commits(request.uri().path()) {
+            return call.serving.elicitations.call(request).await;
+        }
+        if let Err(refusal) = call.serving.coordinator.confirm().await {
             return Ok(status::of(&refusal).into_http());
         }
-        call.serving.elicitations.call(request).await
+        let answer = call.serving.elicitations.call(request);
+        match room {
+            Some(room) => room.limit(answer).await,
+            None => answer.await,
+        }
     }
 }
 

@@ -7,6 +7,7 @@
 //!   until it is silent.
 //! - R4: a replica that was not sure of the latest state for 3 s ends its watches, sends no heartbeats and begins no
 //!   watch (fleet invariant I11, docs/guarantees.md).
+mod answer_room;
 mod clock;
 mod forward;
 mod health;

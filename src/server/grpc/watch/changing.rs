@@ -7,7 +7,7 @@ use super::super::frame::{self, Batch, BatchSize, Confirmation, Show, UntilCompl
 use super::super::wire::{self, WatchChange};
 use super::confirmed::Confirming;
 use super::requests::Requests;
-use super::stream::{Sent, Stream, end_of};
+use super::stream::{Sent, Stream, end_of, hold_ids};
 use crate::coordinator::hub::{Interest, Subscription};
 use crate::core::types::ThreadId;
 use crate::proto::v1;
@@ -34,12 +34,15 @@ pub(super) struct Changing {
     is_begun: bool,
     is_of_all: bool,
     answer: Option<Box<Answer>>,
-    /// A request that waits until the hub shows the latest state.
-    confirming: Option<Box<(Confirming, v1::WatchRequest)>>,
+    confirming: Option<Box<Unconfirmed>>,
 }
 
-/// An answer whose ids take more memory than this counts as memory of its connection until it is sent.
-const LARGE: usize = 2 << 10;
+/// A request that waits until the hub shows the latest state.
+struct Unconfirmed {
+    confirming: Confirming,
+    request: v1::WatchRequest,
+    _held: Option<MemoryReservation>,
+}
 
 /// The rest of the answer to a request.
 struct Answer {
@@ -143,12 +146,15 @@ impl Changing {
             let Some(confirmed) = self.stream.confirmed.as_ref().filter(|_| asks_for_states(&request)) else {
                 return Poll::Ready(Ok(request));
             };
-            self.confirming = Some(Box::new(((confirmed.confirm)(), request)));
+            let ids = request.add.iter().chain(&request.confirm).chain(&request.remove);
+            let held = hold_ids(self.stream.connection.as_ref(), ids);
+            let confirming = (confirmed.confirm)();
+            self.confirming = Some(Box::new(Unconfirmed { confirming, request, _held: held }));
         }
-        if let Some(confirming) = &mut self.confirming {
-            ready!(confirming.0.as_mut().poll(cx))?;
+        if let Some(waiting) = &mut self.confirming {
+            ready!(waiting.confirming.as_mut().poll(cx))?;
         }
-        Poll::Ready(Ok(self.confirming.take().map(|confirmed| confirmed.1).unwrap_or_default()))
+        Poll::Ready(Ok(self.confirming.take().map(|confirmed| confirmed.request).unwrap_or_default()))
     }
 
     fn poll_messages(&mut self, cx: &mut Context<'_>) -> Poll<Sent> {
@@ -201,9 +207,7 @@ fn asks_for_states(request: &v1::WatchRequest) -> bool {
 
 impl Answer {
     fn new(states: Vec<ThreadId>, confirm: Vec<ThreadId>, connection: Option<&Arc<ConnectionContext>>) -> Self {
-        let size = |thread: &ThreadId| size_of::<ThreadId>() + thread.as_str().len();
-        let size = states.iter().chain(&confirm).map(size).sum();
-        let held = connection.filter(|_| size > LARGE).map(|connection| connection.hold(size));
+        let held = hold_ids(connection, states.iter().chain(&confirm));
         Answer { is_due: false, states: states.into(), confirm: confirm.into(), _held: held }
     }
 

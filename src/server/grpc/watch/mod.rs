@@ -19,6 +19,7 @@ use crate::clock::Clock;
 use crate::coordinator::hub::Hub;
 use crate::coordinator::metrics::Rpc;
 use crate::coordinator::quota::{Account, Weight};
+use crate::proto::v1;
 use crate::server::access::{Access, Role};
 use crate::server::admission::{ConnectionContext, Counts, Rights, ServiceContext, account};
 use crate::server::status;
@@ -27,7 +28,7 @@ use fixed::Fixed;
 use requests::Requests;
 use std::convert::Infallible;
 use std::sync::Arc;
-use stream::{Ends, Stream, end_of};
+use stream::{Ends, Stream, end_of, hold_ids};
 use tonic::body::Body;
 use tonic::codegen::http;
 use tonic::{Code, Status};
@@ -83,12 +84,15 @@ impl Watches {
         let request = fixed::read(request).await?;
         let interest = wire::watch(&request).map_err(status::of_field)?;
         let interest = caller.rights.within(interest)?;
+        let v1::WatchPauseStateRequest { thread_ids, include_elicitations, observer } = request;
         if let Some(confirmed) = &self.confirmed {
+            // `interest` has them too, and takes as much memory.
+            let _held = hold_ids(caller.connection.as_ref(), thread_ids.iter());
+            drop(thread_ids);
             (confirmed.confirm)().await?;
         }
         let stream = self.stream(Rpc::WatchPauseState, &caller, interest.named())?;
-        let subscription = Some(if request.observer { self.hub.observe(interest) } else { self.hub.watch(interest) });
-        let include_elicitations = request.include_elicitations;
+        let subscription = Some(if observer { self.hub.observe(interest) } else { self.hub.watch(interest) });
         Ok(Body::new(Fixed(Stream { subscription, include_elicitations, ..stream })))
     }
 
@@ -158,4 +162,71 @@ fn response(body: Body) -> http::Response<Body> {
     response.extensions_mut().insert(Counts);
     response.headers_mut().insert(http::header::CONTENT_TYPE, http::HeaderValue::from_static("application/grpc"));
     response
+}
+
+#[cfg(all(test, feature = "etcd"))]
+mod tests {
+    use super::*;
+    use crate::clock::System;
+    use crate::coordinator::quota::{Accounts, CallerKey};
+    use crate::core::types::MAX_CHANGED;
+    use crate::server::admission::MemoryBudget;
+    use bytes::Bytes;
+    use http_body::Body as _;
+    use http_body_util::Full;
+    use prost::Message;
+    use std::future::pending;
+    use std::pin::Pin;
+    use std::task::{Context, Waker};
+    use std::time::Duration;
+
+    /// More than the memory budget holds.
+    const CALLS: usize = 600;
+
+    /// A request of 256 kB.
+    fn request(message: &impl Message, connection: &Arc<ConnectionContext>) -> http::Request<Body> {
+        let message = message.encode_to_vec();
+        let length = u32::try_from(message.len()).expect("it is short").to_be_bytes();
+        let body = Body::new(Full::new(Bytes::from([&[0], &length[..], &message].concat())));
+        http::Request::builder().extension(connection.clone()).body(body).expect("it is valid")
+    }
+
+    /// The watches of a replica that never confirms, a connection, and names for its requests.
+    fn unconfirmed() -> (Watches, Arc<ConnectionContext>, Vec<String>) {
+        let confirmed = Confirmed { confirm: Box::new(|| Box::pin(pending())), heartbeat: Duration::from_secs(1) };
+        let watches = Watches::new(Arc::default(), Arc::new(System::new()), Arc::default(), None);
+        let account = Accounts::default().of(CallerKey::Unknown, Duration::ZERO);
+        let connection = Arc::<MemoryBudget>::default().connection(account, None);
+        (watches.confirmed_by(confirmed), connection, (0..MAX_CHANGED).map(|i| format!("{i:0>256}")).collect())
+    }
+
+    /// G7: the requests take as much memory as those that are incomplete.
+    #[tokio::test]
+    async fn g7_a_request_counts_as_memory_while_a_replica_confirms_its_state() {
+        let (watches, connection, thread_ids) = unconfirmed();
+        let wanted = v1::WatchPauseStateRequest { thread_ids, ..Default::default() };
+        let cx = &mut Context::from_waker(Waker::noop());
+        let mut calls = Vec::new();
+        for _ in 0..CALLS {
+            let mut call = Box::pin(watches.clone().serve_fixed(request(&wanted, &connection)));
+            assert!(call.as_mut().poll(cx).is_pending(), "it waits");
+            calls.push(call);
+        }
+        assert!(connection.closing().is_cancelled(), "all of them are too many");
+    }
+
+    #[tokio::test]
+    async fn g7_a_request_of_a_stream_counts_too() {
+        let (watches, connection, add) = unconfirmed();
+        let wanted = v1::WatchRequest { add, ..Default::default() };
+        let cx = &mut Context::from_waker(Waker::noop());
+        let mut streams = Vec::new();
+        for _ in 0..CALLS {
+            let opened = watches.clone().serve_changing(request(&wanted, &connection)).await;
+            let mut stream = opened.expect("never fails").into_body();
+            assert!(Pin::new(&mut stream).poll_frame(cx).is_pending(), "it waits");
+            streams.push(stream);
+        }
+        assert!(connection.closing().is_cancelled(), "all of them are too many");
+    }
 }

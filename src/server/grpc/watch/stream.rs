@@ -7,10 +7,11 @@ use crate::coordinator::hub::{Hub, Subscription};
 use crate::coordinator::metrics::Rpc;
 use crate::coordinator::quota::StreamPermit;
 use crate::server::access::{Access, Denial};
-use crate::server::admission::{ConnectionContext, Rights, ServiceContext, counted};
+use crate::server::admission::{ConnectionContext, MemoryReservation, Rights, ServiceContext, counted};
 use crate::server::status;
 use bytes::Bytes;
 use http_body::Frame;
+use std::borrow::Borrow;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -18,8 +19,18 @@ use tonic::body::Body;
 use tonic::codegen::http;
 use tonic::{Code, Status};
 
-/// States of more than this size count as memory of their connection until they are sent.
+/// States of more than this size count as memory of their connection until they are sent, and ids until they are
+/// answered.
 const LARGE: usize = 2 << 10;
+
+/// Counts these ids as memory of the connection, if they are large.
+pub(super) fn hold_ids<'a, I: Borrow<str> + 'a>(
+    connection: Option<&Arc<ConnectionContext>>,
+    ids: impl Iterator<Item = &'a I>,
+) -> Option<MemoryReservation> {
+    let size = ids.map(|id| size_of::<I>() + id.borrow().len()).sum();
+    connection.filter(|_| size > LARGE).map(|connection| connection.hold(size))
+}
 
 pub(super) fn check_encoding(request: &http::Request<Body>) -> Result<(), Status> {
     if let Some(encoding) = request.headers().get("grpc-encoding").filter(|encoding| *encoding != "identity") {
