@@ -20,7 +20,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 pub(super) const MEMBERS: usize = 3;
 /// As in the real client.
-const ATTEMPT: Duration = Duration::from_millis(800);
+const ATTEMPT: Duration = Duration::from_millis(500);
 const PAGE: Duration = Duration::from_secs(10);
 /// After this time, pings detect a watch with a dead connection.
 const PINGED: Duration = Duration::from_secs(4);

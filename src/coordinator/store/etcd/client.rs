@@ -29,7 +29,7 @@ use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity
 use tonic::{Code, Request, Status, Streaming};
 
 /// The timeout of one attempt. A healthy cluster answers within milliseconds; after that another member is tried.
-const ATTEMPT: Duration = Duration::from_millis(800);
+pub(super) const ATTEMPT: Duration = Duration::from_millis(500);
 /// The timeout for reading a page of records.
 const PAGE: Duration = Duration::from_secs(10);
 /// How long a starting server waits for etcd, so that both may be started at the same time.

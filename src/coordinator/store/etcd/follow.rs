@@ -8,7 +8,8 @@
 //! - M2: an outage of etcd deposes nobody: the silence of a leader counts only while reads succeed.
 //! - M3: a fleet that was deleted, or replaced by another one, is no longer followed. Its leader record alone may never
 //!   show that.
-use super::chain::{Chain, Replica, record};
+use super::chain::{Chain, Replica, TICK, record};
+use super::client::ATTEMPT;
 use super::cluster_clock::{ClusterClock, LeaderClock, offset};
 use super::kv::{Kv, KvError};
 use super::load;
@@ -41,6 +42,11 @@ const SILENCE: i64 = 1_000_000_000;
 /// For this long (nanoseconds) after a leader began to write its record, no other replica can have decided anything,
 /// because a challenger must have seen the record unchanged for [`SILENCE`].
 pub(crate) const SURE_FOR: i64 = SILENCE - 100_000_000;
+/// A leader is not challenged because one member of etcd hangs: there is time for an attempt at the next one, too.
+const _: () = {
+    let sure_for = Duration::from_nanos(SURE_FOR.unsigned_abs()).as_millis();
+    assert!(TICK.as_millis() + ATTEMPT.as_millis() + 200 <= sure_for);
+};
 /// For this long (nanoseconds) before a challenge, reads must have succeeded.
 const READS_SUCCEED: i64 = 400_000_000;
 
