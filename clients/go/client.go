@@ -29,7 +29,9 @@ const (
 type Client struct {
 	*shared
 	callTimeout time.Duration
-	grace       time.Duration
+	// The maximum number of retries; -1: as many as fit into the call timeout.
+	retries int
+	grace   time.Duration
 }
 
 // shared is the state that a client shares with the clients made from it with another timeout or grace.
@@ -46,8 +48,6 @@ type shared struct {
 
 	// The source of a token that may change; nil: the token never changes.
 	tokens tokenSource
-	// The maximum number of retries; -1: as many as fit into the call timeout.
-	retries int
 	// Whether the program supplied the connection.
 	isExternal bool
 	// nil: the default logger.
@@ -119,7 +119,6 @@ func NewClient(opts ...Option) (*Client, error) {
 			address:    found.Address,
 			life:       life,
 			end:        end,
-			retries:    o.retries,
 			tokens:     tokens,
 			isExternal: o.connection != nil,
 			logger:     o.logger,
@@ -128,6 +127,7 @@ func NewClient(opts ...Option) (*Client, error) {
 			releases:   make(map[chan struct{}]struct{}),
 		},
 		callTimeout: callTimeoutOrDefault(o.callTimeout),
+		retries:     o.retries,
 		grace:       max(0, o.grace),
 	}, nil
 }

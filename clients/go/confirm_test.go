@@ -138,6 +138,39 @@ func TestAConfirmationOverALimitIsRequestedAgain(t *testing.T) {
 	})
 }
 
+func TestAConfirmationThatALimitHasDelayedMayNotBeLate(t *testing.T) {
+	withFake(t, func(t *testing.T, f *fake, client *Client) {
+		s := startStopwatch(t, client, 10*time.Second)
+		f.misbehave(failing("Confirm", 1, fakeRefusal{&pausewatchv1.Refusal{
+			Code: int32(codes.ResourceExhausted), Reason: "LIMIT_EXCEEDED", RetryAfter: durationpb.New(3 * time.Second),
+		}}))
+		time.Sleep(11 * time.Second)
+		f.vanish()
+		time.Sleep(2*time.Second - tick)
+		// The delay is the server's: its silence means nothing.
+		if streams := len(f.called("Watch")); streams != 1 {
+			t.Errorf("%d streams during the delay", streams)
+		}
+		<-s.Expired()
+		if wall := s.Read().Wall; wall < 13*time.Second || wall > 13*time.Second+firstConfirmationTimeout+2*firstReopenDelay {
+			t.Errorf("expired after %v", wall)
+		}
+	})
+}
+
+func TestAConfirmationThatIsNotNeededAnyMoreMayBeLate(t *testing.T) {
+	withFake(t, func(t *testing.T, f *fake, client *Client) {
+		s := startStopwatch(t, client, 10*time.Second)
+		f.misbehave(failing("Confirm", -1, errSwallowed))
+		time.Sleep(10*time.Second + firstConfirmationTimeout/2)
+		s.Stop()
+		time.Sleep(10 * time.Second)
+		if asked, streams := len(f.called("Confirm")), len(f.called("Watch")); asked != 1 || streams != 1 {
+			t.Errorf("asked %d times on %d streams", asked, streams)
+		}
+	})
+}
+
 func TestStoppedTimeoutsRequestNoConfirmation(t *testing.T) {
 	withFake(t, func(t *testing.T, f *fake, client *Client) {
 		s := startStopwatch(t, client.WithDisconnectGrace(time.Second), 10*time.Second)

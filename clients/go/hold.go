@@ -263,7 +263,9 @@ func (h *Hold) abandon() {
 
 // keepReleasing continues the attempts to close it. After one TTL without a renewal nothing is left to close.
 func (h *Hold) keepReleasing() {
-	_, _ = h.tryRelease(h.client.life, h.client.WithCallTimeout(h.ttl))
+	persistent := h.client.WithCallTimeout(h.ttl)
+	persistent.retries = -1
+	_, _ = h.tryRelease(persistent.life, persistent)
 }
 
 // tryRelease returns whether the result of the release is known, and that result; if it is not known, the cause.

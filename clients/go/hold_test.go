@@ -211,6 +211,27 @@ func TestG2AFailedReleaseIsRetriedAndNothingIsRenewed(t *testing.T) {
 	})
 }
 
+func TestAReleaseInTheBackgroundIsRetriedByAClientWithoutRetriesToo(t *testing.T) {
+	withFake(t, func(t *testing.T, f *fake, _ *Client) {
+		client, err := NewClient(WithDialOptions(grpc.WithContextDialer(f.dial)), WithRetries(0))
+		check(t, err)
+		defer client.Close()
+		hold := open(t, client)
+		f.misbehave(failing("Decrement", 3, errUnavailable))
+		if err := hold.Release(ctx); !is[*UnavailableError](err) {
+			t.Errorf("%T: %v", err, err)
+		}
+		time.Sleep(time.Second)
+		ids := make(map[string]bool)
+		for _, request := range f.called("Decrement") {
+			ids[request.(*pausewatchv1.DecrementElicitationRequest).RequestId] = true
+		}
+		if calls := len(f.called("Decrement")); f.count("t") != 0 || calls != 4 || len(ids) != 1 {
+			t.Errorf("count %d after %d calls with %d request ids", f.count("t"), calls, len(ids))
+		}
+	})
+}
+
 func TestACancelledOpenLeavesNothingOpen(t *testing.T) {
 	withFake(t, func(t *testing.T, f *fake, client *Client) {
 		f.misbehave(func(string, any) error { time.Sleep(2 * time.Second); return nil })

@@ -52,6 +52,9 @@ func call[Q proto.Message, A any](
 	defer cancel()
 	// A connection of the program is not closed with the client.
 	defer context.AfterFunc(c.life, cancel)()
+	// The context may end before the call timeout: then half of that time, so that another replica gets the other half.
+	deadline, _ := ctx.Deadline()
+	limit := min(answerTimeout, c.callTimeout/2, deadline.Sub(began)/2)
 	if c.life.Err() != nil {
 		return *new(A), callEnded(ErrClosed, 0)
 	}
@@ -63,7 +66,7 @@ func call[Q proto.Message, A any](
 	unanswered := 0
 	for retries := 0; ; {
 		at := c.route.current()
-		answer, failed := attempt(ctx, c, at, send, request)
+		answer, failed := attempt(ctx, c, at, limit, send, request)
 		if failed == nil {
 			return answer, nil
 		}
@@ -90,7 +93,7 @@ func call[Q proto.Message, A any](
 		at.connection.ResetConnectBackoff()
 		delay := retryDelays.Next()
 		// Compared without an addition: a server may send any delay, and the sum may overflow.
-		if deadline, ok := ctx.Deadline(); ok && time.Until(deadline)-delay <= wait {
+		if time.Until(deadline)-delay <= wait {
 			// A wait past the deadline would only replace the reason by DEADLINE_EXCEEDED.
 			return answer, err
 		}
@@ -130,13 +133,13 @@ func (c *Client) reconnect(ctx context.Context) {
 	connection.WaitForStateChange(ctx, connectivity.TransientFailure)
 }
 
-// attempt sends the request once, with the current token, to the current address. With several addresses the answer has
-// a
-// timeout: at most half of the call timeout, so that another replica gets the other half.
+// attempt sends the request once, with the current token, to the current address. With several addresses it must be
+// answered within limit.
 func attempt[Q, A any](
 	ctx context.Context,
 	c *Client,
 	at position,
+	limit time.Duration,
 	send func(context.Context, Q, ...grpc.CallOption) (A, error),
 	request Q,
 ) (answer A, err error) {
@@ -152,7 +155,6 @@ func attempt[Q, A any](
 	if !c.route.hasSeveral() {
 		return send(ctx, request)
 	}
-	limit := min(answerTimeout, c.callTimeout/2)
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	end, _ := limited.Deadline()

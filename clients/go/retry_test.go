@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"math"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -178,6 +180,29 @@ func TestACallEndsWithItsContext(t *testing.T) {
 		defer cancel()
 		if _, err := client.GetPauseState(short, "t"); !is[*DeadlineExceededError](err) {
 			t.Errorf("%T: %v", err, err)
+		}
+		time.Sleep(time.Minute)
+	})
+}
+
+func TestACallWithAShortContextIsAnsweredByAnotherReplica(t *testing.T) {
+	withFake(t, func(t *testing.T, f *fake, _ *Client) {
+		client, err := NewClient(WithAddress("127.0.0.1:1,127.0.0.1:2"), WithDialOptions(grpc.WithContextDialer(f.dial)))
+		check(t, err)
+		defer client.Close()
+		var hangs atomic.Bool
+		hangs.Store(true)
+		f.misbehave(func(string, any) error {
+			if hangs.Swap(false) {
+				time.Sleep(time.Minute)
+			}
+			return nil
+		})
+		short, cancel := context.WithTimeout(ctx, time.Second)
+		defer cancel()
+		took := took(func() { _, err = client.GetPauseState(short, "t") })
+		if moves := client.route.current().moves; err != nil || moves != 1 || took < time.Second/2-tick || took > time.Second/2 {
+			t.Errorf("%v after %v and %d moves", err, took, moves)
 		}
 		time.Sleep(time.Minute)
 	})

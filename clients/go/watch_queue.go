@@ -21,6 +21,7 @@ const maxUnreadEvents = 10_000
 //  2. The states of one thread are delivered in order, and each disconnect between the states before and after it. If
 //     two
 //     disconnects are queued, they are merged into the later one, and the states between them are delivered before it.
+//     Unless their threads are disconnected again, it does not name them: no newer state may follow it.
 type eventQueue struct {
 	// A watch of all threads: running threads are forgotten after delivery, because their number is unbounded.
 	all bool
@@ -102,11 +103,14 @@ func (q *eventQueue) disconnected(threadIDs []string, err error, silentFor time.
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.dropSnapshot()
-	clear(q.states)
 	if q.disconnect != nil {
-		threadIDs = union(q.order.Remove(q.disconnect).(Disconnected).ThreadIDs, threadIDs)
+		earlier := q.order.Remove(q.disconnect).(Disconnected).ThreadIDs
+		// The others are connected again: their states are delivered before this disconnect.
+		lost := slices.DeleteFunc(earlier, func(id string) bool { return q.states[id] != nil })
+		threadIDs = union(lost, threadIDs)
 		q.conflate()
 	}
+	clear(q.states)
 	q.disconnect = q.order.PushBack(Disconnected{ThreadIDs: threadIDs, Err: err, SilentFor: silentFor})
 	signal(q.ready)
 }

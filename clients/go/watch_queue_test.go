@@ -47,12 +47,14 @@ func TestAQueueConflates(t *testing.T) {
 		steps []step
 		want  string
 	}{
-		"events come in order":                        {[]step{state("a", 1, true), state("b", 1, true), complete, state("a", 2, false)}, "a@2? b@1? ."},
-		"a gap that was not told stays":               {[]step{state("a", 1, true), state("a", 2, false)}, "a@2?"},
-		"a snapshot is complete once":                 {[]step{state("a", 1, true), complete, state("b", 1, true), complete}, "a@1? b@1? ."},
-		"a break is between what it parts":            {[]step{state("a", 1, true), complete, disconnect("a"), state("a", 2, true), complete}, "a@1? !a a@2? ."},
-		"a break voids a snapshot that was not told":  {[]step{complete, disconnect("a")}, "!a"},
-		"what two breaks enclose is told before them": {[]step{state("a", 1, true), disconnect("a"), state("a", 2, true), state("b", 1, true), complete, disconnect("b"), state("b", 2, true)}, "a@2? b@1? !a,b b@2?"},
+		"events come in order":                              {[]step{state("a", 1, true), state("b", 1, true), complete, state("a", 2, false)}, "a@2? b@1? ."},
+		"a gap that was not told stays":                     {[]step{state("a", 1, true), state("a", 2, false)}, "a@2?"},
+		"a snapshot is complete once":                       {[]step{state("a", 1, true), complete, state("b", 1, true), complete}, "a@1? b@1? ."},
+		"a break is between what it parts":                  {[]step{state("a", 1, true), complete, disconnect("a"), state("a", 2, true), complete}, "a@1? !a a@2? ."},
+		"a break voids a snapshot that was not told":        {[]step{complete, disconnect("a")}, "!a"},
+		"what two breaks enclose is told before them":       {[]step{state("a", 1, true), disconnect("a"), state("a", 2, true), state("b", 1, true), complete, disconnect("b"), state("b", 2, true)}, "a@2? b@1? !b b@2?"},
+		"what is not back before the second break is in it": {[]step{state("b", 1, true), disconnect("a", "b"), state("a", 1, true), disconnect("c")}, "b@1? a@1? !b,c"},
+		"what breaks again is in the second break":          {[]step{disconnect("a", "b"), state("a", 1, true), disconnect("a"), state("a", 2, true)}, "a@1? !a,b a@2?"},
 	} {
 		q := newEventQueue(ctx, false)
 		for _, step := range c.steps {

@@ -119,10 +119,11 @@ func (s *watchSet) onRefusal(l *watchStream, refusal *pausewatchv1.Refusal) erro
 		again := time.Now().Add(wait)
 		if len(request.Confirm) > 0 {
 			l.confirmFrom = again
+			time.AfterFunc(wait, func() { s.confirmAgain(l) })
 		} else {
 			l.addFrom = again
+			time.AfterFunc(wait, l.wakeUp)
 		}
-		time.AfterFunc(wait, l.wakeUp)
 	} else {
 		lost = slices.DeleteFunc(lost, func(id string) bool { return !slices.Contains(forbidden, id) })
 	}
@@ -156,6 +157,16 @@ func (s *watchSet) onRefusal(l *watchStream, refusal *pausewatchv1.Refusal) erro
 	}
 	l.wakeUp()
 	return nil
+}
+
+// confirmAgain requests refused confirmations again. Only from now on does a silence count as a late answer.
+func (s *watchSet) confirmAgain(l *watchStream) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stream == l {
+		l.updateSilenceLimit()
+		l.wakeUp()
+	}
 }
 
 // requeueConfirmation handles a refused confirmation. forbidden: it is not requested again on this stream.

@@ -133,6 +133,7 @@ func (s *watchSet) remove(threadID string) {
 	defer s.mu.Unlock()
 	delete(s.threads, threadID)
 	delete(s.confirmations, threadID)
+	s.stream.updateSilenceLimit()
 	s.changed[threadID] = struct{}{}
 	if len(s.threads) == 0 && s.stream != nil {
 		s.stream.cancel(errIdle)
@@ -157,6 +158,8 @@ func (s *watchSet) unconfirm(threadID string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.confirmations, threadID)
+	// Nothing is late any more.
+	s.stream.updateSilenceLimit()
 }
 
 // isConfirming reports whether a confirmation is awaited.

@@ -398,13 +398,13 @@ def _close_abandoned(renewal: Renewal, close: Callable[[], object]) -> None:
 def _close(connection: Connection, decrement: Call[Decremented], ttl: Seconds) -> None:
     # After one ttl without a renewal the lease has ended: there is nothing left to close.
     with contextlib.suppress(CallError, RuntimeError):
-        connection.run(decrement, ttl)
+        connection.run(decrement, ttl, persistent=True)
 
 
 def _close_what_may_be_open(connection: Connection, increment: Call[Incremented], ttl: Seconds) -> None:
     with contextlib.suppress(CallError, RuntimeError):
         # The same request id: the increment counts once, and its answer names the elicitation.
-        elicitation = connection.run(increment, ttl).elicitation
+        elicitation = connection.run(increment, ttl, persistent=True).elicitation
         _close(connection, _decrement(elicitation), ttl)
 
 
@@ -414,7 +414,7 @@ def _spawn_close(connection: AsyncConnection, decrement: Call[Decremented], ttl:
 
 async def _close_async(connection: AsyncConnection, decrement: Call[Decremented], ttl: Seconds) -> None:
     with contextlib.suppress(CallError, RuntimeError):
-        await connection.run(decrement, ttl)
+        await connection.run(decrement, ttl, persistent=True)
 
 
 async def _close_when_open(connection: AsyncConnection, opening: asyncio.Task[Incremented], ttl: Seconds) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from support.proxy import Proxy
 from support.server import Server
+from support.service import Service, Serving
 
 import pausewatch as pw
 
@@ -114,8 +115,8 @@ def test_an_interrupted_open_closes_what_it_opened(client: pw.Client, monkeypatc
     run = client._connection.run
     interruptions = [KeyboardInterrupt]
 
-    def interrupted(*arguments: Any) -> Any:
-        answer = run(*arguments)
+    def interrupted(*arguments: Any, **options: Any) -> Any:
+        answer = run(*arguments, **options)
         if interruptions:
             raise interruptions.pop()
         return answer
@@ -133,6 +134,32 @@ def test_a_failed_release_is_raised_and_retried_in_the_background(tmp_path: Path
             server.kill()
         server.start()
         becomes(client, 0, "t")
+
+
+def test_a_background_release_is_retried_by_a_client_without_retries_too() -> None:
+    with Serving() as serving, pw.Client.from_env(address=serving.address, retries=0) as client:
+        serving.service.unavailable_decrements = 3
+        with pytest.raises(pw.Unavailable), client.hold("t"):
+            pass
+        assert_released_by(4, serving.service)
+
+
+async def test_a_background_release_is_retried_by_an_async_client_without_retries_too() -> None:
+    with Serving() as serving:
+        async with pw.AsyncClient.from_env(address=serving.address, retries=0) as client:
+            serving.service.unavailable_decrements = 3
+            with pytest.raises(pw.Unavailable):
+                async with client.hold("t"):
+                    pass
+            await asyncio.to_thread(assert_released_by, 4, serving.service)
+
+
+def assert_released_by(calls: int, service: Service) -> None:
+    """Waits for that many decrements, which count once."""
+    deadline = time.monotonic() + 20
+    while len(service.decrement_ids) < calls and time.monotonic() < deadline:
+        time.sleep(0.001)
+    assert (len(service.decrement_ids), len(set(service.decrement_ids))) == (calls, 1)
 
 
 def test_closing_a_client_waits_for_background_releases(server: Server, thread_id: str) -> None:
@@ -318,8 +345,8 @@ async def test_closing_an_async_client_releases_what_was_opened_in_that_moment(
     closing = pw.AsyncClient.from_env(address=server.address)
     run, answered, end = closing._connection.run, asyncio.Event(), asyncio.Event()
 
-    async def late(*arguments: Any) -> Any:
-        answer = await run(*arguments)
+    async def late(*arguments: Any, **options: Any) -> Any:
+        answer = await run(*arguments, **options)
         answered.set()
         await end.wait()
         return answer

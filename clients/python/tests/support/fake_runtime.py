@@ -70,9 +70,8 @@ class Stream:
 
     def send(self, request: pb.WatchRequest) -> None:
         assert self.request is None, "one after the other"
-        assert (
-            0 < len(request.add) + len(request.remove) + len(request.confirm) + request.all_threads + bool(request.token) <= 501
-        )
+        assert request.ByteSize() > 0
+        assert len(request.add) + len(request.remove) + len(request.confirm) <= 500
         assert not (self.sent and (request.all_threads or request.include_elicitations)), "only the first one may"
         assert not (request.confirm and (request.add or request.remove or request.all_threads))
         self.sent.append(request)

@@ -32,13 +32,16 @@ def limit_trailers(limit: str, retry: error_details_pb2.RetryInfo | None = None)
 class Service(pb_grpc.ElicitationServiceServicer):
     """Answers with empty threads, and keeps the metadata of every call.
 
-    `refusals` are the trailers of the next increments that are refused, the next one last.
+    `refusals` are the trailers of the next increments that are refused, the next one last. The next `unavailable_decrements`
+    decrements fail.
     """
 
     def __init__(self) -> None:
         self.metadata: list[dict[str, str | bytes]] = []
         self.request_ids: list[str] = []
         self.refusals: list[list[tuple[str, str | bytes]]] = []
+        self.decrement_ids: list[str] = []
+        self.unavailable_decrements = 0
 
     def GetPauseState(self, request: pb.GetPauseStateRequest, context: Any) -> pb.GetPauseStateResponse:
         self._called(context)
@@ -53,8 +56,12 @@ class Service(pb_grpc.ElicitationServiceServicer):
         elicitation = pb.Elicitation(elicitation_id="e", thread_id=request.thread_id)
         return pb.IncrementElicitationResponse(count=1, paused=True, elicitation=elicitation)
 
-    def DecrementElicitation(self, _: pb.DecrementElicitationRequest, context: Any) -> Any:
+    def DecrementElicitation(self, request: pb.DecrementElicitationRequest, context: Any) -> Any:
         self._called(context)
+        self.decrement_ids.append(request.request_id)
+        if self.unavailable_decrements:
+            self.unavailable_decrements -= 1
+            context.abort(grpc.StatusCode.UNAVAILABLE, "draining")
         return pb.DecrementElicitationResponse()
 
     def RenewElicitation(self, request: pb.RenewElicitationRequest, context: Any) -> pb.RenewElicitationResponse:

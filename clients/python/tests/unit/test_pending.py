@@ -55,8 +55,19 @@ def test_a_disconnect_removes_a_pending_snapshot_complete() -> None:
 
 
 def test_pending_disconnects_are_merged() -> None:
-    events = (disconnected("a"), state_event("a", 1, True), disconnected("b"))
+    events = (state_event("a", 1), disconnected("a"), state_event("b", 1), disconnected("b"))
+    assert read(*events) == [state_event("a", 1), state_event("b", 1), disconnected("a", "b")]
+
+
+def test_a_merged_disconnect_leaves_out_threads_that_are_connected_again() -> None:
+    events = (disconnected("a", "b"), state_event("a", 1, True), disconnected("c"))
+    assert read(*events) == [state_event("a", 1, True), disconnected("b", "c")]
+
+
+def test_a_thread_that_is_disconnected_again_is_in_the_merged_disconnect() -> None:
+    events = (disconnected("a", "b"), state_event("a", 1, True), disconnected("a"))
     assert read(*events) == [state_event("a", 1, True), disconnected("a", "b")]
+    assert read(*events, state_event("a", 2, True)) == [disconnected("a", "b"), state_event("a", 2, True)]
 
 
 def test_g7_pending_events_are_bounded_by_the_threads() -> None:

@@ -366,6 +366,33 @@ def test_a_refused_first_request_with_options_reopens_the_stream() -> None:
     assert watcher.take_reported() == [("a", 1, True, True), ("complete",)]
 
 
+def test_a_watch_with_options_whose_threads_are_all_forbidden_keeps_its_stream() -> None:
+    watcher = Watcher("no", elicitations=True)
+    watcher.stream.refuse(forbidden("no"))
+    watcher.reconnect()
+    stream = watcher.stream
+    [request] = stream.sent
+    assert (request.include_elicitations, list(request.add)) == (True, [])
+    stream.complete()
+    watcher.runtime.move_to(watcher.runtime.seconds + 29)
+    assert watcher.stream is stream
+    assert watcher.take_reported() == [("disconnected", "no")]
+    watcher.add("yes")
+    assert watcher.sent[1:] == [(["yes"], [])]
+    watcher.serve()
+    assert watcher.take_reported() == [("yes", 1, True, True), ("complete",)]
+
+
+def test_a_watch_without_threads_sends_nothing() -> None:
+    assert Watcher(elicitations=True).runtime.streams == []
+    watcher = Watcher("no")
+    watcher.stream.refuse(forbidden("no"))
+    watcher.stream.end(LOST)
+    watcher.reconnect()
+    watcher.stream.refuse(forbidden("no"))
+    assert len(watcher.stream.sent) == 1, "no options, nothing to add"
+
+
 def test_a_limit_on_a_watch_of_all_threads_is_waited_for() -> None:
     watcher = Watcher(everything=True)
     watcher.stream.refuse(limited())

@@ -58,11 +58,12 @@ class AsyncConnection:
         self._closed = False
         self._background: set[asyncio.Future[Any]] = set()
 
-    async def run(self, call: Call[Answer], deadline: Seconds | None = None) -> Answer:
-        """Sends the call until it is answered or refused, or its deadline has passed."""
+    async def run(self, call: Call[Answer], deadline: Seconds | None = None, *, persistent: bool = False) -> Answer:
+        """Sends the call until it is answered or refused, or its deadline has passed. `persistent`: with retries without end."""
         timeout = self.deadline if deadline is None else to_deadline(deadline)
         began = time.monotonic_ns()
-        attempts = Attempts(timeout, began, self.config.retries, self._open().route)
+        retries = None if persistent else self.config.retries
+        attempts = Attempts(timeout, began, retries, self._open().route)
         while True:
             self.check()
             token = await self.spec.next_token(max(0, began + timeout - time.monotonic_ns()), timeout)

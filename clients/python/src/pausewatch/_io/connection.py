@@ -58,11 +58,12 @@ class Connection:
         self._runtime: ThreadRuntime | None = None
         self._background: set[threading.Event] = set()
 
-    def run(self, call: Call[Answer], deadline: Seconds | None = None) -> Answer:
-        """Sends the call until it is answered or refused, or its deadline has passed."""
+    def run(self, call: Call[Answer], deadline: Seconds | None = None, *, persistent: bool = False) -> Answer:
+        """Sends the call until it is answered or refused, or its deadline has passed. `persistent`: with retries without end."""
         timeout = self.deadline if deadline is None else to_deadline(deadline)
         began = time.monotonic_ns()
-        attempts = Attempts(timeout, began, self.config.retries, self._route)
+        retries = None if persistent else self.config.retries
+        attempts = Attempts(timeout, began, retries, self._route)
         while True:
             self.check()
             if self._spec.asking is None:

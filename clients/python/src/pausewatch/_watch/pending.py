@@ -3,9 +3,12 @@
 1. At most one state per thread is pending, the latest: memory is bounded by the number of threads, not of changes.
 2. A state that replaces a pending one keeps its flags: `gap` and `changed`.
 3. At most one `SnapshotComplete` and one `Disconnected` are pending. A disconnect removes a pending `SnapshotComplete`.
+   It takes the place of a pending disconnect, without the threads that have a state behind that one: they would look lost.
 """
 
 from __future__ import annotations
+
+from itertools import dropwhile
 
 from .events import Disconnected, Event, SnapshotComplete, State
 
@@ -33,14 +36,22 @@ class Pending:
                 self._events[_COMPLETE] = event
             case Disconnected():
                 self._events.pop(_COMPLETE, None)
-                before = self._events.pop(_DISCONNECTED, None)
-                ids = event.thread_ids | (before.thread_ids if isinstance(before, Disconnected) else frozenset())
+                ids = event.thread_ids | self._still_disconnected()
+                self._events.pop(_DISCONNECTED, None)
                 self._events[_DISCONNECTED] = Disconnected(ids, event.error, event.silent_for)
 
     def take(self) -> Event:
         """Removes and returns the oldest event. Raises KeyError if there is none."""
         key = next(iter(self._events), None)
         return self._events.pop(key)
+
+    def _still_disconnected(self) -> frozenset[str]:
+        """The threads of the pending disconnect that have no state behind it."""
+        before = self._events.get(_DISCONNECTED)
+        if not isinstance(before, Disconnected):
+            return frozenset()
+        behind = dropwhile(lambda key: key is not _DISCONNECTED, self._events)
+        return before.thread_ids.difference(behind)
 
     def _put_state(self, event: State) -> None:
         key = event.state.thread_id

@@ -79,6 +79,11 @@ class Requests:
         sent = self._under_way
         return sent is not None and (sent.all_threads or sent.include_elicitations or sent.observer)
 
+    @property
+    def _has_setup(self) -> bool:
+        """Whether the next request has such fields."""
+        return self._is_first and self._setup.ByteSize() > 0
+
     def is_watched(self, thread_id: str) -> bool:
         return thread_id in self._watched
 
@@ -135,7 +140,8 @@ class Requests:
             request, self._token = pb.WatchRequest(token=self._token), None
         elif self._to_confirm and now >= self._confirm_not_before:
             request = self._next_confirmations(now)
-        elif self._to_remove or (self._to_add and now >= self._add_not_before) or (self._all_threads and self._is_first):
+        elif self._to_remove or (self._to_add and now >= self._add_not_before) or self._has_setup:
+            # The options go alone if no thread may be added: a stream without an answer would be opened again and again.
             request = self._next_changes(now)
         if request is not None:
             self._under_way, self._is_first = request, False
