@@ -199,6 +199,11 @@ impl Client {
         Self { policy, ..self.clone() }
     }
 
+    /// A client on the same connection that retries until this deadline, however few retries others are allowed.
+    pub(super) fn persistent(&self, deadline: Duration) -> Self {
+        Self { policy: retry::RetryPolicy { deadline, retries: usize::MAX }, ..self.clone() }
+    }
+
     /// The deadline of a call, retries included.
     pub fn deadline(&self) -> Duration {
         self.policy.deadline

@@ -397,6 +397,11 @@ impl Watch {
     }
 
     fn on_refused(&mut self, refusal: Refusal) {
+        if self.requests.is_renewal(refusal.request) {
+            tracing::debug!(reason = refusal.message, "the new token is refused: the stream keeps the previous one");
+            self.requests.on_refusal(&refusal, Instant::now());
+            return;
+        }
         let unwatched = self.requests.on_refusal(&refusal, Instant::now());
         self.requests.retain(|thread_id| self.threads.contains(thread_id));
         if self.all {
@@ -433,8 +438,9 @@ impl Watch {
             self.delays = retry::backoff(FIRST_RETRY_DELAY, MAX_RETRY_DELAY);
             self.unanswered = 0;
         }
-        // Every replica refuses in the same way.
-        let leaves = leave && matches!(error, Error::Unavailable(_)) && route.move_on(stream.moves);
+        // Every replica refuses in the same way. One that has not answered within the deadline has not refused.
+        let is_lost = matches!(error, Error::Unavailable(_) | Error::DeadlineExceeded(_));
+        let leaves = leave && is_lost && route.move_on(stream.moves);
         self.unanswered += usize::from(leaves);
         let mid_lap = leaves && !self.unanswered.is_multiple_of(route.len());
         // Also after a stream that worked: the clients of a restarted server must not all return at once.

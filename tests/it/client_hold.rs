@@ -1,6 +1,6 @@
 //! The guard that keeps an elicitation open (`Hold`).
 use crate::fake::{Fake, settle};
-use pausewatch::client::{Error, Lease, Release};
+use pausewatch::client::{Config, Error, Lease, Release};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 use tonic::Status;
@@ -53,15 +53,19 @@ async fn a_dropped_hold_is_released_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn a_hold_dropped_during_an_outage_is_released_after_it() {
-    let fake = Fake::start();
-    let hold = fake.client().hold("t").ttl(Duration::from_secs(600)).open().await.unwrap();
-    fake.cut();
-    drop(hold);
-    sleep(Duration::from_secs(60)).await;
-    assert_eq!(fake.count("t"), 1);
-    fake.mend();
-    sleep(Duration::from_secs(3)).await;
-    assert_eq!(fake.count("t"), 0);
+    // Nobody waits for the release, so it is retried even if calls are not.
+    for retries in [0, usize::MAX] {
+        let fake = Fake::start();
+        let client = fake.client_with(&Config { retries, ..Config::default() });
+        let hold = client.hold("t").ttl(Duration::from_secs(600)).open().await.unwrap();
+        fake.cut();
+        drop(hold);
+        sleep(Duration::from_secs(60)).await;
+        assert_eq!(fake.count("t"), 1);
+        fake.mend();
+        sleep(Duration::from_secs(3)).await;
+        assert_eq!(fake.count("t"), 0, "retries: {retries}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,7 +1,13 @@
 //! The watch that reconnects by itself.
 use crate::fake::{Fake, settle};
-use pausewatch::client::{Error, Event, Update, Watch};
-use std::{collections::HashSet, time::Duration};
+use crate::support::{PATIENCE, Running, config};
+use pausewatch::client::{Client, Config, Error, Event, Token, TokenSource, Update, Watch};
+use std::{
+    collections::HashSet,
+    net::TcpListener,
+    sync::atomic::{AtomicU32, Ordering::Relaxed},
+    time::Duration,
+};
 use tokio::time::{Instant, timeout};
 
 /// The events that the watch delivers until it waits for something to happen.
@@ -299,6 +305,42 @@ async fn g6_a_watch_of_all_threads_whose_first_request_was_refused_asks_for_all_
     fake.pause("new");
     assert_eq!(said(&mut watch).await, ["new 1@1"], "the watch of all threads continues");
     assert_eq!(fake.seen().watches.len(), 2, "on two streams");
+}
+
+/// Such as a token of another subject: the stream keeps the previous one.
+#[tokio::test(start_paused = true)]
+async fn a_refused_renewal_of_the_token_changes_nothing_for_a_watch_of_all_threads() {
+    let fake = Fake::start();
+    let number = AtomicU32::new(0);
+    let source = TokenSource::new(move || Token::new(&number.fetch_add(1, Relaxed).to_string()));
+    let mut watch = fake.client_with(&Config { token_source: Some(source), ..Config::default() }).watch_all();
+    assert_eq!(said(&mut watch).await, ["complete"]);
+    fake.script().limit_requests = 1;
+    assert_eq!(said_after(&mut watch, Duration::from_secs(90)).await, [""; 0]);
+    assert_eq!(fake.script().limit_requests, 0, "a new token was sent");
+    fake.pause("a");
+    assert_eq!(said(&mut watch).await, ["a 1@1"]);
+    fake.drop_connections();
+    let healed = said_after(&mut watch, Duration::from_secs(1)).await;
+    assert_eq!(healed, ["disconnected 0", "a 1@1 gap same", "complete"], "a real loss is reported");
+}
+
+/// Only calls with retries had another chance before the deadline.
+#[tokio::test]
+async fn a_watch_with_a_short_deadline_leaves_an_address_that_does_not_answer() {
+    let silent = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+    let silent = silent.each_ref().map(|listener| listener.local_addr().unwrap());
+    let server = Running::start(config()).await;
+    let address = format!("{},{},{}", silent[0], server.address, silent[1]);
+    // The client begins with a random address.
+    for _ in 0..12 {
+        let (address, deadline) = (address.parse().unwrap(), Duration::from_millis(300));
+        let mut watch = Client::with_config(&Config { address, deadline, ..Config::default() }).unwrap().watch();
+        watch.add("t").unwrap();
+        let state = async { while !matches!(watch.next().await, Event::State(_)) {} };
+        timeout(PATIENCE, state).await.expect("it moves to the next address");
+    }
+    server.stop().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]

@@ -310,7 +310,7 @@ impl Drop for Hold {
             return;
         }
         // After one ttl without a renewal the lease has closed it.
-        let client = self.client.with_deadline(self.ttl);
+        let client = self.client.persistent(self.ttl);
         let decrement = self.decrement();
         self.runtime.spawn(async move {
             if let Err(error) = read_result(client.decrement_elicitation(decrement).await) {

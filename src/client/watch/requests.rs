@@ -192,6 +192,11 @@ impl Requests {
         Some(!request.confirm.is_empty())
     }
 
+    /// Whether the request with this number renews the token of the stream, and nothing else.
+    pub(super) fn is_renewal(&self, number: u64) -> bool {
+        self.under_way.as_ref().is_some_and(|request| request.is_token && request.number == number)
+    }
+
     /// Notes the refusal of a request. Returns the threads that are not watched because of it.
     pub(super) fn on_refusal(&mut self, refusal: &Refusal, now: Instant) -> Vec<Arc<str>> {
         let refused = self.under_way.take_if(|request| request.number == refusal.request);

@@ -98,6 +98,10 @@ impl Client {
         Self { policy, ..self.clone() }
     }
 
+    pub(crate) fn persistent(&self, deadline: Duration) -> Self {
+        Self { policy: retry::RetryPolicy { deadline, retries: usize::MAX }, ..self.clone() }
+    }
+
     pub(crate) fn parent(&self) -> Parent {
         Parent::current()
     }
