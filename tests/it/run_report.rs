@@ -1,5 +1,6 @@
 //! `pausewatch run --report` and `--max-wall`.
 use crate::program::{Coordinator, Ended, ended, program};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::{
     fs,
@@ -73,6 +74,22 @@ fn the_report_says_how_the_command_ended() {
         assert!(wall >= if why == "exited" || why == "signal" { 0 } else { 100 }, "{args:?}: {report}");
     }
     assert_eq!(fs::read_dir(site.0.path()).unwrap().count(), 0, "no temporary file is left");
+}
+
+#[test]
+fn a_command_that_is_killed_after_a_signal_from_outside_has_not_timed_out() {
+    let site = Site::new();
+    let mut run = site.run(&["-k", ".1", "60", "sh", "-c", "trap '' TERM; echo ready; while :; do sleep 1; done"]);
+    let mut run = run.stdout(Stdio::piped()).spawn().unwrap();
+    let mut ready = [0; 6];
+    run.stdout.take().unwrap().read_exact(&mut ready).unwrap();
+    kill_process(Pid::from_child(&run), Signal::TERM).unwrap();
+    assert_eq!(run.wait().unwrap().signal(), Some(9));
+    let report = site.report();
+    assert_eq!(
+        (&report["why"], &report["signal"], &report["exit_code"]),
+        (&"signal".into(), &"KILL".into(), &137.into())
+    );
 }
 
 #[test]

@@ -110,6 +110,23 @@ fn a_program_in_a_makefile_runs_only_after_a_yes_and_is_asked_about_once() {
 }
 
 /// A program that the question could not show in full counts as a new one each time.
+/// A long argument, which a question cannot show, does not hide those that follow.
+#[test]
+fn a_program_is_asked_about_if_a_rule_may_be_about_arguments_that_are_cut_off() {
+    let Some(project) = Project::new() else { return };
+    let long = r#"long=$(printf %017000d 0); "#;
+    for (script, calls) in [
+        (r#"git -c x.y="$long" push"#, ""),
+        (r#"exec -a "$long" git push"#, ""),
+        (r#"git commit -m "$long" >/dev/null; [ -s calls ] && echo ran"#, "ran"),
+    ] {
+        let ran = project.run(&["--ask", "exit 1"], &["1m", "bash", "-c", &format!("{long}{script}")]);
+        let called = project.calls();
+        assert_eq!((ran.out.trim(), called.is_empty()), (calls, calls.is_empty()), "{script}: {}", ran.err);
+        assert_eq!(ran.err.contains("denied"), calls.is_empty(), "{script}: {}", ran.err);
+    }
+}
+
 #[test]
 fn a_yes_to_a_program_with_many_arguments_is_for_that_one_alone() {
     let Some(project) = Project::new() else { return };
@@ -227,6 +244,27 @@ fn a_person_is_asked_on_the_terminal() {
     terminal.wait_for_text("it ended with 130");
     assert_eq!(project.calls(), "status\n");
     assert_eq!(terminal.screen.text().matches("Run it?").count(), 1, "{}", terminal.screen.text());
+}
+
+/// A program that has its terminal in raw mode gets it back in raw mode.
+#[test]
+fn a_terminal_is_given_back_when_the_command_is_killed_during_a_question() {
+    let Some(project) = Project::new() else { return };
+    project.executable("stubborn", "#!/bin/sh\ntrap '' TERM\ngit push origin\n");
+    let command = project.command(&["-k", "2"], &["1m", project.path("stubborn").to_str().unwrap()]);
+    let mut caller = Command::new("sh");
+    caller.args(["-c", r#"stty raw -echo; "$@"; echo $?; stty -a > "$MODES"; stty sane; exit 3"#, "sh"]);
+    caller.arg(command.get_program()).args(command.get_args()).env("MODES", project.path("modes"));
+    command.get_envs().for_each(|(name, value)| _ = value.map(|value| caller.env(name, value)));
+    let mut terminal = Terminal::start_without_jobs(&caller, 300, 40);
+    terminal.wait_for_text("Run it? [y/N]");
+    // With the signal comes CONT, after which the question is asked again. Two seconds later, KILL follows.
+    terminal.signal(Signal::TERM);
+    terminal.wait_for_end(3);
+    assert!(terminal.screen.text().contains("137"), "{}", terminal.screen.text());
+    let modes = fs::read_to_string(project.path("modes")).unwrap();
+    assert!(modes.contains("-icanon") && modes.contains("-isig"), "{modes}");
+    assert_eq!(project.calls(), "");
 }
 
 #[test]

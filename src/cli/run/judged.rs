@@ -132,6 +132,15 @@ impl Process for Judged {
         }
     }
 
+    async fn started(&mut self) {
+        self.judging.first_process_started().await;
+    }
+
+    /// Gives the terminal back to those who had it before a question.
+    async fn withdraw(&mut self) {
+        self.judging.withdraw_all().await;
+    }
+
     fn id(&self) -> Option<Pid> {
         self.judging.process().and_then(Pid::from_raw)
     }

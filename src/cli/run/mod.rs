@@ -274,6 +274,22 @@ impl Process for Command {
         }
     }
 
+    async fn started(&mut self) {
+        match self {
+            Self::Plain(child) => child.started().await,
+            #[cfg(feature = "exec-server")]
+            Self::Judged(judged) => judged.started().await,
+        }
+    }
+
+    async fn withdraw(&mut self) {
+        match self {
+            Self::Plain(child) => child.withdraw().await,
+            #[cfg(feature = "exec-server")]
+            Self::Judged(judged) => judged.withdraw().await,
+        }
+    }
+
     fn id(&self) -> Option<Pid> {
         match self {
             Self::Plain(child) => Process::id(child),

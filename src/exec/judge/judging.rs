@@ -54,6 +54,15 @@ impl Judging {
         }
     }
 
+    /// Waits until the first process of the command has started, or its supervisor has ended.
+    pub(crate) async fn first_process_started(&mut self) {
+        while self.process.is_none()
+            && let Some(report) = self.link.report().await
+        {
+            self.on_report(report);
+        }
+    }
+
     /// Waits until the first process of the command has ended, or its supervisor, which then was killed: the status of either.
     ///
     /// # Cancel safety

@@ -4,8 +4,8 @@
 //!    supervisor what to do.
 //! 2. Refused: it prints the reason and exits with 1.
 //! 3. Approved: it hands its file descriptors to the supervisor, which starts the program, and closes its own copies.
-//!    It forwards signals that processes send to it; signals of the terminal reach the program directly once it is in
-//!    the same process group. The supervisor stops and continues the relay together with the program, and the relay
+//!    It forwards the signals that it gets; signals of the terminal reach the program directly if it is in the same
+//!    process group, which it cannot join from another session. The supervisor stops and continues the relay together with the program, and the relay
 //!    ends as the program does. If the relay is killed, the supervisor kills the program.
 use super::packet;
 use crate::exec::supervise::{Signal, descriptors::open_descriptors, ignored_at_start};
@@ -34,8 +34,8 @@ pub(super) enum Order {
     Refuse(String),
     /// Hand over your file descriptors.
     Relay,
-    /// The program is in the process group, and gets signals of the terminal by itself.
-    Started,
+    /// The program has started. `in_group`: it is in the process group, and gets signals of the terminal by itself.
+    Started { in_group: bool },
     /// The program has ended with this code, or after this signal.
     Exited(i32),
     Killed(i32),
@@ -52,8 +52,19 @@ pub(super) enum Relayed {
 
 /// The exit code if the supervisor has gone, or the program cannot be started.
 const CANNOT_RUN: u8 = 126;
-/// `si_code` of signals that the kernel sends, such as those of the terminal.
+/// `si_code` of signals that the kernel sends, such as those of the terminal, and of timers.
 const SI_KERNEL: i32 = 0x80;
+/// The signals of a terminal. The kernel sends others for a timer that was set before the program was executed.
+const OF_TERMINAL: [i32; 8] = [
+    nix::libc::SIGHUP,
+    nix::libc::SIGINT,
+    nix::libc::SIGQUIT,
+    nix::libc::SIGTSTP,
+    nix::libc::SIGTTIN,
+    nix::libc::SIGTTOU,
+    nix::libc::SIGCONT,
+    nix::libc::SIGWINCH,
+];
 
 /// The file descriptor by which this process was executed, if it is a relay.
 fn descriptor() -> Option<RawFd> {
@@ -109,8 +120,8 @@ fn relay(socket: OwnedFd) -> io::Result<u8> {
         packet::send(&socket, &message, numbers)?;
     }
     release(&given)?;
-    // Signals of the terminal that arrived before the program was in the process group.
-    let mut early = Some(Vec::new());
+    // Signals of the terminal that arrived before the program has started.
+    let (mut early, mut is_in_group) = (Some(Vec::new()), false);
     loop {
         let mut polled = [PollFd::new(&socket, PollFlags::IN), PollFd::new(&signals, PollFlags::IN)];
         match poll(&mut polled, None) {
@@ -129,9 +140,10 @@ fn relay(socket: OwnedFd) -> io::Result<u8> {
             if is_ignored || is_of_child || signal.ssi_pid == supervisor {
                 continue;
             }
+            let is_of_terminal = signal.ssi_code == SI_KERNEL && OF_TERMINAL.contains(&number);
             match &mut early {
-                Some(early) if signal.ssi_code == SI_KERNEL => early.push(number),
-                None if signal.ssi_code == SI_KERNEL => {}
+                Some(early) if is_of_terminal => early.push(number),
+                None if is_of_terminal && is_in_group => {}
                 _ => packet::send(&socket, &Relayed::Signal(number), &[])?,
             }
         }
@@ -139,7 +151,8 @@ fn relay(socket: OwnedFd) -> io::Result<u8> {
             continue;
         }
         match packet::receive(&socket)? {
-            Some((Order::Started, _)) => {
+            Some((Order::Started { in_group }, _)) => {
+                is_in_group = in_group;
                 for number in early.take().unwrap_or_default() {
                     packet::send(&socket, &Relayed::Signal(number), &[])?;
                 }

@@ -108,13 +108,13 @@ impl Relays {
         }
     }
 
-    /// The program with this number is in its process group: returns its listener, if it is judged. The last one gets its number.
+    /// The program with this number has started, in its process group if that is possible: returns its listener, if it is judged. The last one gets its number.
     pub(super) fn on_started(&mut self, at: usize) -> Option<OwnedFd> {
         let Starting { process, socket } = self.starting.swap_remove(at);
         // It could not start, and its end says so.
-        let ((), mut fds) = packet::receive(&socket).ok()??;
+        let (in_group, mut fds) = packet::receive(&socket).ok()??;
         if let Some(relay) = self.relays.iter().find(|relay| relay.program == Some(process)) {
-            let _ = packet::send(&relay.socket, &Order::Started, &[]);
+            let _ = packet::send(&relay.socket, &Order::Started { in_group }, &[]);
         }
         fds.pop()
     }

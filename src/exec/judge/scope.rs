@@ -64,16 +64,19 @@ impl Scope {
             fits
         };
         // The name of the interpreter itself decides in any case, so it is never left out.
-        let mut further_interpreters = Vec::new();
+        let (mut further_interpreters, mut is_complete) = (Vec::new(), true);
         for command in waiting.interpreters.iter().skip(1) {
             let words = command.iter().enumerate().take_while(|(at, word)| fits(word) || *at == 0);
-            further_interpreters.push(words.map(|(_, word)| text(word)).collect());
+            let words: Vec<_> = words.map(|(_, word)| text(word)).collect();
+            is_complete &= words.len() == command.len();
+            further_interpreters.push(words);
         }
         let argv: Vec<_> = details.arguments.iter().take_while(|argument| fits(argument)).map(text).collect();
+        is_complete &= argv.len() == details.arguments.len();
         Ok(Exec {
             program: path(&waiting.program),
             file: path(&waiting.executable.resolved).into(),
-            is_complete: argv.len() == details.arguments.len(),
+            is_complete,
             argv,
             workdir: path(&details.workdir).into(),
             interpreter: waiting.executable.interpreter.iter().map(text).collect(),

@@ -208,15 +208,15 @@ pub(crate) fn become_approved() -> io::Result<()> {
     }
     place(&instructions.numbers, &given, above)?;
     drop(given);
-    // Fails if the group has gone.
-    let _ = setpgid(Pid::from_raw(0), Pid::from_raw(instructions.group));
+    // Fails if the group has gone, or is of another session.
+    let is_in_group = setpgid(Pid::from_raw(0), Pid::from_raw(instructions.group)).is_ok();
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(instructions.umask));
     let file = texts.next().ok_or_else(end)?;
     let arguments: Vec<_> = texts.by_ref().take(instructions.arguments).collect();
     let environment: Vec<_> = texts.collect();
     let listener = instructions.is_judged.then(Listener::install).transpose()?;
     let fds: Vec<_> = listener.iter().map(|listener| listener.as_fd().as_raw_fd()).collect();
-    packet::send(&socket, &(), &fds)?;
+    packet::send(&socket, &is_in_group, &fds)?;
     drop(listener);
     for ((resource, _), limit) in LIMITS.iter().zip(instructions.limits) {
         if let Some((current, maximum)) = limit {

@@ -62,13 +62,23 @@ impl AskMethod {
     }
 }
 
-/// The action that an answer leads to.
-pub(super) fn action_of(prompt: &Prompt, answer: Option<&ElicitationAction>) -> Action {
-    match answer {
-        Some(ElicitationAction::Accept) => prompt.accept(),
-        Some(ElicitationAction::Decline) => prompt.deny("the person declined"),
-        Some(ElicitationAction::Cancel) => prompt.deny("the person gave no answer (cancelled)"),
-        None | Some(_) => prompt.deny("the answer could not be understood"),
+/// What a question has led to.
+pub(super) struct Asked {
+    pub(super) action: Action,
+    /// Whether it is a decision. A failure to ask is none, and the next program like this one is asked about again.
+    pub(super) is_decided: bool,
+}
+
+impl Asked {
+    /// `answer`: `None`: it could not be parsed.
+    pub(super) fn of(prompt: &Prompt, answer: Option<&ElicitationAction>) -> Self {
+        let undecided = |why: &str| Self { action: prompt.deny(why), is_decided: false };
+        match answer {
+            Some(ElicitationAction::Accept) => Self { action: prompt.accept(), is_decided: true },
+            Some(ElicitationAction::Decline) => Self { action: prompt.deny("the person declined"), is_decided: true },
+            Some(ElicitationAction::Cancel) => undecided("the person gave no answer (cancelled)"),
+            None | Some(_) => undecided("the answer could not be understood"),
+        }
     }
 }
 
@@ -79,25 +89,31 @@ impl AskMethod {
         prompt: &Prompt,
         when_unable: WhenUnable,
         stopwatches: &[Stopwatch],
-    ) -> Option<Action> {
-        let unable = |why: &str| match when_unable {
-            WhenUnable::Deny => prompt.deny(&format!("no person could be asked: {why}")),
-            WhenUnable::Run => Action::Run,
-            WhenUnable::Escalate => Action::Escalate,
+    ) -> Option<Asked> {
+        let unable = |why: &str| {
+            let action = match when_unable {
+                WhenUnable::Deny => prompt.deny(&format!("no person could be asked: {why}")),
+                WhenUnable::Run => Action::Run,
+                WhenUnable::Escalate => Action::Escalate,
+            };
+            Asked { action, is_decided: true }
         };
         Some(match self {
             Self::Unsupported => unable("this client has no elicitation capability"),
-            Self::Answered(answer) => action_of(prompt, answer.as_ref().map(|answer| &answer.action)),
+            Self::Answered(answer) => Asked::of(prompt, answer.as_ref().map(|answer| &answer.action)),
             Self::Response => return None,
             Self::Request(peer) => {
                 let _pauses: Vec<_> = stopwatches.iter().map(Stopwatch::pause).collect();
                 match request(peer, prompt.message.clone()).await {
-                    Ok(answer) => action_of(prompt, Some(&answer.action)),
-                    Err(ServiceError::UnexpectedResponse) => action_of(prompt, None),
+                    Ok(answer) => Asked::of(prompt, Some(&answer.action)),
+                    Err(ServiceError::UnexpectedResponse) => Asked::of(prompt, None),
                     Err(ServiceError::McpError(error)) if error.code == ErrorCode::METHOD_NOT_FOUND => {
                         unable(&format!("this client announced the elicitation capability but failed: {error}"))
                     }
-                    Err(error) => prompt.deny(&format!("the question was not answered: {error}")),
+                    Err(error) => {
+                        let action = prompt.deny(&format!("the question was not answered: {error}"));
+                        Asked { action, is_decided: false }
+                    }
                 }
             }
         })
@@ -147,7 +163,7 @@ impl Asker for CallAsker {
     async fn ask(&self, question: &Question<'_>) -> Action {
         let prompt = Prompt::about_command(question);
         match self.method.ask(&prompt, self.when_unable, &self.stopwatches).await {
-            Some(action) => {
+            Some(Asked { action, .. }) => {
                 let is_yes = !matches!(action, Action::Deny { .. });
                 self.state().is_approved = is_yes && question.judgement.rule.is_some();
                 action

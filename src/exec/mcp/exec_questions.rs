@@ -1,10 +1,12 @@
 //! Questions about programs that a running command is about to execute: each waits for a call that can ask the person.
 //!
 //! 1. The command's clock is paused while one of its questions waits or is being asked. Only the thread that executes the program waits.
-//! 2. An answer is valid for the same program, arguments, directory and environment until the command ends, so that a loop asks once.
+//! 2. An answer is valid for the same program, arguments, directory and environment until the command ends, so that a loop asks once. A question that
+//!    failed or was cancelled has no answer.
 //! 3. If a rule asked about the command's line, the programs that the line itself starts run without a further question.
 //! 4. At most [`MAX_WAITING`] wait; more are denied (G7).
 //! 5. After the end of the command nobody is asked: what its daemons want is denied.
+use super::ask::Asked;
 use crate::{
     client::stopwatch::Stopwatch,
     exec::policy::{Action, Asker, Lineage, Prompt, Question},
@@ -148,10 +150,10 @@ impl TakenQuestion {
         }
     }
 
-    pub(super) fn answer(mut self, action: Action) {
+    pub(super) fn answer(mut self, Asked { action, is_decided }: Asked) {
         let Some(ExecQuestion { key, answer, .. }) = self.question.take() else { return };
         let mut state = self.questions.state();
-        if let Some(key) = key.filter(|_| state.answers.len() < MAX_ANSWERS) {
+        if let Some(key) = key.filter(|_| is_decided && state.answers.len() < MAX_ANSWERS) {
             state.answers.insert(key, action.clone());
         }
         let _ = answer.send(action);

@@ -7,7 +7,7 @@
 //!    program of a running command, the command ends with it, unless the command outlives its call.
 //! 3. There are at most [`MAX_PENDING`] (G7). When they are full, a new one evicts the oldest of the thread that has most, so
 //!    that one busy thread does not evict the questions of others.
-use super::{ask::action_of, clock::Clock, exec_questions::TakenQuestion, idle::InUse, running_call::RunningCall};
+use super::{ask::Asked, clock::Clock, exec_questions::TakenQuestion, idle::InUse, running_call::RunningCall};
 use crate::client::stopwatch::PauseGuard;
 use rmcp::model::{ElicitResult, RequestStateCodec, SealOptions};
 use std::{
@@ -30,8 +30,8 @@ impl WaitingExec {
     pub(super) fn answered(self, answer: Option<Option<ElicitResult>>) -> RunningCall {
         let Self { call, question, .. } = self;
         if let Some(answer) = answer {
-            let action = action_of(question.prompt(), answer.as_ref().map(|answer| &answer.action));
-            question.answer(action);
+            let asked = Asked::of(question.prompt(), answer.as_ref().map(|answer| &answer.action));
+            question.answer(asked);
         }
         call
     }

@@ -67,7 +67,8 @@ impl SandboxPolicy {
 
     /// A sandbox in which `workdir` is writable.
     pub(super) fn sandbox_for(&self, workdir: &Path) -> Sandbox {
-        if self.project().is_none_or(|project| !workdir.starts_with(project)) {
+        let mut always_exposed = self.project().into_iter().chain(self.writable.iter().map(PathBuf::as_path));
+        if !always_exposed.any(|root| workdir.starts_with(root)) {
             self.used().insert(workdir.to_owned());
         }
         // A command may have removed a directory for temporary files.

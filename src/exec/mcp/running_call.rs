@@ -50,14 +50,14 @@ impl RunningCall {
                 question = self.command.questions.next() => question,
             };
             let prompt = question.prompt().clone();
-            let action = tokio::select! {
+            let asked = tokio::select! {
                 biased;
                 () = &mut waited => return Ok(()),
                 () = question.withdrawn() => continue,
-                action = method.ask(&prompt, when_unable, &stopwatches) => action,
+                asked = method.ask(&prompt, when_unable, &stopwatches) => asked,
             };
-            match action {
-                Some(action) => question.answer(action),
+            match asked {
+                Some(asked) => question.answer(asked),
                 None => return Err(question),
             }
         }

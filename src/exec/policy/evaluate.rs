@@ -64,6 +64,10 @@ impl Rules {
     pub fn judge_exec(&self, exec: &Exec) -> Judgement {
         let words = |command: Vec<String>| command.into_iter().map(Word::Text).collect::<Vec<_>>();
         let mut commands: Vec<_> = exec.commands().into_iter().map(words).collect();
+        if !exec.is_complete {
+            // Otherwise a long argument would hide those that follow.
+            commands.iter_mut().for_each(|words| words.push(Word::Many("…".to_owned())));
+        }
         let inner: Vec<_> = commands.iter().flat_map(|words| shell::run_with_privileges(words)).collect();
         commands.extend(inner);
         self.decide(Line { commands, beyond_allow: true, ..Line::default() })

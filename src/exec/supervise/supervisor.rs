@@ -50,8 +50,14 @@ pub(crate) trait Process {
     /// Dropped, nothing is lost.
     async fn wait(&mut self) -> io::Result<ExitStatus>;
 
-    /// Its process id, unless its exit status was read: then the id may be reused.
+    /// Its process id, unless it has not started yet, or its exit status was read: then the id may be reused.
     fn id(&self) -> Option<Pid>;
+
+    /// Waits until it has started, or has ended. Most have started before they are supervised.
+    async fn started(&mut self) {}
+
+    /// Withdraws what it asks of people, because it is about to be killed.
+    async fn withdraw(&mut self) {}
 }
 
 impl Process for Child {
@@ -129,7 +135,10 @@ impl<P: Process> Job<P> {
     ) -> io::Result<Ended> {
         let mut expired = pin!(expired);
         let mut kill = pin!(sleep(self.policy.kill_after));
-        let (mut limited, mut killing, mut timed_out) = (true, false, false);
+        // `at_clock`: one of the two clocks was over, or an ALRM came from outside.
+        let (mut limited, mut killing, mut at_clock, mut timed_out) = (true, false, false, false);
+        // A signal before this would be lost: its limit is over, and it is not sent again.
+        self.process.started().await;
         loop {
             let signal = tokio::select! {
                 biased;
@@ -141,7 +150,7 @@ impl<P: Process> Job<P> {
                     match self.listener.take() {
                         Some(signal) => signal,
                         None => {
-                            let action = ExitAction::of(status, timed_out, self.policy.preserve_status);
+                            let action = ExitAction::of(status, at_clock, self.policy.preserve_status);
                             return Ok(Ended { action, timed_out });
                         }
                     }
@@ -151,14 +160,14 @@ impl<P: Process> Job<P> {
                     Signal::ALRM
                 }
                 () = &mut kill, if killing => {
-                    killing = false;
-                    Signal::ALRM
+                    (killing, at_clock) = (false, true);
+                    self.policy.signal
                 }
             };
             // As with GNU timeout, whose clock is ALRM: an ALRM from outside acts like the time limit.
             let signal = match signal {
                 Signal::ALRM => {
-                    timed_out = true;
+                    (at_clock, timed_out) = (true, true);
                     self.policy.signal
                 }
                 signal => signal,
@@ -171,6 +180,7 @@ impl<P: Process> Job<P> {
             }
             sending(signal);
             if signal == Signal::KILL && !self.policy.foreground {
+                self.process.withdraw().await;
                 return Ok(Ended { action: ExitAction::KillGroup(self.running()), timed_out });
             }
             self.send(signal);
@@ -203,5 +213,48 @@ impl<P: Process> Job<P> {
 
     fn running(&self) -> Option<Pid> {
         self.process.id()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::future::ready;
+    use tokio::time::timeout;
+
+    /// A process whose id is known later than it runs, as that of a command whose programs are judged.
+    struct Unknown {
+        child: Child,
+        is_known: bool,
+    }
+
+    impl Process for Unknown {
+        async fn wait(&mut self) -> io::Result<ExitStatus> {
+            Process::wait(&mut self.child).await
+        }
+
+        fn id(&self) -> Option<Pid> {
+            Process::id(&self.child).filter(|_| self.is_known)
+        }
+
+        async fn started(&mut self) {
+            self.is_known = true;
+        }
+    }
+
+    /// The signal would be sent to no process, and not again.
+    #[tokio::test]
+    async fn a_limit_that_is_over_at_the_start_ends_a_command_in_the_foreground() {
+        let child = tokio::process::Command::new("sleep").arg("1000").kill_on_drop(true).spawn().unwrap();
+        let policy = Policy {
+            signal: Signal::of(process::Signal::TERM),
+            kill_after: Duration::ZERO,
+            foreground: true,
+            preserve_status: false,
+        };
+        let supervisor = Supervisor::new(policy).unwrap();
+        let job = supervisor.start(|| Ok(Unknown { child, is_known: false })).unwrap();
+        let ended = timeout(Duration::from_secs(60), job.supervise(ready(()), |_| ())).await;
+        assert!(ended.expect("it gets the signal").unwrap().timed_out);
     }
 }

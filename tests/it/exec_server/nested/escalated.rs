@@ -112,6 +112,25 @@ fn an_approved_program_ends_its_place_as_it_ends() {
     assert_eq!(output, "0 0\n7 7\nKILL 137\nTERM 143\nSEGV 139\nUSR1 138\nHUP 129\nsleep 143\n", "{answer}");
 }
 
+/// It survives `exec`, so it is one of the process in the original place.
+#[test]
+fn a_timer_that_was_set_before_ends_an_approved_program() {
+    let Some(mut judged) = Judged::start() else { return };
+    compiled("alarm.c", judged.directory.path());
+    let answer = judged.run_approved("exec 2>/dev/null; ./alarm sleep 1000; echo $?");
+    assert_eq!(answer["output"], "142\n", "{answer}");
+}
+
+/// It cannot join the process group of another session.
+#[test]
+fn ctrl_c_in_a_terminal_of_its_own_ends_an_approved_program() {
+    let Some(mut judged) = Judged::start() else { return };
+    compiled("terminal.c", judged.directory.path());
+    judged.script("waits", "#!/bin/sh\n: > started\nread -r line\n");
+    let answer = judged.run_approved("./terminal env ./waits");
+    assert_eq!(answer["output"], "ended by signal 2\n", "{answer}");
+}
+
 #[test]
 fn a_program_that_stops_itself_stops_its_place_and_goes_on_with_it() {
     let Some(mut judged) = Judged::start() else { return };

@@ -80,6 +80,23 @@ fn a_decline_is_remembered_until_the_command_ends() {
     }
 }
 
+/// Nobody has said no.
+#[test]
+fn after_a_question_that_failed_or_was_cancelled_the_next_one_is_asked() {
+    let Some(mut judged) = Judged::start() else { return };
+    let id = judged.begin("for i in 1 2 3 4; do touch made; echo $?; done");
+    let asked = judged.question();
+    judged.client.respond_with_error(&asked, -32_603);
+    let asked = judged.question();
+    judged.client.respond(&asked, json!({"action": "cancel"}));
+    let asked = judged.question();
+    accept(&mut judged, &asked);
+    let answer = judged.client.answer(id);
+    let output = text(&answer, "output");
+    assert!(output.contains("the question was not answered") && output.contains("cancelled"), "{answer}");
+    assert!(output.ends_with("1\n0\n0\n"), "the yes is remembered: {answer}");
+}
+
 #[test]
 fn a_yes_holds_for_one_environment_only() {
     let Some(mut judged) = Judged::start() else { return };
