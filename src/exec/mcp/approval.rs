@@ -32,29 +32,32 @@ pub(super) struct ExecRequest {
     /// The clock of `yield_time_ms`, if the call has one.
     pub(super) until: Option<Clock>,
     /// The answer to the question that was the response to an earlier call; `Some(None)`: it could not be parsed.
-    answered: Option<Option<ElicitResult>>,
+    answered: Answer,
     key: RequestKey,
 }
 
-/// The answer to the question that was the response to an earlier call.
-pub(super) struct Answered {
-    pub(super) waiting: Waiting,
-    /// `None`: there is none, so the question is asked again; `Some(None)`: it could not be parsed.
-    pub(super) answer: Option<Option<ElicitResult>>,
-}
+/// The answer in a call. `None`: there is none, so the question is asked again; `Some(None)`: it could not be parsed.
+type Answer = Option<Option<ElicitResult>>;
 
 impl ExecServer {
-    /// The answer that a call brings; `None`: it is a new call.
-    pub(super) fn answered(
+    /// The running command whose question a call answers; `None`: it answers no such question.
+    pub(super) fn answered_exec(&self, request: &mut CallToolRequestParams, key: &RequestKey) -> Option<RunningCall> {
+        let waiting = self.pending.take(request.request_state.as_ref()?, &key.canonical).ok()?;
+        let Waiting::Exec(waiting) = waiting else { return None };
+        Some(waiting.answered(answer(request)))
+    }
+
+    /// The clock of the command that has not started, whose question a call answers, and the answer; `None`: it is a new call.
+    pub(super) fn answered_start(
         &self,
         request: &mut CallToolRequestParams,
         key: &RequestKey,
-    ) -> Result<Option<Answered>, Refusal> {
+    ) -> Result<Option<(Clock, Answer)>, Refusal> {
         let Some(state) = request.request_state.take() else { return Ok(None) };
-        let waiting = self.pending.take(&state, &key.canonical).map_err(|why| Refusal(why.to_owned()))?;
-        let answers = request.input_responses.take().unwrap_or_default();
-        let answer = answers.get(QUESTION).map(|answer| serde_json::from_value(answer.clone()).ok());
-        Ok(Some(Answered { waiting, answer }))
+        match self.pending.take(&state, &key.canonical).map_err(|why| Refusal(why.to_owned()))? {
+            Waiting::Start { clock, .. } => Ok(Some((clock, answer(request)))),
+            Waiting::Exec(_) => Err(Refusal("requestState belongs to another request".to_owned())),
+        }
     }
 
     /// The response that asks the client a question; `waiting` waits for the answer.
@@ -65,14 +68,14 @@ impl ExecServer {
     }
 }
 
+fn answer(request: &mut CallToolRequestParams) -> Answer {
+    let answers = request.input_responses.take().unwrap_or_default();
+    answers.get(QUESTION).map(|answer| serde_json::from_value(answer.clone()).ok())
+}
+
 impl ExecRequest {
     /// `answered`: the answer to an earlier question; `Some(None)`: it could not be parsed.
-    pub(super) fn new(
-        spec: CommandSpec,
-        clock: Clock,
-        answered: Option<Option<ElicitResult>>,
-        key: RequestKey,
-    ) -> Self {
+    pub(super) fn new(spec: CommandSpec, clock: Clock, answered: Answer, key: RequestKey) -> Self {
         Self { spec, login: false, clock, until: None, answered, key }
     }
 }

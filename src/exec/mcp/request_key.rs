@@ -8,23 +8,23 @@ use std::{collections::BTreeMap, path::Path};
 pub(super) struct RequestKey {
     /// The thread that the call names.
     pub(super) thread: Option<String>,
-    /// The tool, thread, arguments and directory in a canonical form.
+    /// The tool, thread and arguments in a canonical form.
     pub(super) canonical: Vec<u8>,
 }
 
 impl RequestKey {
-    /// `workdir`: the directory itself, because the path that the call names may lead elsewhere later.
-    pub(super) fn new(
-        tool: &str,
-        context: &Context,
-        arguments: &JsonObject,
-        workdir: Option<&Path>,
-    ) -> Result<Self, Refusal> {
+    pub(super) fn new(tool: &str, context: &Context, arguments: &JsonObject) -> Result<Self, Refusal> {
         // Sorts the arguments.
         let arguments: BTreeMap<_, _> = arguments.iter().collect();
         let thread = named_thread(context)?;
-        let workdir = workdir.map(|path| path.as_os_str().as_encoded_bytes());
-        let canonical = serde_json::to_vec(&(tool, &thread, arguments, workdir))?;
+        let canonical = serde_json::to_vec(&(tool, &thread, arguments))?;
         Ok(Self { thread, canonical })
+    }
+
+    /// The key for a command that has not started: the path that the call names may lead to another directory later.
+    pub(super) fn in_directory(&self, workdir: &Path) -> Self {
+        // Text of JSON has no byte 0.
+        let canonical = [&self.canonical, &[0][..], workdir.as_os_str().as_encoded_bytes()].concat();
+        Self { thread: self.thread.clone(), canonical }
     }
 }

@@ -1,10 +1,8 @@
 //! The tools for running commands: `write_stdin`, `kill` and `sessions`.
 use super::{
-    approval::Answered,
     clock::Clock,
     command::Command,
     handler::Caller,
-    pending::Waiting,
     refusal::{Refusal, cancelled},
     request_key::RequestKey,
     running_call::RunningCall,
@@ -28,11 +26,13 @@ impl Caller {
         let named = request.arguments.take().unwrap_or_default();
         let arguments: WriteStdin = parse(&named)?;
         let max_bytes = max_output(arguments.max_output_bytes);
-        let key = RequestKey::new("write_stdin", context, &named, None)?;
-        if let Some(Answered { waiting: Waiting::Exec(waiting), answer }) = self.server.answered(&mut request, &key)? {
+        let key = RequestKey::new("write_stdin", context, &named)?;
+        if let Some(call) = self.server.answered_exec(&mut request, &key) {
             // The earlier call has written already.
-            return self.wait(waiting.answered(answer), context, max_bytes, key).await;
+            return self.wait(call, context, max_bytes, key).await;
         }
+        // A state that is of no use is refused.
+        self.server.answered_start(&mut request, &key)?;
         let command = self.find(&arguments.session_id, context)?;
         let default = if arguments.chars.is_empty() { DEFAULT_YIELD_TIME } else { DEFAULT_YIELD_TIME_AFTER_WRITE };
         let limit = Some(yield_time(arguments.yield_time_ms, default));

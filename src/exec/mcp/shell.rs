@@ -1,11 +1,10 @@
 //! The tools that start a command: `shell`, which waits for its end, and `exec_command`, which does not have to.
 use super::{
-    approval::{Answered, Approval, ExecRequest},
+    approval::{Approval, ExecRequest},
     clock::Clock,
     command::CommandSpec,
     commands::Start,
     handler::{Caller, structured, workdir},
-    pending::Waiting,
     progress,
     refusal::{Refusal, cancelled},
     request_key::RequestKey,
@@ -30,17 +29,19 @@ impl Caller {
         let Shell { command, workdir: named, timeout_ms, login } = parse(&arguments)?;
         let (server, thread_id) = (&self.server, self.thread_id(context)?);
         let limit = timeout_ms.map_or(server.config.limits.timeout, limit);
+        let key = RequestKey::new("shell", context, &arguments)?;
+        // Before its directory is looked for: the command may have removed it.
+        if let Some(call) = server.answered_exec(&mut request, &key) {
+            return self.wait(call, context, DEFAULT_MAX_OUTPUT, key).await;
+        }
         let workdir = workdir(Some(&named)).await?;
+        let start_key = key.in_directory(&workdir);
         let spec = CommandSpec { line: command, workdir, tty: false, outlives_call: false };
-        let key = RequestKey::new("shell", context, &arguments, Some(&spec.workdir))?;
-        let (clock, answered) = match server.answered(&mut request, &key)? {
+        let (clock, answered) = match server.answered_start(&mut request, &start_key)? {
             None => (Clock::start(&server.config.controller, &thread_id, limit)?, None),
-            Some(Answered { waiting: Waiting::Start { clock, .. }, answer }) => (clock, answer),
-            Some(Answered { waiting: Waiting::Exec(waiting), answer }) => {
-                return self.wait(waiting.answered(answer), context, DEFAULT_MAX_OUTPUT, key).await;
-            }
+            Some(answered) => answered,
         };
-        let mut exec_request = ExecRequest::new(spec, clock, answered, key.clone());
+        let mut exec_request = ExecRequest::new(spec, clock, answered, start_key);
         exec_request.login = login.unwrap_or(false);
         match self.start(exec_request, context).await? {
             Ok(call) => self.wait(call, context, DEFAULT_MAX_OUTPUT, key).await,
@@ -58,23 +59,21 @@ impl Caller {
         let (server, thread_id) = (&self.server, self.thread_id(context)?);
         let limit = arguments.timeout_ms.and_then(limit);
         let max_bytes = max_output(arguments.max_output_bytes);
-        let spec = CommandSpec {
-            line: arguments.command,
-            workdir: workdir(arguments.workdir.as_deref()).await?,
-            tty: arguments.tty.unwrap_or(false),
-            outlives_call: true,
-        };
-        let key = RequestKey::new("exec_command", context, &named, Some(&spec.workdir))?;
-        let (clock, answered) = match server.answered(&mut request, &key)? {
+        let key = RequestKey::new("exec_command", context, &named)?;
+        if let Some(call) = server.answered_exec(&mut request, &key) {
+            return self.wait(call, context, max_bytes, key).await;
+        }
+        let workdir = workdir(arguments.workdir.as_deref()).await?;
+        let start_key = key.in_directory(&workdir);
+        let tty = arguments.tty.unwrap_or(false);
+        let spec = CommandSpec { line: arguments.command, workdir, tty, outlives_call: true };
+        let (clock, answered) = match server.answered_start(&mut request, &start_key)? {
             None => (Clock::start(&server.config.controller, &thread_id, limit)?, None),
-            Some(Answered { waiting: Waiting::Start { clock, .. }, answer }) => (clock, answer),
-            Some(Answered { waiting: Waiting::Exec(waiting), answer }) => {
-                return self.wait(waiting.answered(answer), context, max_bytes, key).await;
-            }
+            Some(answered) => answered,
         };
         let until = Some(yield_time(arguments.yield_time_ms, DEFAULT_YIELD_TIME));
         let until = Clock::start(&server.config.controller, clock.thread_id(), until)?;
-        let mut exec_request = ExecRequest::new(spec, clock, answered, key.clone());
+        let mut exec_request = ExecRequest::new(spec, clock, answered, start_key);
         exec_request.until = Some(until);
         match self.start(exec_request, context).await? {
             Ok(call) => self.wait(call, context, max_bytes, key).await,

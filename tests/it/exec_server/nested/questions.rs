@@ -216,6 +216,25 @@ fn newer() -> Option<Judged> {
     Judged::with(|server| Client::with(server, "2026-07-28", json!({"elicitation": {"form": {}}})), &[])
 }
 
+/// The directory that the call names matters only for a command that has not started.
+#[test]
+fn a_command_that_has_removed_its_directory_is_found_again_with_the_answer() {
+    let Some(mut judged) = newer() else { return };
+    for tool in ["shell", "exec_command"] {
+        let directory = judged.path("gone");
+        std::fs::create_dir(&directory).unwrap();
+        let line = "rmdir \"$PWD\"; cd ..; touch made; echo $?; exit 5";
+        judged.script("task", &format!("#!/bin/sh\n{line}\n"));
+        let arguments = json!({"command": "../task", "workdir": directory, "timeout_ms": 60_000});
+        let asked = once(&mut judged, tool, &arguments, json!({}));
+        assert!(!directory.exists());
+        let answer = once(&mut judged, tool, &arguments, reply(&asked, "accept"));
+        let answer = &answer["structuredContent"];
+        assert_eq!((&answer["exit_code"], &answer["output"]), (&5.into(), &"0\n".into()), "{tool}: {answer}");
+        std::fs::remove_file(judged.path("made")).unwrap();
+    }
+}
+
 #[test]
 fn in_the_newer_protocol_the_command_hangs_until_the_call_is_repeated_with_the_answer() {
     let Some(mut judged) = newer() else { return };
