@@ -72,12 +72,19 @@ export class Calls implements CallTarget {
     return { count, paused, revision, elicitation: elicitationOf(present(elicitation)), watchers };
   }
 
-  async decrement(request: WithThread<DecrementRequest>, options?: CallOptions): Promise<DecrementResponse> {
+  /** `retries`: in place of those of the client. */
+  async decrement(
+    request: WithThread<DecrementRequest>,
+    options?: CallOptions,
+    retries?: number,
+  ): Promise<DecrementResponse> {
     const { threadId, elicitationId } = request;
     const requestId = request.requestId || randomUUID();
     checkTexts({ thread_id: threadId, request_id: requestId, elicitation_id: elicitationId ?? "" });
     const message = { threadId, requestId, ...(elicitationId === undefined ? {} : { elicitationId }) };
-    const answer = await unary(this, this.#with(options), (limits) => this.#stub.decrementElicitation(message, limits));
+    const answer = await unary(this, this.#with(options, retries), (limits) =>
+      this.#stub.decrementElicitation(message, limits),
+    );
     const { count, paused, revision } = answer;
     return { count, paused, revision };
   }
@@ -143,11 +150,10 @@ export class Calls implements CallTarget {
     this.#channel.reconnect();
   }
 
-  #with(options: CallOptions | undefined): CallLimits {
-    if (options === undefined) return this.#limits;
+  #with(options: CallOptions = {}, retries: number = this.#limits.retries): CallLimits {
     const { deadlineMs = this.#limits.deadlineMs, signal } = options;
     checkNumber("deadlineMs", deadlineMs, RangeError);
-    return { retries: this.#limits.retries, deadlineMs, signal };
+    return { retries, deadlineMs, signal };
   }
 }
 

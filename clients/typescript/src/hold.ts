@@ -240,19 +240,21 @@ export class Hold implements AsyncDisposable {
   releaseInBackground(): void {
     if (this.#renewal === undefined) return;
     this.#renewal.stopRenewing();
-    this.#decrement(this.#lanes.background, { deadlineMs: this.#ttlMs }).catch(() => undefined);
+    // The retries of the client bound how long a caller waits; nobody waits here.
+    const retries = Number.POSITIVE_INFINITY;
+    this.#decrement(this.#lanes.background, { deadlineMs: this.#ttlMs }, retries).catch(() => undefined);
   }
 
-  #decrement(calls: Calls, options?: CallOptions): Promise<Release> {
-    const release = this.#tryToDecrement(calls, options);
+  #decrement(calls: Calls, options?: CallOptions, retries?: number): Promise<Release> {
+    const release = this.#tryToDecrement(calls, options, retries);
     this.#lanes.channel.releasing(release);
     return release;
   }
 
-  async #tryToDecrement(calls: Calls, options?: CallOptions): Promise<Release> {
+  async #tryToDecrement(calls: Calls, options?: CallOptions, retries?: number): Promise<Release> {
     const { threadId, elicitationId } = this.elicitation;
     const request = { threadId, elicitationId, requestId: this.#decrementId };
-    const release = await calls.decrement(request, options).then(
+    const release = await calls.decrement(request, options, retries).then(
       ({ count, revision }): Release => ({ ending: "closed", count, revision }),
       (error: unknown): Release => {
         const ending = endingOf(error);

@@ -85,9 +85,9 @@ export class Follows implements Observer {
     for (const follow of this.#follows.values()) follow.use(now);
   }
 
-  /** Corrects the assumptions after a change or a disconnect of one of the threads. */
-  correct(now: number, pausedFor: number): void {
-    for (const follow of this.#follows.values()) follow.correct(now, pausedFor);
+  /** Corrects what was assumed of the thread that has changed or is disconnected; its open pause says nothing about the other ones. */
+  correct(threadId: string, now: number, pausedFor: number): void {
+    this.#follows.get(threadId)?.correct(now, pausedFor);
   }
 
   /** Settles the union, if the states of all threads are known until `now`. */

@@ -25,8 +25,8 @@ export interface Waiter {
 export interface Observer {
   /** Called before a disconnect, and after a state is applied: the thread's state is exactly known until `now`. */
   settle(now: number): void;
-  /** Called after a state or a disconnect. `pausedFor`: how long the open pause of the state has lasted. */
-  correct(now: number, pausedFor: number): void;
+  /** Called after a state or a disconnect of the thread. `pausedFor`: how long the open pause of the state has lasted. */
+  correct(threadId: string, now: number, pausedFor: number): void;
 }
 
 export class ThreadClock {
@@ -86,7 +86,7 @@ export class ThreadClock {
     const now = this.#clock.now();
     for (const observer of this.#observers) observer.settle(now - silentForMs);
     const mustCheck = this.#tracker.disconnect(now, now - silentForMs);
-    for (const observer of this.#observers) observer.correct(now, 0);
+    for (const observer of this.#observers) observer.correct(this.threadId, now, 0);
     if (mustCheck) wake(this.#waitingForChange);
     wake(this.#waitingForConfirmation);
   }
@@ -97,7 +97,7 @@ export class ThreadClock {
     // A coordinator never sends a negative total; it would credit nothing.
     const seen = { version: versionOf(state), paused: state.paused, total: Math.max(state.pausedTotalMs, 0) };
     const mustCheck = this.#tracker.apply(now, seen);
-    for (const observer of this.#observers) observer.correct(now.at, state.pausedForMs ?? 0);
+    for (const observer of this.#observers) observer.correct(this.threadId, now.at, state.pausedForMs ?? 0);
     for (const observer of this.#observers) observer.settle(now.at);
     if (mustCheck) wake(this.#waitingForChange);
   }
@@ -115,7 +115,7 @@ export class ThreadClock {
     const now = this.#clock.now();
     for (const observer of this.#observers) observer.settle(now);
     this.#tracker.close(now);
-    for (const observer of this.#observers) observer.correct(now, 0);
+    for (const observer of this.#observers) observer.correct(this.threadId, now, 0);
     wake(this.#waitingForChange);
     wake(this.#waitingForConfirmation);
   }

@@ -177,6 +177,27 @@ test("a hold that cannot be released is overdue after its ttl", async () => {
   assert.equal(await lost, "overdue");
 });
 
+test("a failed release is retried in the background by a client without retries too", async () => {
+  const requestIds: string[] = [];
+  await using fake = await FakeCoordinator.start({
+    ...OPENED,
+    decrementElicitation: ({ requestId }) => {
+      requestIds.push(requestId);
+      if (requestIds.length <= 3) throw new ConnectError("draining", Code.Unavailable);
+      return { count: 0 };
+    },
+  });
+  using client = new Client({ address: fake.address, retries: 0 });
+  const hold = await client.hold("t");
+  await assert.rejects(hold.release(), UnavailableError);
+  assert.equal(requestIds.length, 1);
+  const warned = once(process, "warning");
+  await hold[Symbol.asyncDispose]();
+  await warned;
+  await until(() => hold.released?.ending === "closed");
+  assert.deepEqual(requestIds, new Array(4).fill(requestIds[0]));
+});
+
 test("a hold that is opened after its signal was aborted is closed again", async () => {
   let decrements = 0;
   let answer = () => {};

@@ -173,6 +173,31 @@ test("g3: pauses before the child was awaited do not count", async () => {
   assert.equal(stopwatch.elapsedMs, 5_000);
 });
 
+test("g3: the first state of the own thread credits no pause to a child that was running", async () => {
+  const family = new Family();
+  const unlinked = new ThreadClock("t", family.confirmations, 30_000, family.clock);
+  const stopwatch = new Stopwatch(10_000, Number.POSITIVE_INFINITY, unlinked, family.clock, () => undefined);
+  stopwatch.start();
+  stopwatch.awaitThread("child", () => family.thread("child"));
+  await family.clock.advance(20_000);
+  const state = { threadId: "t", count: 1, paused: true, revision: 1n, pausedTotalMs: 15_000, pausedForMs: 15_000 };
+  unlinked.apply({ ...state, elicitations: [], storeEpoch: 1n });
+  assert.deepEqual([stopwatch.paused, stopwatch.elapsedMs], [true, 5_000]);
+});
+
+test("g3: a state of the own thread does not count as the first one of a child", async () => {
+  const family = new Family();
+  const child = family.thread("child");
+  const stopwatch = family.start("t", "child");
+  await family.clock.advance(2_000);
+  family.tell("t", false, 0);
+  await family.clock.advance(4_000);
+  // The total of a replica can be a little older than its open pause: with the first state, the pause counts.
+  const state = { threadId: "child", count: 1, paused: true, revision: 100n, pausedTotalMs: 0, pausedForMs: 4_000 };
+  child.apply({ ...state, elicitations: [], storeEpoch: 1n });
+  assert.equal(stopwatch.elapsedMs, 2_000);
+});
+
 test("g2: after a disconnect a paused child counts for the grace, which is one budget", async () => {
   const family = new Family(5_000);
   const stopwatch = family.start("t", "child");

@@ -165,7 +165,8 @@ public final class Hold implements AutoCloseable {
             return CompletableFuture.completedFuture(null);
         }
         open.get().renewal().stop(Lease.RELEASED);
-        return decrement(open.get(), policy.withDeadline(ttl));
+        // The retries of the client bound how long a caller waits; nobody waits here.
+        return decrement(open.get(), new Calls.RetryPolicy(ttl, Integer.MAX_VALUE));
     }
 
     private synchronized CompletableFuture<Ending> releasing() {

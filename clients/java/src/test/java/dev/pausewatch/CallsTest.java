@@ -10,6 +10,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.google.gson.JsonElement;
 import com.google.gson.JsonObject;
+import dev.pausewatch.v1.DecrementElicitationResponse;
 import dev.pausewatch.v1.IncrementElicitationRequest;
 import dev.pausewatch.v1.IncrementElicitationResponse;
 import io.grpc.ChannelCredentials;
@@ -369,6 +370,34 @@ class CallsTest {
                 CompletionException.class,
                 () -> call.orTimeout(5, TimeUnit.SECONDS).join());
         assertEquals(UnavailableException.class, ended.getCause().getClass());
+    }
+
+    @Test
+    void aFailedReleaseIsRetriedInTheBackgroundByAClientWithoutRetriesToo() throws InterruptedException {
+        CountDownLatch released = new CountDownLatch(1);
+        server.onIncrement = (number, answer) -> FakeServer.answer(
+                answer,
+                IncrementElicitationResponse.newBuilder()
+                        .setElicitation(
+                                dev.pausewatch.v1.Elicitation.newBuilder().setElicitationId("e"))
+                        .build());
+        server.onDecrement = (number, answer) -> {
+            if (number <= 3) {
+                answer.onError(Status.UNAVAILABLE.asRuntimeException());
+            } else {
+                FakeServer.answer(answer, DecrementElicitationResponse.getDefaultInstance());
+                released.countDown();
+            }
+        };
+        try (Client impatient = Client.open(config().retries(0).build())) {
+            Hold hold = impatient.hold("t").open();
+            assertThrows(UnavailableException.class, hold::release);
+            assertEquals(1, server.decrements.size());
+            assertThrows(UnavailableException.class, hold::close);
+            assertTrue(released.await(10, TimeUnit.SECONDS), "it is retried");
+        }
+        assertEquals(4, server.decrements.size());
+        assertEquals(1, server.decrements.stream().distinct().count(), "one request id");
     }
 
     @Test

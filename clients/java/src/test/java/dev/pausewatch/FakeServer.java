@@ -1,6 +1,8 @@
 package dev.pausewatch;
 
 import dev.pausewatch.v1.Confirmation;
+import dev.pausewatch.v1.DecrementElicitationRequest;
+import dev.pausewatch.v1.DecrementElicitationResponse;
 import dev.pausewatch.v1.ElicitationServiceGrpc;
 import dev.pausewatch.v1.GetPauseStateRequest;
 import dev.pausewatch.v1.GetPauseStateResponse;
@@ -38,11 +40,14 @@ import java.util.function.Function;
 /** A coordinator in this process that does what the test says. */
 final class FakeServer implements AutoCloseable {
     final List<IncrementElicitationRequest> increments = new CopyOnWriteArrayList<>();
+    final List<DecrementElicitationRequest> decrements = new CopyOnWriteArrayList<>();
     final List<String> authorizations = new CopyOnWriteArrayList<>();
     final BlockingQueue<WatchCall> watches = new LinkedBlockingQueue<>();
     final CountDownLatch cancelled = new CountDownLatch(1);
     volatile BiConsumer<Integer, StreamObserver<IncrementElicitationResponse>> onIncrement = (number, answer) ->
             answer(answer, IncrementElicitationResponse.newBuilder().setCount(1).build());
+    volatile BiConsumer<Integer, StreamObserver<DecrementElicitationResponse>> onDecrement =
+            (number, answer) -> answer(answer, DecrementElicitationResponse.getDefaultInstance());
     volatile Function<String, dev.pausewatch.v1.PauseState> onGet = threadId -> state(threadId, 0, false);
 
     private ServerCredentials credentials;
@@ -216,6 +221,13 @@ final class FakeServer implements AutoCloseable {
             ((ServerCallStreamObserver<IncrementElicitationResponse>) answer).setOnCancelHandler(cancelled::countDown);
             increments.add(request);
             onIncrement.accept(increments.size(), answer);
+        }
+
+        @Override
+        public void decrementElicitation(
+                DecrementElicitationRequest request, StreamObserver<DecrementElicitationResponse> answer) {
+            decrements.add(request);
+            onDecrement.accept(decrements.size(), answer);
         }
 
         @Override
