@@ -203,6 +203,23 @@ func TestAThreadLimitIsRetriedAfterTheCoordinatorsDelay(t *testing.T) {
 	})
 }
 
+func TestALimitOnAWatchOfAllThreadsIsWaitedFor(t *testing.T) {
+	withFake(t, func(t *testing.T, f *fake, client *Client) {
+		f.misbehave(failing("Change", 2, fakeRefusal{&pausewatchv1.Refusal{
+			Code: int32(codes.ResourceExhausted), Reason: "LIMIT_EXCEEDED", RetryAfter: durationpb.New(20 * time.Second),
+		}}))
+		began := time.Now()
+		events := client.WatchAll(ctx, WatchOptions{})
+		if lost := nextIs[Disconnected](t, events); !is[*LimitExceededError](lost.Err) {
+			t.Errorf("%+v", lost)
+		}
+		nextIs[SnapshotComplete](t, events)
+		if took, opened := time.Since(began), len(f.called("Watch")); took != 40*time.Second || opened != 3 {
+			t.Errorf("after %v and %d streams", took, opened)
+		}
+	})
+}
+
 func TestAUselessStreamIsReopened(t *testing.T) {
 	withFake(t, func(t *testing.T, f *fake, client *Client) {
 		f.misbehave(failing("Change", 3, fakeRefusal{&pausewatchv1.Refusal{

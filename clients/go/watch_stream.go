@@ -132,9 +132,9 @@ func (s *watchSet) run() {
 			return
 		case moved, l.idle:
 		case leaves && unanswered%len(route.addresses) != 0:
-			s.waitToReopen(backoff.Jitter(firstReopenDelay))
+			s.waitToReopen(backoff.Jitter(firstReopenDelay), err)
 		default:
-			s.waitToReopen(retryDelays.Next())
+			s.waitToReopen(retryDelays.Next(), err)
 		}
 	}
 }
@@ -154,18 +154,22 @@ func (l *watchStream) followMove(ctx context.Context, at position) {
 	}
 }
 
-// waitToReopen waits before the next stream is opened. Also after a stream that worked: the clients of a restarted
-// server must
-// not all reconnect at once.
-func (s *watchSet) waitToReopen(delay time.Duration) {
+// waitToReopen waits for the delay before the next stream is opened, or a shorter time while a confirmation is awaited,
+// but after a limit at least as long as the server has requested. It also waits after a stream that worked: the clients
+// of a restarted server must not all reconnect at once.
+func (s *watchSet) waitToReopen(delay time.Duration, ended error) {
 	s.client.route.current().connection.ResetConnectBackoff()
 	began, shorter := time.Now(), backoff.Jitter(maxConfirmationDelay)
+	var minimum time.Duration
+	if limit := (*LimitExceededError)(nil); errors.As(ended, &limit) {
+		minimum = limit.RetryAfter
+	}
 	for {
 		left := delay
 		if s.isConfirming() {
 			left = min(delay, shorter)
 		}
-		if left -= time.Since(began); left <= 0 {
+		if left = max(left, minimum) - time.Since(began); left <= 0 {
 			return
 		}
 		select {

@@ -221,17 +221,19 @@ export class WatchStream {
       if (moved) continue;
       // Also after a stream that worked: the clients of a restarted server must not all reconnect at once.
       const isUntriedAddress = hasMoved && unanswered % route.addresses !== 0;
-      await this.#delay(isUntriedAddress ? FIRST_RETRY_DELAY_MS * (1 + Math.random()) : retryDelays.next());
+      const delayMs = isUntriedAddress ? FIRST_RETRY_DELAY_MS * (1 + Math.random()) : retryDelays.next();
+      await this.#delay(delayMs, error instanceof LimitExceededError ? error.retryAfterMs : undefined);
     }
   }
 
-  /** Waits before the next stream; shorter while a confirmation is awaited. */
-  async #delay(ms: number): Promise<void> {
+  /** Waits `ms` before the next stream, or a shorter time while a confirmation is awaited, but in any case `minMs`. */
+  async #delay(ms: number, minMs = 0): Promise<void> {
     const began = performance.now();
     const confirming = Math.min(ms, MAX_CONFIRMATION_DELAY_MS * (1 + Math.random()));
     while (!this.#stop.signal.aborted && !this.#calls.closing.aborted) {
       const now = performance.now();
-      const left = began + (this.#requests.confirmingSince(now) === undefined ? ms : confirming) - now;
+      const delay = Math.max(this.#requests.confirmingSince(now) === undefined ? ms : confirming, minMs);
+      const left = began + delay - now;
       if (left <= 0) return;
       const woken = new AbortController();
       this.#wake = () => woken.abort();

@@ -330,6 +330,22 @@ test("a refusal by a limit is reported once, and the request is sent again after
   );
 });
 
+test("a watch of all threads that a limit refuses is opened again after the server's delay", async () => {
+  const { fake, requests, streams } = await scripted();
+  await using _ = fake;
+  using client = new Client({ address: fake.address });
+  await using watch = client.watch();
+  const [stream] = streams;
+  const refusal = { request: 1n, code: 8, reason: "LIMIT_EXCEEDED", retryAfter: { seconds: 0n, nanos: 700_000_000 } };
+  stream.write(event.refusal(refusal));
+  const cut = await next(watch);
+  assert.ok(cut.type === "disconnected" && cut.error instanceof LimitExceededError);
+  const refused = performance.now();
+  await until(() => requests[1]?.length === 1);
+  assert.equal(requests[1]?.[0]?.allThreads, true);
+  assert.ok(performance.now() - refused >= 600);
+});
+
 test("more than 10,000 threads share one stream", async () => {
   await using coordinator = await Coordinator.start();
   using client = coordinator.client();

@@ -73,7 +73,11 @@ final class WatchLink implements WatchStream.Reader, ThreadClock.Confirmer {
     private int unanswered;
 
     private Timer.Alarm next = Timer.Alarm.NONE;
+    /** The earliest time for the next stream, unless a confirmation is awaited. */
     private long notBefore;
+    /** The earliest time for the next stream in any case: the server has refused one until then. */
+    private long limitedUntil;
+
     private boolean flushing;
     private boolean disconnectReported;
     /** Whether a stream waits for its token. */
@@ -98,6 +102,7 @@ final class WatchLink implements WatchStream.Reader, ThreadClock.Confirmer {
         this.setup = setup;
         this.all = setup.getAllThreads();
         this.notBefore = timer.now();
+        this.limitedUntil = notBefore;
         this.token = new StreamToken(environment.connection, timer, this::flush);
         this.move = new StreamMove(environment.connection, timer);
         if (all) {
@@ -254,6 +259,9 @@ final class WatchLink implements WatchStream.Reader, ThreadClock.Confirmer {
             // Also after a stream that worked: the clients of a restarted server must not all reconnect at once.
             notBefore = timer.now() + retryDelays.next();
         }
+        if (error instanceof LimitExceededException limit) {
+            limitedUntil = timer.now() + Nanos.of(limit.retryAfter().orElse(Duration.ZERO));
+        }
         requests.allowAll();
         List<String> lost = List.copyOf(members);
         if (disconnectReported) {
@@ -311,7 +319,7 @@ final class WatchLink implements WatchStream.Reader, ThreadClock.Confirmer {
             wait = Backoff.jittered(MAX_CONFIRMATION_DELAY);
             notBefore = timer.now() + wait;
         }
-        next = timer.in(wait, this::open);
+        next = timer.in(Math.max(wait, limitedUntil - timer.now()), this::open);
     }
 
     private void open() {

@@ -226,6 +226,20 @@ class WatchTest {
     }
 
     @Test
+    void aLimitOnAWatchOfAllThreadsIsWaitedFor() throws InterruptedException {
+        try (Watch watch = client.watchAll().open()) {
+            FakeServer.WatchCall refused = server.nextWatch();
+            refused.request();
+            long since = System.nanoTime();
+            refused.refuse(Status.Code.RESOURCE_EXHAUSTED, "LIMIT_EXCEEDED", Duration.ofMillis(700));
+            WatchEvent.Disconnected lost = assertInstanceOf(WatchEvent.Disconnected.class, watch.next());
+            assertInstanceOf(LimitExceededException.class, lost.error());
+            assertTrue(server.nextWatch().request().getAllThreads());
+            assertTrue(System.nanoTime() - since >= Duration.ofMillis(700).toNanos());
+        }
+    }
+
+    @Test
     void aWatchOfAllCannotBeNarrowed() throws InterruptedException {
         try (Watch watch = client.watchAll().open()) {
             FakeServer.WatchCall stream = server.nextWatch();
