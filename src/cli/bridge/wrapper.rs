@@ -6,7 +6,8 @@
 //! 2. Neither direction waits for the other, and the wrapper reads no faster than its reader: a slow client slows the
 //!    app-server, as without the wrapper.
 //! 3. When the client closes its end, or a signal arrives, our counts are undone first. Then the app-server gets the same end
-//!    of input, or the signal, and this process ends as the app-server did.
+//!    of input, or the signal, and this process ends as the app-server did. Output that the client has not read a second
+//!    after the end is lost if there was a signal.
 //! 4. If this process is killed, the app-server gets the end of its input and, on Linux, TERM: it ends, and its counts with it.
 use super::follow::{Bridge, Input, Inputs, Plan, inputs};
 use super::initialize::{Line, complete};
@@ -28,7 +29,8 @@ use tokio::{
 const PASSED_ON: [SystemSignal; 4] = [SystemSignal::INT, SystemSignal::QUIT, SystemSignal::TERM, SystemSignal::HUP];
 /// Bytes that are read at a time.
 const BUFFER: usize = 64 << 10;
-/// The maximum wait for more output after the app-server has ended, if another process has its standard output open.
+/// The maximum wait after the app-server has ended: for more output, if another process has its standard output open; and
+/// after a signal, for a client that does not read.
 const LAST_OUTPUT: Duration = Duration::from_secs(1);
 
 /// Runs the app-server to its end.
@@ -48,10 +50,16 @@ pub(super) async fn run(program: &Program, plan: Plan) -> Result<ExitAction, Exi
     tokio::spawn(Bridge::new(plan, ids.clone()).run(receiver, false));
     tokio::spawn(to_server(tokio::io::stdin(), input, queue, sender.clone()));
     let (ended, has_ended) = oneshot::channel();
-    let reader = tokio::spawn(to_client(output, tokio::io::stdout(), ids, sender.clone(), has_ended));
-    let status = supervise(&mut server, &mut signals, &sender).await;
+    let mut reader = tokio::spawn(to_client(output, tokio::io::stdout(), ids, sender.clone(), has_ended));
+    let (status, mut is_signalled) = supervise(&mut server, &mut signals, &sender).await;
     let _ = ended.send(());
-    let _ = reader.await;
+    // Without a signal, the client has any time that it needs to read the last output.
+    if !is_signalled {
+        is_signalled = tokio::select! { _ = &mut reader => false, _ = signals.recv() => true };
+    }
+    if is_signalled {
+        let _ = timeout(LAST_OUTPUT, reader).await;
+    }
     // The publisher releases what it holds.
     let _ = sender.send(Input::Stop).await;
     sender.closed().await;
@@ -62,16 +70,19 @@ pub(super) async fn run(program: &Program, plan: Plan) -> Result<ExitAction, Exi
     Ok(ExitAction::of(status, false, false))
 }
 
+/// Passes signals on until the app-server has ended. Returns how it ended, and whether a signal was received.
 async fn supervise(
     server: &mut Child,
     signals: &mut SignalListener,
     sender: &Inputs,
-) -> io::Result<std::process::ExitStatus> {
+) -> (io::Result<std::process::ExitStatus>, bool) {
+    let mut is_signalled = false;
     loop {
         tokio::select! {
             biased;
-            status = server.wait() => return status,
+            status = server.wait() => return (status, is_signalled),
             signal = signals.recv() => {
+                is_signalled = true;
                 if sender.send(Input::Stop).await.is_ok() {
                     sender.closed().await;
                 }

@@ -183,7 +183,7 @@ impl Foreground {
             modes.local_modes |= LocalModes::ICANON | LocalModes::ISIG | LocalModes::ECHO;
             modes.input_modes |= InputModes::ICRNL;
             modes.output_modes |= OutputModes::OPOST | OutputModes::ONLCR;
-            let _ = tcsetattr(&terminal, OptionalActions::Drain, &modes);
+            let _ = tcsetattr(&terminal, OptionalActions::Now, &modes);
         }
         Ok(Self { terminal, own, before: before.filter(|before| *before != own), modes })
     }
@@ -200,7 +200,7 @@ impl Drop for Foreground {
             return;
         }
         if let Some(modes) = &self.modes {
-            let _ = tcsetattr(&self.terminal, OptionalActions::Drain, modes);
+            let _ = tcsetattr(&self.terminal, OptionalActions::Now, modes);
         }
         if let Some(before) = self.before {
             // Fails if that group has gone.

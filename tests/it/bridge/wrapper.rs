@@ -2,7 +2,8 @@
 use super::fake::{AppServer, PATIENCE, Pipes};
 use super::{lasting, pause, resume};
 use crate::program::{Coordinator, Process, ended, program};
-use rustix::process::Signal;
+use crate::shell::within_deadline;
+use rustix::process::{Pid, Signal};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::ExitStatusExt;
@@ -184,6 +185,21 @@ fn counts_are_undone_before_a_signal_is_passed_on() {
         assert_eq!(wrapped.server.next(), None);
         assert_eq!(wrapped.bridge.end().status.signal(), Some(signal.as_raw()));
     }
+}
+
+#[test]
+fn a_signal_ends_a_wrapper_whose_client_does_not_read() {
+    let coordinator = Coordinator::start();
+    // More than a pipe holds beside what the wrapper has read, so the wrapper cannot write all of it.
+    let script = "head -c 150000 /dev/zero; echo written >&2; exec sleep 1000";
+    let mut command = coordinator.command(["bridge", "codex"]);
+    command.args(["--", "sh", "-c", script]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut bridge = command.spawn().unwrap();
+    let mut errors = BufReader::new(bridge.stderr.take().unwrap()).lines();
+    assert_eq!(errors.next().unwrap().unwrap(), "written");
+    let _unread = bridge.stdout.take();
+    rustix::process::kill_process(Pid::from_child(&bridge), Signal::TERM).unwrap();
+    assert_eq!(within_deadline(&mut bridge).signal(), Some(Signal::TERM.as_raw()));
 }
 
 #[test]
