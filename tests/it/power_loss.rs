@@ -262,6 +262,43 @@ fn g5_a_zeroed_sector_in_the_last_entry_loses_nothing() {
     });
 }
 
+#[test]
+fn g5_a_lost_block_at_the_start_of_a_journal_file_is_noticed() {
+    with_seeds(2, |rng| {
+        let disk = SimDisk::default();
+        // The journal keeps its first two files.
+        disk.say_low(true);
+        let starts = || {
+            let (copy, mut starts) = (disk.copy(), Vec::new());
+            for (name, _) in copy.files().into_iter().filter(|(name, _)| name.starts_with("journal-")) {
+                copy.damage(&name, |bytes| starts.push((name.clone(), bytes[..512].to_vec())));
+            }
+            starts
+        };
+        let (mut store, _) = open(&disk).unwrap();
+        let mut expected = Expected::default();
+        // Both files begin with a large entry. Its second copy is beyond what the next entries overwrite.
+        while starts().iter().any(|(_, start)| start.iter().all(|byte| *byte == 0)) {
+            assert!(expected.commit_increments(&mut store, 60_000));
+        }
+        let before = starts();
+        let reused = loop {
+            assert!(expected.commit_increments(&mut store, 2_000));
+            if let Some(changed) = starts().into_iter().find(|start| !before.contains(start)) {
+                break changed.0;
+            }
+        };
+        for _ in 0..3 {
+            assert!(expected.commit_increments(&mut store, 2_000));
+        }
+        let crashed = disk.cut(rng, Tear::Sectors);
+        expected.settle(&open(&crashed.copy()).unwrap().1);
+        crashed.damage(&reused, |bytes| bytes[..8_192].fill(0));
+        let opened = open(&crashed);
+        assert!(matches!(opened, Err(OpenError::Corrupt(_))), "{reused} lost its first block, and the store was opened");
+    });
+}
+
 /// Commits small batches on a full disk, enough to fill the journal several times. Returns when all were accepted.
 fn decrement_for_long(store: &mut Embedded, expected: &mut Expected, at: u64) {
     for i in 0..1_200 {

@@ -137,7 +137,7 @@ impl<P: Process> Job<P> {
         let mut kill = pin!(sleep(self.policy.kill_after));
         // `at_clock`: one of the two clocks was over, or an ALRM came from outside.
         let (mut limited, mut killing, mut at_clock, mut timed_out) = (true, false, false, false);
-        // A signal before this would be lost: its limit is over, and it is not sent again.
+        // A signal that is sent to a command before its start has no effect, and is not sent again.
         self.process.started().await;
         loop {
             let signal = tokio::select! {
@@ -222,7 +222,7 @@ mod tests {
     use std::future::ready;
     use tokio::time::timeout;
 
-    /// A process whose id is known later than it runs, as that of a command whose programs are judged.
+    /// A process that runs before its id is known, like a command whose programs are judged.
     struct Unknown {
         child: Child,
         is_known: bool,

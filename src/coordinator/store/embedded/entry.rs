@@ -95,10 +95,10 @@ pub(super) fn decode(seed: u64, file: &[u8], start: usize, expected: Option<u64>
         .max_by_key(|entry| entry.sequence)
 }
 
-/// Whether `file` contains a copy of an entry with a number above `sequence` from `start` on: then the missing entry
-/// before it was not torn but lost.
-pub(super) fn any_later(seed: u64, file: &[u8], start: usize, sequence: u64) -> bool {
-    let sectors = (start.next_multiple_of(SECTOR)..file.len()).step_by(SECTOR);
+/// Whether `file` contains a copy of an entry with a number above `sequence`: then the missing entry before it was not
+/// torn but lost.
+pub(super) fn any_later(seed: u64, file: &[u8], sequence: u64) -> bool {
+    let sectors = (0..file.len()).step_by(SECTOR);
     sectors.filter_map(|at| header(seed, file, at)).any(|header| header.sequence > sequence)
 }
 
@@ -175,7 +175,7 @@ mod tests {
                 let mut torn = whole.clone();
                 torn[written..].fill(0);
                 assert_eq!(decode(SEED, &torn, START, None), None, "{written} bytes written");
-                assert!(!any_later(SEED, &torn, START, 7));
+                assert!(!any_later(SEED, &torn, 7));
                 assert!(!is_overwritten(&torn[START..]));
             }
         }
@@ -196,13 +196,13 @@ mod tests {
     #[test]
     fn a_later_entry_is_found_behind_damage() {
         let file = file(b"one payload");
-        assert!(any_later(SEED, &file, START, 7));
-        assert!(!any_later(SEED, &file, START, 8));
+        assert!(any_later(SEED, &file, 7));
+        assert!(!any_later(SEED, &file, 8));
     }
 
     #[test]
     fn an_entry_of_another_seed_is_none() {
         assert_eq!(decode(SEED + 1, &file(b"one payload"), START, None), None);
-        assert!(!any_later(SEED + 1, &file(b"one payload"), START, 0));
+        assert!(!any_later(SEED + 1, &file(b"one payload"), 0));
     }
 }

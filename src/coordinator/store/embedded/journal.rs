@@ -49,7 +49,6 @@ pub(super) fn read(disk: &dyn Disk, seed: u64, applied: u64) -> Result<(Vec<Vec<
         contents.push((number, segments::contents(disk, number)?));
     }
     let mut entries = Vec::new();
-    let mut tails = Vec::new();
     for (number, bytes) in &contents {
         let (mut end, mut expected) = (0, None);
         while let Some(entry) = entry::decode(seed, bytes, end, expected) {
@@ -59,7 +58,6 @@ pub(super) fn read(disk: &dyn Disk, seed: u64, applied: u64) -> Result<(Vec<Vec<
         if end == 0 && entry::is_overwritten(bytes) {
             return Err(ReadError::Damaged(format!("file journal-{number} was overwritten")));
         }
-        tails.push((bytes, end));
     }
     entries.retain(|entry| entry.sequence > applied);
     entries.sort_unstable_by_key(|entry| entry.sequence);
@@ -73,8 +71,9 @@ pub(super) fn read(disk: &dyn Disk, seed: u64, applied: u64) -> Result<(Vec<Vec<
         payloads.push(entry.payload.to_vec());
     }
     // The next entry may have been torn; then it was not acknowledged. The one after it is written only if it is
-    // durable.
-    if tails.iter().any(|(bytes, end)| entry::any_later(seed, bytes, *end, last + 1)) {
+    // durable. Whole files are searched: where the first entries of a file are lost, those of an earlier round may have
+    // been read, which reach further than the present ones.
+    if contents.iter().any(|(_, bytes)| entry::any_later(seed, bytes, last + 1)) {
         return Err(ReadError::Damaged(format!("entry {} of the journal is damaged", last + 1)));
     }
     Ok((payloads, last))
