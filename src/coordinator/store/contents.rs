@@ -6,7 +6,8 @@ use crate::core::types::ThreadId;
 use prost::Message;
 use std::error::Error;
 
-/// The records of the rows so far. Rows come in the order of [`Table`], and of their keys within a table.
+/// The records that were built from the rows so far. Rows must be added in the order of [`Table`], and within a table
+/// in the order of their keys.
 pub(super) struct RecordBuilder {
     codec: RowCodec,
     records: Vec<Record>,
@@ -18,7 +19,7 @@ impl RecordBuilder {
         RecordBuilder { codec, records: Vec::with_capacity(threads), next_row: 0 }
     }
 
-    /// Adds one row. Those of [`Table::Meta`] belong to no record.
+    /// Adds one row. Rows of [`Table::Meta`] belong to no record.
     ///
     /// # Errors
     /// The row cannot be read, or does not fit the others.
@@ -69,7 +70,7 @@ impl RecordBuilder {
     }
 
     fn place(&self, thread: &str) -> Option<usize> {
-        // They came in the order of their ids.
+        // The records are sorted by thread id, because their rows were added in that order.
         self.records.binary_search_by(|record| record.thread.as_str().cmp(thread)).ok()
     }
 }

@@ -1,4 +1,4 @@
-//! Keeps nothing: for tests, for a private coordinator, and for users who prefer speed to durability.
+//! A store that keeps nothing: for tests, for a private coordinator, and for users who prefer speed to durability.
 use super::{CommitError, Contents, OpenError, Store, Write, new_epoch};
 use crate::core::Timestamp;
 

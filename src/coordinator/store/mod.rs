@@ -1,9 +1,10 @@
-//! Where the records survive the process.
+//! The stores, which keep the records after the process ends.
 //!
 //! The guarantees of a [`Store`], which are tested for every store (`tests/it/store_contract.rs`):
 //!
 //! - S1: when [`Store::commit`] returns `Ok`, the whole batch survives the end of the process and a power loss (unless
-//!   the store keeps nothing: [`Store::keeps`]); when it returns [`CommitError::Refused`], nothing of it does.
+//!   the store keeps nothing: [`Store::keeps`]); when it returns [`CommitError::Refused`], nothing of the batch was
+//!   stored.
 //! - S2: [`Store::load`] returns exactly what was committed, or an error. It never guesses.
 //! - S3: two processes never write to the same store: the second one is refused, or the first one gets
 //!   [`CommitError::Deposed`].
@@ -53,37 +54,38 @@ pub trait Store: Send + 'static {
         Ok(())
     }
 
-    /// Calls `hook` in each commit that has an fsync, right before it.
+    /// Calls `hook` in each commit that has an fsync, right before the fsync.
     fn before_fsync(&mut self, _hook: Box<dyn Fn() + Send>) {}
 
     /// A batch is about to be evaluated. The store may check its free space here, before [`Store::is_full`] is called.
     fn begin(&mut self) {}
 
-    /// Whether there is no space for more. Then the coordinator refuses increments; all other changes are still tried.
+    /// Whether the store is full. If so, the coordinator refuses increments; it still tries all other changes.
     fn is_full(&self) -> bool {
         false
     }
 
-    /// Why increments are refused while it is full, for their callers.
+    /// The reason that callers get when increments are refused because the store is full.
     fn why_full(&self) -> &'static str {
         "its disk is full"
     }
 
-    /// Why changes are refused after a refused batch, for their callers.
+    /// The reason that callers get when changes are refused because the store has refused a batch.
     fn why_refused(&self) -> &'static str {
         "its disk cannot be written"
     }
 
-    /// Tries to become usable again after it was full or has refused a batch. Called about once a second then.
+    /// Tries to become usable again after the store was full or has refused a batch. Called about once a second until
+    /// it is usable.
     fn recover(&mut self) {}
 
-    /// Whether the next commit may have to wait for more than its own write and fsync. Then it is made on a separate
-    /// thread.
+    /// Whether the next commit may have to wait for more than its own write and fsync. If so, the commit is made on a
+    /// separate thread.
     fn may_wait(&self) -> bool {
         false
     }
 
-    /// Whether long leases continue in the next process instead of restarting, so that the engine stores their ends.
+    /// Whether long leases continue in the next process instead of restarting. If so, the engine stores their ends.
     fn keeps_ends(&self) -> bool {
         false
     }

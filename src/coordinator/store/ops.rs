@@ -1,7 +1,7 @@
 //! A batch as bytes: puts and deletes of keys in four tables, one after the other.
 //!
-//! The journal keeps these bytes as they are, and the database stores them without decoding the values. So what was
-//! written is what will be read, and many changes of one key become one.
+//! The journal keeps these bytes as they are, and the database stores them without decoding the values. So a value is
+//! read exactly as it was written, and many changes of one key become one change.
 use super::Write;
 use super::rows::RowCodec;
 use crate::core::Timestamp;
@@ -19,7 +19,7 @@ pub(super) enum Table {
 /// The key of the floor in [`Table::Meta`].
 pub(super) const FLOOR_KEY: &str = "revision floor";
 
-/// The final value of each key after all changes. `None`: deleted. In the order of the tables.
+/// The final value of each key after all changes. `None`: the key is deleted. Sorted by table, then by key.
 pub(super) type Changes<'a> = BTreeMap<(Table, &'a [u8]), Option<&'a [u8]>>;
 
 /// Appends `batch` to `out`.
@@ -71,7 +71,7 @@ pub(super) fn put_row(table: Table, key: &[u8], value: &[u8], out: &mut Vec<u8>)
     put(table, key, out, |out| out.extend_from_slice(value));
 }
 
-/// Adds the changes that [`encode`] wrote to `changes`. `None`: the bytes are invalid.
+/// Decodes bytes that [`encode`] wrote, and adds their changes to `changes`. `None`: the bytes are invalid.
 pub(super) fn decode<'a>(mut bytes: &'a [u8], changes: &mut Changes<'a>) -> Option<()> {
     while let Some((&tag, rest)) = bytes.split_first() {
         let table = match tag >> 1 {

@@ -1,8 +1,9 @@
 //! The changes that a restore makes to the rows of a backup, because a restored store begins a new history.
 //!
-//! - R3: revisions continue above all that any client can have seen of this store, also after the backup was taken,
-//!   because clients ignore older revisions (G6). They begin at the time of the restore in seconds, times 2^20: no
-//!   server makes a million changes of a thread per second, so no earlier history of the store has reached that number.
+//! - R3: revisions continue above every revision of this store that a client can have seen, including those after the
+//!   backup, because clients ignore older revisions (G6). They begin at the time of the restore in seconds, times 2^20:
+//!   no server makes a million changes of a thread per second, so no earlier history of the store has reached that
+//!   number.
 //! - R4: the store gets a new epoch. A client cannot know which part of the backup's paused totals it has seen already.
 //!   So pauses that had ended at the backup no longer count; an open pause counts from its start.
 use super::ops::{Changes, FLOOR_KEY, Table};
@@ -14,7 +15,7 @@ use prost::Message;
 const REVISIONS_A_SECOND: u64 = 1 << 20;
 const NANOS_A_SECOND: i64 = 1_000_000_000;
 
-/// The rows that restoring changes: all threads, and the floor, at one revision.
+/// The rows that a restore changes: those of all threads, and the floor. All of them get the same revision.
 pub(super) struct RestoredRows {
     threads: Vec<(Vec<u8>, Vec<u8>)>,
     /// The revision that every thread has now.
@@ -40,7 +41,7 @@ impl RestoredRows {
         Some(RestoredRows { threads, revision, floor: revision.to_be_bytes() })
     }
 
-    /// Replaces the rows of the backup.
+    /// Replaces these rows in `changes`, the rows of the backup.
     pub(super) fn put<'a>(&'a self, changes: &mut Changes<'a>) {
         for (thread, row) in &self.threads {
             changes.insert((Table::Threads, thread), Some(row));

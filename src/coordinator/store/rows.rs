@@ -42,7 +42,7 @@ impl ThreadRow {
         self.revision
     }
 
-    /// The row for a new epoch: with another revision, and without the ended pauses.
+    /// The row for a new epoch: it has this revision, and no paused time of ended pauses.
     pub(super) fn begin_epoch(self, revision: u64) -> Self {
         Self { revision, accrued_ns: 0, ..self }
     }
@@ -156,7 +156,7 @@ impl RowCodec {
         Timestamp { boot: stamp.boot, wall: stamp.wall }.rebased(stamp.boot_id == self.boot_id, self.now)
     }
 
-    /// The end of a lease, which may lie ahead of now.
+    /// Converts the end of a lease, which may be later than now.
     fn end(&self, stamp: Stamp) -> Timestamp {
         match stamp.boot_id == self.boot_id {
             true => Timestamp { boot: stamp.boot, wall: stamp.wall },
@@ -191,7 +191,7 @@ impl RowCodec {
             .for_each(|(_, ends)| self.put_stamp(8, ends, out));
     }
 
-    /// The stored end of its lease, if there is one and it is of this clock.
+    /// The stored end of the lease. `None`: no end is stored, or the stored end is of another clock.
     #[cfg_attr(not(feature = "etcd"), allow(dead_code, reason = "only a fleet keeps ends"))]
     pub(super) fn stored_end(&self, stored: &ElicitationRow) -> Option<Timestamp> {
         let Stamp { boot_id, boot, wall } = stored.ends?;

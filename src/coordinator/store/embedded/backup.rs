@@ -17,7 +17,7 @@ use twox_hash::XxHash3_64;
 const MAGIC: &[u8; 18] = b"pausewatch backup\n";
 /// Bytes of rows in one part.
 const PART: usize = 256 << 10;
-/// The maximum of a part: a larger length is damaged, and the part need not be read.
+/// The maximum size of a part in bytes. A larger length means damage, and the part is not read.
 const LARGEST_PART: usize = 1 << 20;
 
 const HEADER: u8 = b'h';

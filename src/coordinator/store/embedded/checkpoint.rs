@@ -18,10 +18,10 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
 use std::thread;
 use std::time::Duration;
 
-/// The number of full files for which a transaction is worth it, while the writer has others.
+/// While the writer does not wait for a file, a transaction begins when this many files are full.
 const ENOUGH: usize = 4;
 
-/// How long a view of the database is waited for: far longer than a transaction takes.
+/// The maximum wait for a view of the database: far longer than a transaction takes.
 const VIEW_WITHIN: Duration = Duration::from_secs(30);
 
 /// The writer's side.
@@ -159,7 +159,7 @@ impl Checkpoints {
                         return Ok(made);
                     }
                     Err(error) if is_no_space(&error) => self.health.full.store(true, Relaxed),
-                    // The existing files suffice, more slowly.
+                    // No new file is needed: the writer waits for an existing one.
                     Err(error) if is_out_of_files(&error) => {}
                     Err(error) => return Err(NoFile::Broken(format!("make a file of the journal: {error}"))),
                 }
@@ -271,7 +271,8 @@ impl Checkpointer {
         }
     }
 
-    /// Applies the files in one transaction. After a lack of space the database is closed, because it must be reopened.
+    /// Applies the files in one transaction. If there is no space, the database is closed, because it must be reopened
+    /// before it can be used again.
     fn carry(&self, database: Option<Database>, full: &[Segment]) -> (Option<Database>, Result<(), ApplyError>) {
         let database = match database {
             Some(database) => database,

@@ -45,7 +45,7 @@ pub(super) struct Database {
 /// Why the database was not opened.
 pub(super) struct Unopened {
     pub(super) error: OpenError,
-    /// There is no space for the writes of opening it.
+    /// The disk has no space for the writes that opening the database needs.
     pub(super) no_space: bool,
 }
 
@@ -59,7 +59,7 @@ impl From<OpenError> for Unopened {
 pub(super) enum ApplyError {
     /// There is no space, even with the reserve; the database must be reopened.
     NoSpace,
-    /// It cannot be trusted any more.
+    /// The database cannot be trusted any more.
     Broken(String),
 }
 
@@ -79,7 +79,7 @@ impl Database {
         }
         let file = disk.database().map_err(io)?;
         if file.len().map_err(io)? == 0 {
-            // redb would create a database in it.
+            // redb would create a new database in the empty file.
             return Err(damaged(name, "the database is empty").into());
         }
         let mut database = Self::on(file, disk, health, name)?;
@@ -91,8 +91,8 @@ impl Database {
         Ok(database)
     }
 
-    /// Creates a database, atomically. Its journal is created first: if there is a database, a missing file of the
-    /// journal was lost.
+    /// Creates a database, atomically. Its journal is created first. So if there is a database, and a file of the
+    /// journal is missing, that file was lost.
     fn make(disk: &Arc<dyn Disk>, health: &Arc<Health>, name: &str) -> Result<(), Unopened> {
         let failed = |error: io::Error| Unopened {
             no_space: is_no_space(&error),
@@ -339,7 +339,7 @@ pub(super) fn caught<T>(work: impl FnOnce() -> T) -> Result<T, String> {
 }
 
 impl ReadError {
-    /// As an error of opening the store `name`.
+    /// Converts this to an error of opening the store `name`.
     pub(super) fn into_open_error(self, name: &str) -> OpenError {
         match self {
             ReadError::Io(error) if error.kind() == io::ErrorKind::UnexpectedEof => damaged(name, &error),

@@ -17,17 +17,17 @@ use std::sync::{Arc, OnceLock};
 /// The size of the reserve: what the database needs to apply a journal full of increments (4 MiB without the second
 /// copies, twice that in pages), so that there is still space for decrements afterwards.
 pub const RESERVE_BYTES: u64 = 8 << 20;
-/// A disk with less than this is full.
+/// A disk with less free space than this, in bytes, counts as full.
 const LOW_BYTES: u64 = 1 << 20;
 
 /// The state of the disk, shared by all its users.
 #[derive(Debug, Default)]
 pub(super) struct Health {
     pub(super) full: AtomicBool,
-    /// It has failed: nothing is written to it any more.
+    /// The disk has failed: the store writes nothing to it any more.
     pub(super) broken: AtomicBool,
-    /// The first error of the database's file that is not about its content. Later errors of the database may look like
-    /// damage because of it.
+    /// The first error of the database's file that is not about its content. Because of this error, later errors of the
+    /// database may look like damage.
     pub(super) failure: OnceLock<String>,
 }
 
@@ -79,7 +79,8 @@ pub trait Disk: fmt::Debug + Send + Sync + 'static {
     fn restore_reserve(&self) -> io::Result<()>;
 }
 
-/// Creates `path` for its owner alone, and its missing parents, durably: without its directory a store is lost.
+/// Creates the directory `path`, which only its owner can access, and its missing parents. This is durable, because a
+/// store without its directory is lost.
 pub(super) fn create_directory(path: &Path) -> io::Result<()> {
     create(path, permissions::make_directory)
 }
@@ -90,8 +91,8 @@ fn create(path: &Path, make: fn(&Path) -> io::Result<()>) -> io::Result<()> {
         _ => Path::new("."),
     };
     if path.is_dir() {
-        // A process that ended may have created it without this. A process that may not read the parent has not created
-        // the directory.
+        // A process that ended early may have created the directory without this fsync. A process that cannot open the
+        // parent has not created the directory, so an error does not matter.
         let _ = File::open(parent).and_then(|parent| parent.sync_all());
         return Ok(());
     }
@@ -115,7 +116,7 @@ pub(super) struct Directory {
 impl Directory {
     pub(super) fn new(path: &Path) -> Self {
         let directory = Directory { path: path.to_owned() };
-        // Left by a process that ended while it created a file.
+        // Drafts were left by a process that ended while it created a file.
         for draft in [DATABASE_DRAFT, SEGMENT_DRAFT] {
             let _ = std::fs::remove_file(directory.path.join(draft));
         }
@@ -240,7 +241,7 @@ impl ReservedSpaceFile {
         }
     }
 
-    /// Records that the disk has failed.
+    /// Records the error, if it means that the disk has failed.
     fn noted<T>(&self, done: io::Result<T>) -> io::Result<T> {
         use io::ErrorKind::{InvalidData, UnexpectedEof};
         done.inspect_err(|error| {

@@ -9,25 +9,25 @@
 //! not look like a torn one, or a change would be lost silently. So each entry is written twice, and the two copies are
 //! never in one sector: after damage in one place there is a good copy, and a torn entry has none.
 //!
-//! The checksums have a seed that only the store knows. Payloads contain texts of callers, and stay in files that are
-//! overwritten: without a seed, a caller could send a text that looks like an entry.
+//! The checksums have a seed that only the store knows. Payloads contain texts of callers, and old payloads stay in the
+//! files until they are overwritten. Without a seed, a caller could send a text that looks like an entry.
 use twox_hash::XxHash3_64;
 
 /// The unit that a disk writes atomically, in bytes.
 const SECTOR: usize = 512;
 const HEADER: usize = 28;
 
-/// Where the second copy of a payload of `length` bytes stands, if the first is at `start`.
+/// The offset of the second copy of an entry with a payload of `length` bytes, if the first copy is at `start`.
 fn second(start: usize, length: usize) -> usize {
     (start + HEADER + length).next_multiple_of(SECTOR)
 }
 
-/// Where an entry at `start` ends.
+/// The offset of the end of an entry at `start` with a payload of `length` bytes.
 pub(super) fn end(start: usize, length: usize) -> usize {
     second(start, length) + HEADER + length
 }
 
-/// Appends the entry that will stand at `start` of its file to `out`.
+/// Appends an entry to `out`. `start`: the offset in its file at which it will be written.
 pub(super) fn encode(seed: u64, start: usize, sequence: u64, payload: &[u8], out: &mut Vec<u8>) {
     let length = u32::try_from(payload.len()).expect("a batch is far smaller than 4 GiB");
     let mut header = [0; HEADER];
@@ -67,11 +67,12 @@ fn header(seed: u64, bytes: &[u8], at: usize) -> Option<Header> {
 pub(super) struct Entry<'a> {
     pub(super) sequence: u64,
     pub(super) payload: &'a [u8],
-    /// Where the next one would start.
+    /// The offset at which the next entry would start.
     pub(super) end: usize,
 }
 
-/// The entry at `start` of a file. With `expected`, only if it has this number. `None`: there is none.
+/// The entry at the offset `start` of a file; with `expected`, only if it has this number. `None`: there is no such
+/// entry.
 pub(super) fn decode(seed: u64, file: &[u8], start: usize, expected: Option<u64>) -> Option<Entry<'_>> {
     let entry = |header: Header| {
         let payload = |copy: usize| file.get(copy + HEADER..)?.get(..header.length);

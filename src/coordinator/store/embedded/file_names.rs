@@ -24,7 +24,7 @@ pub(super) fn is_of_a_store(name: &str) -> bool {
         || [SEGMENT, REPLACED].iter().any(|first| name.starts_with(first))
 }
 
-/// Whether a file at `path` would replace one of a store that is there, or keep it from starting.
+/// Whether a file at `path` would replace a file of an existing store, or prevent the store from starting.
 pub(crate) fn would_break_a_store(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     is_of_a_store(&name) && path.with_file_name(format!("{SEGMENT}0")).exists()

@@ -1,8 +1,8 @@
 //! The journal: commits that are not yet in the database, in a few files that are overwritten again and again.
 //!
 //! A database makes a commit durable by writing whole pages; a journal does it with one short write. Its files are
-//! filled with zeros beforehand, so an fdatasync has to write nothing but the data, and a full disk cannot stop it. On a
-//! copy-on-write file system it can; there the reserve is freed for it (`disk.rs`).
+//! filled with zeros beforehand, so an fdatasync has to write nothing but the data, and a full disk cannot stop it. On
+//! a copy-on-write file system, a full disk can stop the write; then the reserve is freed for it (`disk.rs`).
 //!
 //! - J1: entries have consecutive numbers across the files. An entry is written only when the previous one is durable.
 //!   So if a number is missing before a later one, an entry was lost, and the store is damaged.
@@ -70,9 +70,9 @@ pub(super) fn read(disk: &dyn Disk, seed: u64, applied: u64) -> Result<(Vec<Vec<
         last = entry.sequence;
         payloads.push(entry.payload.to_vec());
     }
-    // The next entry may have been torn; then it was not acknowledged. The one after it is written only if it is
-    // durable. Whole files are searched: where the first entries of a file are lost, those of an earlier round may have
-    // been read, which reach further than the present ones.
+    // The entry after `last` may have been torn; then it was not acknowledged. The entry after that one is written only
+    // when it is durable (J1), so any later entry shows that it was lost. Whole files are searched: where the first
+    // entries of a file are lost, entries of an earlier round may have been read, which end behind the present ones.
     if contents.iter().any(|(_, bytes)| entry::any_later(seed, bytes, last + 1)) {
         return Err(ReadError::Damaged(format!("entry {} of the journal is damaged", last + 1)));
     }
@@ -84,7 +84,7 @@ pub(super) fn files(disk: &dyn Disk) -> io::Result<Vec<Vec<u8>>> {
     let contents = |number| {
         for _ in 0..TRIES_OF_A_FILE {
             match segments::contents(disk, number) {
-                // It was truncated after its length was read: nothing in it was needed.
+                // The file was truncated after its length was read, which happens only when nothing in it is needed.
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {}
                 done => return done,
             }
@@ -125,7 +125,7 @@ pub(super) fn payloads(segment: &Segment, seed: u64) -> Result<Vec<Vec<u8>>, Rea
     }
 }
 
-/// The result of all payloads for each key. `None`: a payload is invalid.
+/// The final value of each key after all payloads. `None`: a payload is invalid.
 pub(super) fn changes<'a>(payloads: impl IntoIterator<Item = &'a [u8]>) -> Option<Changes<'a>> {
     let mut changes = Changes::new();
     payloads.into_iter().try_for_each(|payload| ops::decode(payload, &mut changes))?;
@@ -188,9 +188,9 @@ impl Journal {
         }
     }
 
-    /// Writes an entry, for which there is space, calls `written`, and makes the entry durable. A copy-on-write file
-    /// system takes new space for it all the same: if there is none, `make_space` is called, and if that made some, the
-    /// entry is written again.
+    /// Writes an entry, for which [`Journal::make_room`] has made space, calls `written`, and makes the entry durable.
+    /// A copy-on-write file system needs new space even so: if there is none, `make_space` is called, and if it has
+    /// freed some, the entry is written again.
     ///
     /// # Errors
     /// It is unknown whether the entry was written. No other entry may follow.

@@ -13,8 +13,9 @@ use std::path::Path;
 use std::thread::sleep;
 use std::time::Duration;
 
-/// How often a lock is tried that is about to be released: by a process that is ending, or by a child process that was
-/// forked while the directory was open and has not executed its program yet (flock(2): a lock is shared across fork).
+/// The maximum number of further attempts to get a lock that may be about to be released: by a process that is ending,
+/// or by a child process that was forked while the directory was open and has not executed its program yet (flock(2): a
+/// lock is shared across fork).
 const TRIES: u32 = 50;
 const TRY_EVERY: Duration = Duration::from_millis(10);
 

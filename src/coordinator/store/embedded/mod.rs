@@ -70,8 +70,8 @@ pub struct Embedded {
 }
 
 impl Embedded {
-    /// Opens the store in `directory`, or creates one. `boot_id`: that of the clock of the moments that will be
-    /// committed.
+    /// Opens the store in `directory`, or creates one. `boot_id`: the boot id of the clock from which the moments in
+    /// commits are read.
     ///
     /// # Errors
     /// Another process has it open; it is damaged, not a store of pausewatch, or of a later version; or the file system
@@ -88,7 +88,8 @@ impl Embedded {
         Ok(store)
     }
 
-    /// Opens the store on a disk of the caller; `name` is for messages. Nothing keeps others from opening it too.
+    /// Opens the store on a disk of the caller; `name` is used in messages. The disk is not locked: others can open the
+    /// store too.
     ///
     /// # Errors
     /// As [`Embedded::open`].
@@ -99,7 +100,8 @@ impl Embedded {
 
     fn on_disk(disk: Arc<dyn Disk>, health: Arc<Health>, name: &str, boot_id: u64) -> Result<Self, OpenError> {
         let make_reserve = || health.full.store(disk.restore_reserve().is_err() || disk.is_low(), Relaxed);
-        // A new store is created before the reserve: on a small disk, the reserve would take its space.
+        // A new store is created before the reserve: on a small disk, the reserve would take the space that the store
+        // needs.
         let is_new = matches!(disk.has_database(), Ok(false));
         if !is_new {
             make_reserve();
@@ -248,7 +250,7 @@ impl Store for Embedded {
 
 impl Drop for Embedded {
     fn drop(&mut self) {
-        // After an error of the disk, the process must not write to it again.
+        // After a disk error, the process must not write to the disk again.
         if let Some(journal) = self.journal.take() {
             self.checkpoints.finish(journal);
         }

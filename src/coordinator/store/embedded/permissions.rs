@@ -2,8 +2,8 @@
 //! its lock file can also block it.
 //!
 //! - P1: other users cannot open anything that the store creates, whatever the umask is.
-//! - P2: when the store is opened, files that an earlier version left open to others are closed to them. The log warns of a
-//!   file that cannot be closed, and of a directory that others can list.
+//! - P2: when the store is opened, other users lose access to files that an earlier version left open to them. The log
+//!   warns of a file whose permissions cannot be changed, and of a directory that others can list.
 //! - P3: files that root restores belong to the owner of the directory: a server of that user could not open them
 //!   otherwise.
 use super::file_names::is_of_a_store;
@@ -30,8 +30,8 @@ pub(super) fn make_directory(path: &Path) -> io::Result<()> {
     DirBuilder::new().mode(OWNER).create(path)
 }
 
-/// Gives `made`, a file or a directory with files that root has created, to the owner of `directory` (P3). For other
-/// users nothing changes. Follows no links, which the owner could have put there.
+/// Gives `made`, a file or a directory with files that root has created, to the owner of `directory` (P3). If this
+/// process is not root, nothing changes. Links are not followed, because the owner could have put them there.
 pub(super) fn give_to_owner_of(directory: &Path, made: &Path) {
     let Ok(owner) = fs::metadata(directory) else { return };
     let (user, group) = (Some(Uid::from_raw(owner.uid())), Some(Gid::from_raw(owner.gid())));
@@ -46,7 +46,7 @@ pub(super) fn give_to_owner_of(directory: &Path, made: &Path) {
     let _ = fchown(&made, user, group);
 }
 
-/// Closes the files of the store in `directory` to others (P2).
+/// Removes the access of other users to the files of the store in `directory` (P2).
 pub(super) fn close_to_others(directory: &Path) {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     for path in entries.filter(|entry| is_of_a_store(&entry.file_name().to_string_lossy())).map(|entry| entry.path()) {

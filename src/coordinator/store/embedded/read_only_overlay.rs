@@ -24,7 +24,7 @@ pub(super) struct ReadOnlyOverlay {
 #[derive(Debug)]
 struct Covered {
     file: File,
-    /// Bytes of the file that were not cut off.
+    /// The number of bytes of the file that are still valid: the rest was truncated.
     beneath: Mutex<u64>,
     above: Mutex<Above>,
 }
@@ -108,7 +108,8 @@ impl Covered {
         Ok(block)
     }
 
-    /// Calls `part` with the parts of `length` bytes at `offset`: the block, the place in it, the place in the whole.
+    /// Splits `length` bytes at `offset` at the limits of blocks. Calls `part` for each part with the number of its
+    /// block, its offset in the block, and its range in the whole.
     fn parts(
         offset: u64,
         length: usize,

@@ -46,10 +46,11 @@ pub(super) fn none_unfinished(directory: &Path) -> Result<(), OpenError> {
     }
 }
 
-/// Creates the store in `directory` from `backup`. `replace`: also if a store exists.
+/// Creates the store in `directory` from `backup`. `replace`: replaces an existing store.
 ///
 /// # Errors
-/// The backup is not whole (nothing was changed), there is a store, or a server has it open; or the file system refuses.
+/// The backup is incomplete (nothing was changed); a store exists and `replace` is false; a server has the store open;
+/// or the file system returns an error.
 pub fn restore(
     backup: &mut dyn Read,
     directory: &Path,
@@ -93,7 +94,7 @@ pub fn restore(
         false => Some(move_aside(directory, &before, now).map_err(failed)?),
     };
     let moved = || {
-        // The database is moved last: where a database is, its journal is too.
+        // The database is moved last, so a directory with a database also has its journal.
         let mut files = store_files(&staging);
         files.sort_by_key(|file| file == DATABASE);
         for file in files {

@@ -7,7 +7,8 @@ use redb::StorageBackend;
 use std::collections::VecDeque;
 use std::io;
 
-/// The size of a file in bytes. It is small to fit on small disks; under load there are more files.
+/// The size of a file in bytes. The size is small, so that the files fit on small disks; under load there are more
+/// files.
 pub(super) const SEGMENT: u64 = 1 << 20;
 /// The number of files at the start.
 const SEGMENTS: u64 = 2;
@@ -17,9 +18,9 @@ pub(super) const MAX_SEGMENTS: u64 = 8;
 /// One file of the journal.
 pub(super) struct Segment {
     pub(super) file: Box<dyn StorageBackend>,
-    /// Bytes that the file has.
+    /// The size of the file in bytes.
     length: u64,
-    /// Where the next entry goes.
+    /// The offset of the next entry.
     pub(super) end: u64,
     /// The number of its latest entry.
     pub(super) last: u64,
@@ -28,9 +29,9 @@ pub(super) struct Segment {
 /// Files that the writer and the checkpoint thread exchange.
 #[derive(Default)]
 pub(super) struct Pool {
-    /// May be overwritten.
+    /// Files that may be overwritten.
     pub(super) free: Vec<Segment>,
-    /// Full, oldest first.
+    /// Full files, oldest first.
     pub(super) full: VecDeque<Segment>,
     /// The number of the next file to create.
     pub(super) next_number: u64,
@@ -89,7 +90,7 @@ pub(super) fn make(disk: &dyn Disk) -> io::Result<()> {
     Ok(())
 }
 
-/// All files, once the database contains their entries.
+/// All files, as free ones: the database must contain all their entries.
 pub(super) fn take(disk: &dyn Disk) -> io::Result<Pool> {
     let mut pool = Pool::default();
     for number in numbers(disk)? {
@@ -132,7 +133,7 @@ impl Segment {
     /// Makes the file larger, with durable zeros up to `length`.
     ///
     /// # Errors
-    /// The file counts as large as before.
+    /// The size of the file counts as unchanged.
     pub(super) fn grow(&mut self, length: u64) -> io::Result<()> {
         let zeros = vec![0; usize::try_from(length - self.length).expect("what grows comes from memory")];
         let grown = self.file.write(self.length, &zeros).and_then(|()| durable(&*self.file));

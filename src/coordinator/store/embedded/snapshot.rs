@@ -1,7 +1,7 @@
 //! A copy of a store at one moment, while it is in use.
 //!
 //! The database gives a view of itself after entry A of the journal, which later commits do not change. The journal has
-//! the entries after A. Nobody waits for it:
+//! the entries after A. No commit waits for the copy:
 //!
 //! - N1: the journal is read before the view is taken. Entries that the view lacks were not in the database at that
 //!   time, so they were in files that nobody overwrote (J2), and were read completely.
@@ -19,8 +19,8 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
-/// Makes snapshots of a store. Clones are for the same store. They may be used on any thread; after the store was
-/// closed they return an error.
+/// Makes snapshots of a store. Clones use the same store. They may be used on any thread; after the store was closed
+/// they return an error.
 #[derive(Clone)]
 pub struct Snapshots {
     pub(super) viewer: Viewer,

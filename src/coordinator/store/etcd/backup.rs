@@ -18,8 +18,8 @@ use crate::coordinator::store::embedded::{BackupWriter, Summary};
 use std::io;
 use std::sync::Arc;
 
-/// How often the read may be interrupted by a compaction. A leader compacts once a minute what is a minute old, so only
-/// a slower read is interrupted.
+/// The maximum number of attempts, because a compaction can interrupt a read. A leader compacts once a minute what is a
+/// minute old, so only a read that takes longer is interrupted.
 const ATTEMPTS: u32 = 3;
 
 /// A fleet at one revision of etcd.

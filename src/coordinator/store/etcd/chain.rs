@@ -27,9 +27,9 @@ use tokio::time::sleep;
 /// How often an idle leader writes its record.
 pub(super) const TICK: Duration = Duration::from_millis(200);
 const AGAIN_AFTER: Duration = Duration::from_millis(20);
-/// How soon refused rows are sent again, in nanoseconds.
+/// The time after which refused rows are sent again, in nanoseconds.
 const ROWS_AGAIN_AFTER: i64 = 1_000_000_000;
-/// The maximum of one entry in bytes; etcd refuses requests of 1.5 MiB.
+/// The maximum size of one entry in bytes; etcd refuses requests of 1.5 MiB.
 pub(super) const MAX_ENTRY: usize = 512 << 10;
 
 /// This process, as the leader record names it.
@@ -105,7 +105,8 @@ impl<K: Kv> Chain<K> {
         }
     }
 
-    /// Reads what earlier terms have left for a checkpoint. `next_row`: above the number of every row that was ever used.
+    /// Reads the log entries that earlier terms have not moved into rows, for a checkpoint. `next_row`: above the
+    /// number of every row that was ever used.
     pub(super) fn left_behind(&self, next_row: u64) -> impl Future<Output = Result<Checkpoint, LoadError>> + use<K> {
         let (kv, keys, at) = (self.kv.clone(), self.keys.clone(), (self.revision, self.seq));
         async move { load::checkpoint(&kv, &keys, at, next_row).await }

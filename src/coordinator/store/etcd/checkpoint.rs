@@ -16,13 +16,13 @@ type Changes = BTreeMap<(Table, Vec<u8>), Option<Vec<u8>>>;
 /// The age of the oldest change at which a checkpoint begins: most elicitations are closed by then and never become a
 /// row.
 const AFTER: i64 = 5 * 60 * 1_000_000_000;
-/// So many bytes of log begin a checkpoint, however young they are: a takeover reads them.
+/// A checkpoint also begins when the log has this many bytes, whatever their age, because a takeover reads them.
 const AFTER_BYTES: usize = 32 << 20;
 /// How long entries are kept: request ids are remembered for 10 minutes, and clocks may differ a little.
 const KEEP: i64 = (10 * 60 + 30) * 1_000_000_000;
 /// How often old entries are deleted.
 const CUT_EVERY: i64 = 60 * 1_000_000_000;
-/// The maximum of operations in a transaction: etcd's default limit is 128.
+/// The maximum number of operations in a transaction: etcd's default limit is 128.
 const MAX_OPERATIONS: usize = 126;
 /// The maximum of rows in one transaction, in bytes; etcd refuses 1.5 MiB.
 const MAX_BYTES: usize = 512 << 10;
@@ -33,7 +33,7 @@ pub(super) struct Checkpoint {
     pending: Changes,
     /// Bytes of the entries that are pending.
     bytes: usize,
-    /// The cluster clock at the first one.
+    /// The cluster clock at the first pending entry.
     since: Option<i64>,
     /// The changes that the running checkpoint has not written yet, and the last entry that it covers.
     writing: Option<(Changes, u64)>,
@@ -53,12 +53,12 @@ impl Checkpoint {
         Checkpoint { applied, first_unwritten, ..Checkpoint::default() }
     }
 
-    /// An entry was committed, or read from the log.
+    /// Records an entry that was committed, or read from the log.
     pub(super) fn entry(&mut self, seq: u64, clock: i64) {
         self.log.push_back((seq, clock));
     }
 
-    /// A batch whose last entry was `seq`.
+    /// Adds a batch whose last entry is `seq`.
     ///
     /// # Errors
     /// `batch` is not a batch.
@@ -72,7 +72,7 @@ impl Checkpoint {
         self.since.get_or_insert(clock);
         for ((table, key), value) in changes {
             match table {
-                // The log remembers it.
+                // Remembered calls are stored only in the log (L2).
                 Table::Memory => {}
                 Table::Elicitations if value.is_none() && number(key) >= self.first_unwritten => {
                     self.pending.remove(&(table, key.to_vec()));

@@ -1,5 +1,5 @@
 //! The checkpoints of a term. They begin once the changes of earlier terms are known; entries that are committed before
-//! are collected.
+//! then are kept in memory.
 use super::checkpoint::Checkpoint;
 use super::record::Keys;
 use super::wire::RequestOp;

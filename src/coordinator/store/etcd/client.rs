@@ -81,7 +81,7 @@ pub struct Client {
 struct Member {
     url: String,
     channel: RwLock<Channel>,
-    /// The cluster of the member that answered first; 0: none has.
+    /// The id of the cluster of the member that answered first; 0: no member has answered.
     cluster: Arc<AtomicU64>,
     /// Whether a warning was logged that this member is of another cluster.
     is_reported: AtomicBool,
@@ -104,7 +104,7 @@ impl Client {
         Ok(Client { members, current: Arc::default(), endpoints, runtime })
     }
 
-    /// Reads the certificates again, for later calls. If one is invalid, all stay as they were.
+    /// Reads the certificates again, for later calls. If one is invalid, the previous ones stay in use.
     ///
     /// # Errors
     /// A file is invalid.
@@ -118,7 +118,8 @@ impl Client {
         Ok(())
     }
 
-    /// Waits a few seconds until a member answers, and checks all members that do. `writes`: they need free space.
+    /// Waits a few seconds until a member answers, and checks all members that do. `writes`: the caller will write, so
+    /// the members need free space.
     ///
     /// # Errors
     /// No member answers, two are of different clusters, one has a version that is refused, or there is no space left.
@@ -276,7 +277,7 @@ impl Member {
         }
         let refused = match status.code() {
             Code::ResourceExhausted => status.message().contains("space exceeded"),
-            // This one says that users or roles have changed during the request.
+            // This message means that users or roles have changed during the request.
             Code::InvalidArgument => !status.message().contains("revision of auth store is old"),
             _ => false,
         };

@@ -56,8 +56,9 @@ impl ClusterClock {
     }
 }
 
-/// The offset at which a new leader goes on, whose machine says `now` and has this boot id. `seen_since`: when it saw the record of the last leader
-/// first, on the clock of its machine. `heard`: what leaders have said to it.
+/// The clock offset with which a new leader continues. `now` and `boot_id`: the time and the boot id of its machine.
+/// `seen_since`: when it first saw the record of the last leader, on the clock of its machine. `heard`: the clocks that
+/// leaders have reported to it.
 pub(super) fn offset(
     last: Option<&LeaderRecord>,
     seen_since: i64,
@@ -76,7 +77,7 @@ pub(super) fn offset(
     } else if let Some(said) = heard.offset_to_take_over(last.term, now.boot) {
         now.boot.saturating_add(said)
     } else {
-        // No leader was heard recently: use the wall clocks.
+        // No leader has answered recently: use the wall clocks.
         last.clock.saturating_add(now.wall.saturating_sub(last.wall).max(0))
     };
     // Never before the time that the last leader has written, plus the time since that record was read.
@@ -141,19 +142,19 @@ impl LeaderClock {
         known.samples.push_back(Sample { round_trip, offset, answered });
     }
 
-    /// Whether a leader was ever heard.
+    /// Whether any leader has answered.
     pub fn is_known(&self) -> bool {
         !self.lock().samples.is_empty()
     }
 
-    /// The offset of the cluster clock from that of the machine in `term`, if its leader was heard.
+    /// The offset of the cluster clock from that of the machine in `term`, if its leader has answered.
     pub fn offset(&self, term: u64) -> Option<i64> {
         let known = self.lock();
         known.best(known.last).filter(|_| known.term == term).map(|best| best.offset)
     }
 
-    /// The offset for a takeover from `term`: that of the term, or of an earlier one that was heard shortly before
-    /// `now` (on the clock of the machine).
+    /// The offset for a takeover from `term`: that of the term, or that of an earlier term whose leader answered
+    /// shortly before `now` (on the clock of the machine).
     pub(super) fn offset_to_take_over(&self, term: u64, now: i64) -> Option<i64> {
         let known = self.lock();
         let counts = known.term == term || now.saturating_sub(known.last) < RECENT;
@@ -242,7 +243,7 @@ mod tests {
         assert_eq!(clock.error(1_000_000_000), 0);
         clock.sample(3, 100, 1_150, 500);
         assert_eq!((clock.error(499), clock.error(500), clock.error(500 + 1_000_000_000)), (0, 200, 100_200));
-        // An answer that took longer says more by then.
+        // A newer answer is more exact by then, although it took longer.
         clock.sample(3, 1_000_000_000, 1_000_031_050, 1_000_060_000);
         assert_eq!((clock.offset(3), clock.error(1_000_060_000)), (Some(1_050), 30_000));
     }

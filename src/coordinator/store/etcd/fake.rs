@@ -57,7 +57,7 @@ impl FakeEtcd {
         self.state.lock().expect("no panic while locked")
     }
 
-    /// The same etcd; before each call through this, `hook` happens: what others do meanwhile.
+    /// The same etcd, but `hook` runs before each call through the returned value: it does what others do meanwhile.
     pub(super) fn before<W>(&self, hook: impl Fn(About) -> W + Send + Sync + 'static) -> Self
     where
         W: Future<Output = ()> + Send + 'static,
@@ -71,7 +71,7 @@ impl FakeEtcd {
         }
     }
 
-    /// From now on, answers with more bytes of values do not come.
+    /// From now on, answers with more bytes of values are lost.
     pub(super) fn lose_answers_above(&self, bytes: usize) {
         self.lock().largest_answer = Some(bytes);
     }
@@ -80,7 +80,7 @@ impl FakeEtcd {
         self.lock().faults.extend(faults);
     }
 
-    /// Lets what is late arrive.
+    /// Delivers the late transactions.
     pub(super) fn deliver(&self) {
         let mut state = self.lock();
         for txn in std::mem::take(&mut state.late) {
@@ -92,7 +92,7 @@ impl FakeEtcd {
         self.lock().unreachable = unreachable;
     }
 
-    /// Forgets what was, without being asked.
+    /// Compacts the whole history, without a request.
     pub(super) fn forget(&self) {
         let mut state = self.lock();
         let revision = state.history.revision;

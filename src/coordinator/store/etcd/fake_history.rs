@@ -1,4 +1,4 @@
-//! What a model of an etcd cluster keeps: one history of revisions, for the tests here and the simulation of a fleet.
+//! The data of a model of an etcd cluster: one history of revisions, for the tests here and the simulation of a fleet.
 use super::wire::{
     Compare, Expected, KeyValue, Operation, Outcome, RangeRequest, RangeResponse, RequestOp, ResponseHeader,
     ResponseOp, TxnRequest, TxnResponse,
@@ -16,7 +16,7 @@ pub(super) struct History {
     /// Earlier revisions are forgotten.
     pub(super) compacted: i64,
     pub(super) keys: BTreeMap<Vec<u8>, Versions>,
-    /// Those that are not just one present value: all that a compaction has to look at.
+    /// The keys with more than one version: a compaction has to look only at these.
     pub(super) changed: BTreeSet<Vec<u8>>,
     pub(super) written: BTreeMap<i64, Written>,
 }
@@ -59,7 +59,7 @@ impl History {
         }
     }
 
-    /// Makes a transaction. `compares`: as etcd does, and not whatever is expected.
+    /// Makes a transaction. `compares`: evaluates the conditions, as etcd does; otherwise all of them count as true.
     pub(super) fn make(&mut self, txn: &TxnRequest, compares: bool) -> TxnResponse {
         let holds = |compare: &Compare| self.holds(&compare.key, compare.expected.as_ref());
         let succeeded = !compares || txn.compare.iter().all(holds);

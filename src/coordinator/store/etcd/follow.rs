@@ -6,8 +6,8 @@
 //! - M1: clocks only decide when to try. etcd decides who leads: a challenge replaces the record only if it is still
 //!   the one that was read, so a leader that has written meanwhile stays.
 //! - M2: an outage of etcd deposes nobody: the silence of a leader counts only while reads succeed.
-//! - M3: a fleet that was deleted, or replaced by another one, is no longer followed. Its leader record alone may never
-//!   show that.
+//! - M3: a fleet that was deleted, or replaced by another one, is no longer followed. The leader record alone may never
+//!   show that the fleet is gone, so the record of the fleet is read too.
 use super::chain::{Chain, Replica, TICK, record};
 use super::client::ATTEMPT;
 use super::cluster_clock::{ClusterClock, LeaderClock, offset};
@@ -42,7 +42,8 @@ const SILENCE: i64 = 1_000_000_000;
 /// For this long (nanoseconds) after a leader began to write its record, no other replica can have decided anything,
 /// because a challenger must have seen the record unchanged for [`SILENCE`].
 pub(crate) const SURE_FOR: i64 = SILENCE - 100_000_000;
-/// A leader is not challenged because one member of etcd hangs: there is time for an attempt at the next one, too.
+/// If one member of etcd hangs, the leader is not challenged for that reason: there is also time for an attempt at the
+/// next member.
 const _: () = {
     let sure_for = Duration::from_nanos(SURE_FOR.unsigned_abs()).as_millis();
     assert!(TICK.as_millis() + ATTEMPT.as_millis() + 200 <= sure_for);
@@ -91,7 +92,8 @@ pub(super) struct Won<K: Kv> {
 }
 
 impl<K: Kv> Follower<K> {
-    /// Waits until this replica leads. Until then `leader` shows who does, and `progress` what is applied.
+    /// Waits until this replica leads. Until then, `leader` shows which replica leads, and `progress` shows which
+    /// entries are applied.
     ///
     /// # Errors
     /// The fleet is not the one that this replica has joined, its format is newer, or the stored data is damaged.
@@ -267,7 +269,7 @@ impl<K: Kv> Follower<K> {
                 return Ok(None);
             }
         };
-        // Used if this replica leads again after a leader that it has not heard.
+        // This sample is used if this replica leads again, and the leader in between has never answered it.
         self.leader_clock.sample(term, now.boot, clock.at(now.boot), now.boot);
         tracing::info!(term, after = last.map(|last| &*last.address), "this replica leads the fleet");
         let (kv, me) = (self.kv.clone(), self.me.clone());
@@ -292,7 +294,7 @@ impl Seen {
     }
 }
 
-/// Shows what was loaded; watches continue.
+/// Publishes the loaded records; watches continue.
 fn show(loaded: &Standby, now: Timestamp, progress: &Progress) {
     progress.hub().load(loaded.records(), loaded.floor, loaded.epoch(), now);
     progress.applied(loaded.seq, i64::MIN);

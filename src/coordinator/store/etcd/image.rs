@@ -1,7 +1,7 @@
 //! A backup as the log of a new fleet.
 //!
 //! Everything becomes log entries, nothing becomes rows: an entry holds thousands of rows, a transaction only 126; and
-//! remembered calls are stored only in the log (L2). The first leader moves the rest into rows, as with any log.
+//! remembered calls are stored only in the log (L2). The first leader moves everything else into rows, as with any log.
 //!
 //! - I1: the entries can be applied in any order, because no two have a row in common.
 //! - I2: the clock of the new fleet begins as that of the machine on which it is restored. Moments of another clock are

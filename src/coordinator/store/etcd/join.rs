@@ -1,7 +1,8 @@
 //! Finds out what a prefix contains. The first replica creates a fleet under an empty prefix.
 //!
-//! - J1: a fleet is created, and a restore begins, only if there is neither: each transaction compares both keys. So a
-//!   replica never creates a fleet among the keys of a restore, and no restore writes into a fleet.
+//! - J1: a fleet is created, and a restore begins, only if there is neither a fleet nor a restore: each transaction
+//!   compares both keys. So a replica never creates a fleet among the keys of a restore, and no restore writes into a
+//!   fleet.
 //! - J2: neither happens under a prefix inside the prefix of another fleet, which would treat the keys as its own.
 use super::follow::check_format;
 use super::kv::{Kv, KvError};
@@ -12,7 +13,7 @@ use prost::Message;
 use std::time::Duration;
 use tokio::time::sleep;
 
-/// The maximum of attempts to join; each may take as long as an attempt of the client.
+/// The maximum number of attempts to join; each may take as long as an attempt of the client.
 const JOIN_ATTEMPTS: u32 = 5;
 const JOIN_AGAIN_AFTER: Duration = Duration::from_millis(200);
 

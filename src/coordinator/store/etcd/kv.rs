@@ -57,10 +57,10 @@ impl Room {
 /// Why a call to etcd has no result.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KvError {
-    /// etcd has refused it: nothing was changed by this attempt.
+    /// etcd has refused the call: this attempt has changed nothing.
     #[error("{0}")]
     Refused(String),
-    /// It may have taken effect, may do so later, or never.
+    /// The outcome is unknown: the call may have taken effect already, may take effect later, or may never do so.
     #[error("{0}")]
     Unknown(String),
     /// The requested revisions are compacted: read the present state.

@@ -127,8 +127,9 @@ async fn applied<K: Kv>(kv: &K, keys: &Keys, revision: i64) -> Result<u64, LoadE
     Ok(applied.map_err(|_| damaged(keys, "the key \"applied\" is invalid"))?.unwrap_or_default().seq)
 }
 
-/// Reads the log. Gives `take` the number and the clock of each entry, and the batch that the entry completes, if any;
-/// `None` from `take`: the batch is invalid. Returns the first parts of an incomplete batch at the end.
+/// Reads the log. Calls `take` with the number and the clock of each entry, and with the batch that the entry
+/// completes, if any. `take` returns `None` if the batch is invalid. Returns the first parts of an incomplete batch at
+/// the end.
 async fn entries<K: Kv>(
     kv: &K,
     keys: &Keys,
@@ -158,7 +159,7 @@ async fn entries<K: Kv>(
     Ok(begun)
 }
 
-/// Gives every key of a range to `take`; returns the answer instead if the range is one key.
+/// Calls `take` with every key of a range. If the range is a single key, returns the answer instead.
 pub(super) async fn pages<K: Kv>(
     kv: &K,
     mut range: RangeRequest,
@@ -199,7 +200,7 @@ pub(super) async fn pages<K: Kv>(
 }
 
 impl Loaded {
-    /// As the records of the fleet with the id `epoch`.
+    /// Converts the rows to the records of the fleet with the id `epoch`.
     ///
     /// # Errors
     /// The rows are invalid.
@@ -216,7 +217,7 @@ impl Loaded {
         Ok(Contents { records, floor, next_row: next_row.max(self.next_row), epoch })
     }
 
-    /// As a follower keeps them.
+    /// Converts the rows to the form in which a follower keeps them.
     ///
     /// # Errors
     /// As [`Loaded::contents`].

@@ -3,8 +3,8 @@
 //! The leader writes a batch as one log entry, in one transaction with the leader record, which fences it (`chain.rs`,
 //! `serve.rs`). Checkpoints move the changes of the log into rows (`checkpoint.rs`). A replica that does not lead waits
 //! until the leader is silent or resigns (`follow.rs`). Meanwhile it reads the rows and the log (`load.rs`), follows
-//! the log (`tail.rs`) and keeps the records up to date (`standby.rs`), which its watchers see as well (`progress.rs`).
-//! Commands back up a fleet (`backup.rs`) and create one from a backup (`restore.rs`).
+//! the log (`tail.rs`) and keeps the records up to date (`standby.rs`), which it also shows to its watchers
+//! (`progress.rs`). Commands back up a fleet (`backup.rs`) and create one from a backup (`restore.rs`).
 //!
 //! Everything that talks to etcd runs on a separate thread, so neither the workers nor a slow commit delay the leader's
 //! heartbeats.
@@ -78,7 +78,7 @@ use thread::Thread;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 
-/// The maximum of requests that wait for the chain. The engine makes one at a time.
+/// The maximum number of requests that wait for the chain. The engine makes one at a time.
 const QUEUE: usize = 4;
 
 /// A fleet, and how to reach its etcd.
@@ -141,7 +141,7 @@ impl Fleet {
         Self::joined(thread, client, keys, record, machine, config.compact)
     }
 
-    /// Reads the certificates for etcd again. If one is invalid, all stay as they were.
+    /// Reads the certificates for etcd again. If one is invalid, the previous ones stay in use.
     ///
     /// # Errors
     /// A file is invalid.
@@ -278,7 +278,7 @@ pub struct Etcd {
 }
 
 impl Etcd {
-    /// A batch as [`Etcd::commit_encoded`] takes it.
+    /// Encodes a batch for [`Etcd::commit_encoded`].
     pub fn encode(&self, batch: &[Write<'_>]) -> Vec<u8> {
         let mut encoded = Vec::new();
         ops::encode(batch, self.fleet_id, &mut encoded);

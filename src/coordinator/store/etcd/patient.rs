@@ -1,4 +1,4 @@
-//! A cluster with a total timeout: for commands, whose users wait for a result.
+//! An etcd cluster with a total timeout, for commands whose users wait for a result.
 use super::client::{Client, Endpoints};
 use super::kv::{Kv, KvError, Room};
 use super::wire::{RangeRequest, RangeResponse, TxnRequest, TxnResponse};

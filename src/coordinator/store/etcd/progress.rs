@@ -19,7 +19,7 @@ use tokio::time::timeout;
 
 /// If no read and look that began within this time (nanoseconds) succeeded, a follower may show an old state.
 pub(crate) const FRESH_FOR: i64 = 3_000_000_000;
-/// The maximum of horizons that wait for their entry: one per look.
+/// The maximum number of horizons that wait for their entry: one per look.
 const MAX_WAITING: usize = 64;
 
 /// The progress of a follower. It is used by several threads.
@@ -113,8 +113,8 @@ impl Progress {
         }
     }
 
-    /// When the last successful read and the last successful look began whose entries are all shown: the earlier of the
-    /// two, on the clock of the machine. See [`FRESH_FOR`].
+    /// The earlier of two times on the clock of the machine: when the last successful read began, and when the last
+    /// successful look began. A read or a look counts only if all its entries are shown. See [`FRESH_FOR`].
     pub(crate) fn good_since(&self) -> i64 {
         let applied = *self.applied.borrow();
         self.reads.good_since(applied).min(self.looks.good_since(applied))
@@ -154,7 +154,7 @@ pub(crate) struct Rounds {
 struct Begun {
     number: u64,
     at: i64,
-    /// Successful rounds, by when they began and which entry they need to be applied, oldest first.
+    /// Successful rounds, oldest first: when each began, and the entry that must be applied before it counts.
     good: VecDeque<(i64, u64)>,
     /// When the last round began whose entries are all applied.
     good_since: Option<i64>,
@@ -181,7 +181,7 @@ impl Rounds {
         begun.at = now();
     }
 
-    /// The round has failed; its callers wait for the next one.
+    /// Lets the next round begin at once. The last one has failed, and its callers wait for the next one.
     pub(crate) fn request(&self) {
         self.wanted.notify_one();
     }

@@ -46,7 +46,7 @@ impl Pulse {
     }
 
     /// When the last attempt began that may have written the leader record, on the clock of the machine. Challengers
-    /// measure its silence from then on, or later.
+    /// measure the silence of the record from that time, or from a later one.
     pub(crate) fn written(&self) -> i64 {
         self.written.load(SeqCst)
     }

@@ -62,7 +62,7 @@ pub(super) async fn found<K: Kv>(
     fleet: FleetRecord,
     image: Image,
 ) -> Result<Founded, OpenError> {
-    // Nobody else knows the key of the new fleet.
+    // The token is unique, because no other process knows the key of the new fleet.
     let restore = Restore { kv, keys, token: fleet.encode_to_vec() };
     let removed = restore.begin().await?;
     let Image { summary, revision, entries } = image;
@@ -139,7 +139,8 @@ impl<K: Kv> Restore<'_, K> {
         }
     }
 
-    /// Makes a transaction while the prefix is ours. The last one writes `fleet` and ends that.
+    /// Makes a transaction, if `restoring` still has our token. The last transaction writes `fleet` and deletes
+    /// `restoring`.
     async fn write(&self, success: Vec<RequestOp>, step: Step) -> Result<(), OpenError> {
         let keys = self.keys;
         let compare = vec![Compare::value(keys.restoring(), self.token.clone())];
@@ -170,7 +171,7 @@ impl<K: Kv> Restore<'_, K> {
         }
     }
 
-    /// Removes all that a restore writes besides `restoring`.
+    /// The operations that remove everything that a restore writes, except `restoring`.
     fn removal(&self) -> Vec<RequestOp> {
         let entries = self.keys.entries();
         vec![RequestOp::delete(entries.key, entries.range_end)]

@@ -32,7 +32,8 @@ impl<K: Kv> Chain<K> {
         loop {
             let done = tokio::select! {
                 biased;
-                // First, so that many requests do not delay a heartbeat: a confirmation is not one.
+                // This branch is first, so that many requests do not delay a heartbeat: a confirmation only reads, and
+                // is no heartbeat.
                 () = self.rest() => Ok(()),
                 left = &mut left_behind, if !self.checkpoints.have_begun() => match left {
                     Ok(left) => self.begin_checkpoints(left),

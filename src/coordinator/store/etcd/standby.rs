@@ -6,8 +6,8 @@
 //!   every lease that is not long.
 //! - B2: an entry is applied once, in the order of the numbers, and a batch as a whole.
 //! - B3: after a takeover, a long lease ends at most a third of its length after its stored end, plus the time in which
-//!   nobody led. It ends no sooner than it would have at the last leader, because the engine stores an end before it
-//!   has moved by a third.
+//!   nobody led. It does not end earlier than it would have at the last leader, because the engine stores an end before
+//!   it has moved by a third.
 use super::record::Entry;
 use crate::coordinator::hub::{Committed, Event};
 use crate::coordinator::store::Contents;
@@ -30,7 +30,7 @@ pub(crate) struct Standby {
     rows: HashMap<u64, ThreadId>,
     /// The stored ends of long leases, by row number.
     ends: HashMap<u64, Timestamp>,
-    /// The cluster clock when the last leader was heard for the last time.
+    /// The cluster clock in the last record of the last leader.
     pub(super) led_until: Option<i64>,
     pub(super) floor: u64,
     /// Above the number of every row that was ever seen.
@@ -191,12 +191,13 @@ impl Standby {
     }
 }
 
-/// Leaves moments as they are: all are of the cluster clock, and none is later than now.
+/// A codec that leaves moments as they are: all are of the cluster clock, and none is later than now.
 pub(super) fn codec(epoch: u64) -> RowCodec {
     RowCodec { boot_id: epoch, now: Timestamp::UNKNOWN }
 }
 
-/// `entry` behind the beginning of its batch. A leader that was deposed in the middle of a batch has left the beginning of it.
+/// Appends `entry` to `begun`, the beginning of its batch. A beginning of another term is dropped: it was left by a
+/// leader that was deposed in the middle of a batch.
 pub(super) fn whole(begun: Option<Entry>, entry: Entry) -> Entry {
     match begun.filter(|begun| begun.term == entry.term) {
         Some(begun) => Entry { ops: [begun.ops, entry.ops].concat(), ..entry },

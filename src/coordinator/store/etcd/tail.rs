@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::sleep;
 
-/// The maximum of waiting messages. A slow follower slows down its watch.
+/// The maximum number of waiting messages. A slow follower slows down its watch.
 const QUEUE: usize = 16;
 const AGAIN_AFTER: Duration = Duration::from_millis(50);
 
@@ -28,7 +28,7 @@ pub(super) enum News {
 /// A log that is being followed, until this is dropped.
 pub(super) struct Log {
     pub(super) news: mpsc::Receiver<News>,
-    /// Notified if entries are missing that are known to be written: the watch is opened again.
+    /// The follower notifies this if entries are missing that are known to be written. Then the watch is opened again.
     pub(super) stalled: Arc<Notify>,
     _task: tokio_util::task::AbortOnDropHandle<()>,
 }

@@ -10,7 +10,7 @@ use tokio_util::task::AbortOnDropHandle;
 /// Work that runs beside others.
 pub type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Ends when it is dropped.
+/// The thread, or the shared runtime in its place. A thread ends when this value is dropped.
 pub(super) struct Thread(Place);
 
 enum Place {
@@ -46,7 +46,7 @@ impl Thread {
         }
     }
 
-    /// Runs `work` there, until the result is dropped.
+    /// Runs `work` there. If the returned future is dropped, the work is aborted.
     ///
     /// # Errors
     /// It has panicked.
