@@ -295,7 +295,10 @@ fn g5_a_lost_block_at_the_start_of_a_journal_file_is_noticed() {
         expected.settle(&open(&crashed.copy()).unwrap().1);
         crashed.damage(&reused, |bytes| bytes[..8_192].fill(0));
         let opened = open(&crashed);
-        assert!(matches!(opened, Err(OpenError::Corrupt(_))), "{reused} lost its first block, and the store was opened");
+        assert!(
+            matches!(opened, Err(OpenError::Corrupt(_))),
+            "{reused} lost its first block, and the store was opened"
+        );
     });
 }
 

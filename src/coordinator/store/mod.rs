@@ -10,6 +10,7 @@
 //!   [`CommitError::Deposed`].
 //! - S4: a failed fsync is never repeated: the kernel has marked the pages clean, so a later success means nothing. The
 //!   result is [`CommitError::Fatal`], and the process ends.
+mod backup_content;
 mod contents;
 mod embedded;
 #[cfg(feature = "etcd")]

@@ -23,9 +23,10 @@ mod segments;
 mod snapshot;
 
 pub(crate) use backup::Summary;
+#[cfg(any(feature = "etcd", test))]
+pub(super) use backup::Writer as BackupWriter;
 pub(crate) use backup::copy as copy_backup;
-#[cfg(feature = "etcd")]
-pub(super) use backup::{Writer as BackupWriter, read as read_backup};
+pub(super) use backup::read as read_backup;
 pub use database::FORMAT;
 pub use disk::{Disk, RESERVE_BYTES};
 pub(crate) use file_names::would_break_a_store;

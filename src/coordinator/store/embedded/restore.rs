@@ -9,8 +9,9 @@ use super::database::{Database, damaged};
 use super::disk::{Directory, Disk, Health, create_directory};
 use super::file_names::{DATABASE, LOCK, REPLACED, STAGING};
 use super::segments::MAX_SEGMENTS;
-use super::{Summary, backup, journal, lock, permissions};
+use super::{Summary, lock, permissions};
 use crate::coordinator::store::OpenError;
+use crate::coordinator::store::backup_content::{BackupContent, invalid};
 use crate::coordinator::store::ops::Changes;
 use crate::coordinator::store::restored_rows::RestoredRows;
 use crate::coordinator::store::rows::RowCodec;
@@ -59,16 +60,12 @@ pub fn restore(
     now: Timestamp,
 ) -> Result<Restored, OpenError> {
     let name = directory.display().to_string();
-    let mut parts = Vec::new();
-    let read = backup::read(backup, &mut io::sink(), |rows| {
-        parts.push(rows);
-        Ok(())
-    });
-    let summary = read.map_err(|error| OpenError::Corrupt(format!("{error}. Nothing was changed")))?;
-    let invalid = || OpenError::Corrupt("the backup is invalid: use another one. Nothing was changed".into());
-    let mut changes = journal::changes(parts.iter().map(Vec::as_slice)).ok_or_else(invalid)?;
-    let restored = RestoredRows::of(&changes, now).ok_or_else(invalid)?;
+    let content = BackupContent::read(backup)?;
+    let mut changes = content.rows()?;
+    let restored = RestoredRows::of(&changes, now).ok_or_else(|| invalid("a row cannot be read"))?;
     restored.put(&mut changes);
+    let codec = RowCodec { boot_id, now };
+    content.check(&changes, codec)?;
 
     let failed = |error: io::Error| OpenError::Io(format!("restore to {name}: {error}"));
     create_directory(directory).map_err(failed)?;
@@ -84,7 +81,7 @@ pub fn restore(
         fs::remove_dir_all(&staging).map_err(failed)?;
     }
     create_directory(&staging).map_err(failed)?;
-    make(&staging, &changes, RowCodec { boot_id, now }, &name).inspect_err(|_| _ = fs::remove_dir_all(&staging))?;
+    make(&staging, &changes, codec, &name).inspect_err(|_| _ = fs::remove_dir_all(&staging))?;
     for made in [&staging, &directory.join(LOCK)] {
         permissions::give_to_owner_of(directory, made);
     }
@@ -105,7 +102,7 @@ pub fn restore(
         File::open(directory)?.sync_all()
     };
     moved().map_err(failed)?;
-    Ok(Restored { summary, revision: restored.revision, replaced })
+    Ok(Restored { summary: content.summary, revision: restored.revision, replaced })
 }
 
 /// Creates a store with the rows `changes`, and reads it as a server would.

@@ -218,14 +218,14 @@ impl<K: Kv> Chain<K> {
         }
     }
 
-    /// Makes the next transaction of a checkpoint, if one is due: it changes rows, and not the record. If a full etcd
-    /// refuses it, it is kept for later, and the term continues.
+    /// Makes the next transaction of a checkpoint, if one is due: it changes rows, and not the record. If etcd refuses
+    /// it, for example because it is full, it is kept for later, and the term continues.
     pub(super) async fn write_rows(&mut self) -> Result<(), Ended> {
         let now = self.machine.boot();
-        let next = match self.refused.take_if(|(_, again)| *again <= now) {
-            Some((rows, _)) => Some(rows),
-            None if self.is_refused() => None,
-            None => self.checkpoints.next(&self.keys, self.seq, self.clock.boot()),
+        let (next, was_refused) = match self.refused.take_if(|(_, again)| *again <= now) {
+            Some((rows, _)) => (Some(rows), true),
+            None if self.is_refused() => (None, true),
+            None => (self.checkpoints.next(&self.keys, self.seq, self.clock.boot()), false),
         };
         let Some(rows) = next else { return Ok(()) };
         let txn = self.fenced(rows.clone());
@@ -234,8 +234,12 @@ impl<K: Kv> Chain<K> {
                 Ok(response) if response.succeeded => return Ok(()),
                 Ok(_) => return Err(self.deposed()),
                 Err(KvError::Refused(why)) => {
-                    self.pulse.full.store(true, Relaxed);
-                    tracing::debug!(why, "a checkpoint waits for etcd");
+                    if !was_refused {
+                        tracing::warn!(
+                            why,
+                            "etcd refuses a checkpoint: retrying each second. Until etcd accepts it, the log grows"
+                        );
+                    }
                     self.refused = Some((rows, now.saturating_add(ROWS_AGAIN_AFTER)));
                     return Ok(());
                 }

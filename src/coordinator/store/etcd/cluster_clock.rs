@@ -131,6 +131,10 @@ impl LeaderClock {
             return;
         }
         let mut known = self.lock();
+        // The answer of a former leader may arrive after one of its successor.
+        if term < known.term {
+            return;
+        }
         if known.term != term {
             *known = Samples { term, ..Samples::default() };
         }
@@ -235,6 +239,8 @@ mod tests {
         assert_eq!((clock.offset(3), clock.offset(4)), (Some(1_045), None), "it was stopped");
         clock.sample(4, 0, 20, 10);
         assert_eq!((clock.offset(3), clock.offset(4)), (None, Some(15)));
+        clock.sample(3, 400, 1_900, 410);
+        assert_eq!((clock.offset(3), clock.offset(4)), (None, Some(15)), "a late answer of the former leader");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! An etcd in memory whose answers can be lost, late or refused; and a clock that follows the paused time of tokio.
 use super::fake_history::History;
 use super::kv::{Kv, KvError, Room, Tail};
-use super::wire::{KeyValue, RangeRequest, RangeResponse, TxnRequest, TxnResponse};
+use super::wire::{KeyValue, Operation, RangeRequest, RangeResponse, RequestOp, TxnRequest, TxnResponse};
 use crate::clock::Clock;
 use crate::core::Timestamp;
 use std::collections::VecDeque;
@@ -50,6 +50,7 @@ struct State {
     late: Vec<TxnRequest>,
     unreachable: bool,
     largest_answer: Option<usize>,
+    refused_key: Option<Vec<u8>>,
 }
 
 impl FakeEtcd {
@@ -74,6 +75,11 @@ impl FakeEtcd {
     /// From now on, answers with more bytes of values are lost.
     pub(super) fn lose_answers_above(&self, bytes: usize) {
         self.lock().largest_answer = Some(bytes);
+    }
+
+    /// From now on, transactions that write `key` are refused.
+    pub(super) fn refuse_writes_of(&self, key: Vec<u8>) {
+        self.lock().refused_key = Some(key);
     }
 
     pub(super) fn faults(&self, faults: impl IntoIterator<Item = Fault>) {
@@ -178,6 +184,13 @@ impl Kv for FakeEtcd {
         let mut state = self.lock();
         if state.unreachable {
             return unknown();
+        }
+        let is_refused = |operation: &RequestOp| match &operation.operation {
+            Some(Operation::Put(put)) => state.refused_key.as_ref() == Some(&put.key),
+            _ => false,
+        };
+        if request.success.iter().any(is_refused) {
+            return Err(KvError::Refused("too many operations in txn request".into()));
         }
         match state.faults.pop_front() {
             None => Ok(state.make(&request)),

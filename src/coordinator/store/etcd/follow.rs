@@ -14,7 +14,7 @@ use super::cluster_clock::{ClusterClock, LeaderClock, offset};
 use super::kv::{Kv, KvError};
 use super::load;
 use super::progress::Progress;
-use super::record::{Entry, FORMAT, FleetRecord, Keys, LeaderRecord};
+use super::record::{Entry, FleetRecord, Keys, LeaderRecord, check_format};
 use super::standby::Standby;
 use super::tail::{Log, News};
 use super::wire::{Compare, KeyValue, RangeRequest, RangeResponse, RequestOp, TxnRequest};
@@ -309,16 +309,4 @@ fn replace(known: &mut Option<Leader>, by: Option<Leader>) -> bool {
     let is_new = *known != by;
     *known = by;
     is_new
-}
-
-/// # Errors
-/// Only a later version can read it.
-pub(super) fn check_format(format: u32, prefix: &str) -> Result<(), OpenError> {
-    match format {
-        ..=FORMAT => Ok(()),
-        later => Err(OpenError::Newer(format!(
-            "etcd under {prefix}: written by a later pausewatch (format {later}, this one reads up to {FORMAT}). Run that version, or \
-             give another --etcd-prefix"
-        ))),
-    }
 }

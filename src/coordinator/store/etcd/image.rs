@@ -8,15 +8,15 @@
 //!   converted by the wall clock, as for a store of an earlier boot. Every lease restarts.
 use super::record::Entry;
 use crate::coordinator::store::OpenError;
-use crate::coordinator::store::contents::RecordBuilder;
-use crate::coordinator::store::embedded::{Summary, read_backup};
-use crate::coordinator::store::ops::{self, Changes, Table};
+use crate::coordinator::store::backup_content::{BackupContent, invalid};
+use crate::coordinator::store::embedded::Summary;
+use crate::coordinator::store::ops::{self, Table};
 use crate::coordinator::store::restored_rows::RestoredRows;
 use crate::coordinator::store::rows::{ElicitationRow, MemoryRow, Remembered, RowCodec, ThreadRow};
 use crate::core::Timestamp;
 use crate::core::types::ThreadId;
 use prost::Message;
-use std::io::{self, Read};
+use std::io::Read;
 
 /// The content that a restore writes.
 #[derive(Debug)]
@@ -41,19 +41,13 @@ impl Image {
         fleet: u64,
         most: usize,
     ) -> Result<Self, OpenError> {
-        let mut parts = Vec::new();
-        let read = read_backup(backup, &mut io::sink(), |rows| {
-            parts.push(rows);
-            Ok(())
-        });
-        let summary = read.map_err(|error| OpenError::Corrupt(format!("{error}. Nothing was changed")))?;
-        let invalid = || OpenError::Corrupt("the backup is invalid: use another one. Nothing was changed".into());
-        let mut changes = Changes::new();
-        parts.iter().try_for_each(|part| ops::decode(part, &mut changes)).ok_or_else(invalid)?;
-        let restored = RestoredRows::of(&changes, now).ok_or_else(invalid)?;
+        let content = BackupContent::read(backup)?;
+        let mut changes = content.rows()?;
+        let wrong_row = || invalid("a row cannot be read");
+        let restored = RestoredRows::of(&changes, now).ok_or_else(wrong_row)?;
         restored.put(&mut changes);
         let (here, there) = (RowCodec { boot_id, now }, RowCodec { boot_id: fleet, now });
-        check(&changes, here, summary.threads)?;
+        content.check(&changes, here)?;
         let mut entries = Vec::new();
         let mut batch = Vec::new();
         let end = |batch: &mut Vec<u8>, entries: &mut Vec<Entry>| {
@@ -61,7 +55,7 @@ impl Image {
             entries.push(Entry { term: 0, clock: now.boot, more: false, ops });
         };
         for ((table, key), value) in &changes {
-            let value = value.and_then(|value| transcribed((here, there), *table, key, value)).ok_or_else(invalid)?;
+            let value = value.and_then(|value| transcribed((here, there), *table, key, value)).ok_or_else(wrong_row)?;
             let before = batch.len();
             ops::put_row(*table, key, &value, &mut batch);
             if batch.len() > most && before > 0 {
@@ -73,20 +67,8 @@ impl Image {
         if !batch.is_empty() {
             end(&mut batch, &mut entries);
         }
-        Ok(Image { summary, revision: restored.revision, entries })
+        Ok(Image { summary: content.summary, revision: restored.revision, entries })
     }
-}
-
-/// Whether a server could start from these rows.
-fn check(changes: &Changes<'_>, codec: RowCodec, threads: u64) -> Result<(), OpenError> {
-    let wrong =
-        |why: String| OpenError::Corrupt(format!("the backup is invalid: {why}. Use another one. Nothing was changed"));
-    let mut records = RecordBuilder::new(codec, usize::try_from(threads).unwrap_or(0));
-    for ((table, key), value) in changes {
-        let value = value.ok_or_else(|| wrong("it has a row that was deleted".into()))?;
-        records.add(*table, key, value).map_err(|error| wrong(error.to_string()))?;
-    }
-    records.finish().map(|_| ()).map_err(|error| wrong(error.to_string()))
 }
 
 /// A row in the form of the new fleet. `None`: it is invalid.

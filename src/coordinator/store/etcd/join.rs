@@ -4,9 +4,8 @@
 //!   compares both keys. So a replica never creates a fleet among the keys of a restore, and no restore writes into a
 //!   fleet.
 //! - J2: neither happens under a prefix inside the prefix of another fleet, which would treat the keys as its own.
-use super::follow::check_format;
 use super::kv::{Kv, KvError};
-use super::record::{FORMAT, FleetRecord, Keys};
+use super::record::{FORMAT, FleetRecord, Keys, check_format};
 use super::wire::{Compare, KeyValue, RangeRequest, RequestOp, TxnRequest};
 use crate::coordinator::store::{OpenError, new_epoch};
 use prost::Message;

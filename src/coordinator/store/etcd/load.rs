@@ -2,7 +2,7 @@
 //! into rows.
 use super::checkpoint::Checkpoint;
 use super::kv::{Kv, KvError};
-use super::record::{Applied, Entry, Keys, LeaderRecord};
+use super::record::{Applied, Entry, Keys, LeaderRecord, check_format};
 use super::standby::{Standby, codec, whole};
 use super::wire::{KeyValue, RangeRequest, RangeResponse};
 use crate::coordinator::store::Contents;
@@ -62,7 +62,9 @@ pub(super) async fn load<K: Kv>(kv: &K, keys: &Keys) -> Result<Loaded, LoadError
     let mut record = pages(kv, one(keys.leader()), |_| Ok(())).await?;
     let mut loaded = Loaded { revision: record.revision(), ..Loaded::default() };
     let last = record.kvs.pop().map(|found| LeaderRecord::decode(&found.value[..])).transpose();
-    let last = last.map_err(|_| damaged("the leader record is invalid"))?.unwrap_or_default().seq;
+    let last = last.map_err(|_| damaged("the leader record is invalid"))?.unwrap_or_default();
+    check_format(last.format, keys.prefix())?;
+    let last = last.seq;
     let at = |range| RangeRequest { revision: loaded.revision, ..range };
     let applied = applied(kv, keys, loaded.revision).await?;
     let (all_rows, all_entries) = (at(keys.rows()), at(keys.entries()));
@@ -141,7 +143,9 @@ async fn entries<K: Kv>(
     let (mut begun, mut before) = (None, None);
     pages(kv, range, |KeyValue { key, value, .. }| {
         let seq = keys.seq(&key).ok_or_else(|| damaged("a log entry has a strange key"))?;
-        if before.is_some_and(|before: u64| before + 1 != seq) {
+        // Entries that are in the rows may still be in the log, or some of them.
+        let is_gap = before.map_or(seq > applied + 1, |before: u64| before + 1 != seq);
+        if is_gap {
             return Err(damaged(&format!("the log has no entry {}", seq - 1)));
         }
         before = Some(seq);

@@ -1,6 +1,7 @@
 //! The keys of a fleet in etcd, and their values. A tag never changes its meaning. A change that older programs must
 //! not ignore raises [`FORMAT`].
 use super::wire::RangeRequest;
+use crate::coordinator::store::OpenError;
 use crate::coordinator::store::ops::Table;
 
 /// The format that this version writes, and the latest that it reads.
@@ -182,6 +183,18 @@ fn letter(table: Table) -> char {
         Table::Threads => 't',
         Table::Elicitations => 'e',
         Table::Memory => 'r',
+    }
+}
+
+/// # Errors
+/// Only a later version can read it.
+pub(super) fn check_format(format: u32, prefix: &str) -> Result<(), OpenError> {
+    match format {
+        ..=FORMAT => Ok(()),
+        later => Err(OpenError::Newer(format!(
+            "etcd under {prefix}: written by a later pausewatch (format {later}, this one reads up to {FORMAT}). Run that version, or \
+             give another --etcd-prefix"
+        ))),
     }
 }
 

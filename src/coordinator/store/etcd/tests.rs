@@ -254,6 +254,21 @@ async fn a_leader_serves_and_stops_while_etcd_refuses_a_checkpoint() {
     }
 }
 
+/// A refusal need not mean that etcd is full: it may allow fewer operations in a transaction, or no writes of some keys.
+#[tokio::test(start_paused = true)]
+async fn calls_are_accepted_while_etcd_refuses_a_checkpoint_and_has_space() {
+    let etcd = FakeEtcd::default();
+    etcd.refuse_writes_of(keys().applied());
+    let (chain, _) = lead(&etcd, 1).await;
+    let pulse = chain.pulse.clone();
+    let working = Working::new(chain);
+    working.commit(batch(1)).await.expect("it leads");
+    sleep(Duration::from_secs(400)).await;
+    assert!(etcd.count(&keys().rows()) == 1 && etcd.value(&keys().applied()).is_none(), "a checkpoint was begun");
+    assert!(!pulse.is_full());
+    working.commit(batch(2)).await.expect("etcd has space");
+}
+
 /// F3: the outcome is then unknown, and the term has ended.
 #[tokio::test(start_paused = true)]
 async fn a_leader_that_does_not_reach_etcd_gives_up() {
@@ -497,7 +512,7 @@ async fn a_hole_in_the_log_is_noticed() {
     for revision in 1..=3 {
         working.commit(batch(revision)).await.expect("it leads");
     }
-    for seq in [2, 3] {
+    for seq in [1, 2, 3] {
         let delete = vec![RequestOp::delete(keys().log(seq), Vec::new())];
         etcd.txn(TxnRequest { success: delete, ..TxnRequest::default() }).await.expect("done");
         let refused = load::load(&etcd, &keys()).await.expect_err("it is damaged");
