@@ -24,9 +24,9 @@ type address struct {
 // maxAddresses is far above any useful number of replicas.
 const maxAddresses = 16
 
-// splitAddresses returns the address of each replica, as written: one, or 2 to 16 separated by commas. All must differ,
-// and
-// all or none must use TLS. A text that begins with unix: is a single address, because a path may contain commas.
+// splitAddresses returns the address of each replica, as written: one, or 2 to 16 separated by commas. All must
+// differ, and all or none must use TLS. A text that begins with unix: is a single address, because a path may contain
+// commas.
 func splitAddresses(text string) ([]string, error) {
 	entries := []string{text}
 	if !strings.HasPrefix(text, "unix:") {
@@ -134,7 +134,7 @@ func cutPort(bare string) (host, port string, found bool) {
 	return bare[:colon], bare[colon+1:], true
 }
 
-// hostProblem returns why a host is not one that every client and the server accept; empty if it is.
+// hostProblem returns what is wrong with a host; empty if every client and the server accept it.
 func hostProblem(host string) string {
 	inner, bracketed := strings.CutPrefix(host, "[")
 	switch {
@@ -178,6 +178,6 @@ func (a address) loopback() bool {
 		return false
 	}
 	ip, err := netip.ParseAddr(host)
-	// No client takes an IPv4 address in the form of an IPv6 one for this machine.
+	// No client treats an IPv4-mapped IPv6 address as loopback.
 	return strings.EqualFold(host, "localhost") || err == nil && ip.IsLoopback() && !ip.Is4In6()
 }

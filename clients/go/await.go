@@ -6,9 +6,8 @@ import (
 	"time"
 )
 
-// AwaitThread pauses the stopwatch while another thread is paused too, until done is called. Use it for work that waits
-// for
-// a sub-agent.
+// AwaitThread pauses the stopwatch while another thread is paused too, until done is called. Use it for work that
+// waits for a sub-agent.
 //
 //	done, err := pausewatch.StopwatchOf(ctx).AwaitThread("sub-agent-7")
 //	if err != nil {
@@ -17,9 +16,8 @@ import (
 //	defer done()
 //
 // Time in which several threads are paused counts once. The same thread may be awaited several times: it counts until
-// the
-// last of these waits ends. The threads that the awaited thread itself waits for do not count. Calling done again does
-// nothing.
+// the last of these waits ends. The threads that the awaited thread itself waits for do not count. Calling done again
+// does nothing.
 //
 // Errors: [*InvalidFieldError]: no thread can have this id, or it is the stopwatch's own thread.
 func (s *Stopwatch) AwaitThread(threadID string) (done func(), err error) {
@@ -34,7 +32,7 @@ func (s *Stopwatch) AwaitThread(threadID string) (done func(), err error) {
 	if s.final != nil {
 		return func() {}, nil
 	}
-	// The next check reads it.
+	// The next check reads the state of the thread.
 	if again := s.follows.find(threadID); again != nil {
 		again.awaited++
 	} else {

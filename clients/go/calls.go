@@ -13,9 +13,8 @@ import (
 
 // IncrementOptions are the options of an increment. The zero value is valid.
 type IncrementOptions struct {
-	// RequestID identifies the call, so that it counts once however often it is sent: up to 128 bytes. Empty: a random
-	// id, so
-	// that the retries within this call count once.
+	// RequestID identifies the call, so that it counts once however often it is sent: up to 128 bytes. Empty: a
+	// random id, so that the retries within this call count once.
 	RequestID string
 	// Reason is the question to the person, shown in lists and logs: up to 1,024 bytes.
 	Reason string
@@ -36,8 +35,7 @@ type Increment struct {
 	// Elicitation is the one that was opened. Keep its ID to renew and close exactly this one.
 	Elicitation Elicitation
 	// Watchers is the number of streams on this server that watch the thread now. 0 suggests that no exec server will
-	// notice
-	// the pause.
+	// notice the pause.
 	Watchers uint32
 }
 
@@ -45,8 +43,7 @@ type Increment struct {
 //
 // Errors: [*InvalidFieldError], [*RequestIDReusedError], [*TooManyElicitationsError], [*LimitExceededError]: nothing
 // changed. [*StoreUnavailableError], [*UnavailableError], [*DeadlineExceededError]: call again with the same request
-// id.
-// If the call is cancelled after it was sent, the elicitation may be open; its lease bounds it.
+// id. If the call is cancelled after it was sent, the elicitation may be open; its lease bounds it.
 func (c *Client) IncrementElicitation(ctx context.Context, threadID string, opts IncrementOptions) (Increment, error) {
 	request := &pausewatchv1.IncrementElicitationRequest{
 		ThreadId:  threadID,
@@ -70,9 +67,9 @@ func (c *Client) IncrementElicitation(ctx context.Context, threadID string, opts
 
 // DecrementOptions are the options of a decrement. The zero value is valid.
 type DecrementOptions struct {
-	// ElicitationID is the elicitation to close. nil: the oldest open one whose increment set no TTL, else the oldest.
-	// It is a
-	// pointer so that an id that was lost and is empty is refused, instead of closing another caller's elicitation.
+	// ElicitationID is the elicitation to close. nil: the oldest open one whose increment set no TTL, else the
+	// oldest. It is a pointer so that an id that was lost and is empty is refused, instead of closing another
+	// caller's elicitation.
 	ElicitationID *string
 	// RequestID: as in [IncrementOptions]. The two calls do not share request ids.
 	RequestID string
@@ -107,9 +104,8 @@ func (c *Client) DecrementElicitation(ctx context.Context, threadID string, opts
 	return Decrement{Count: answer.GetCount(), Paused: answer.GetPaused(), Revision: answer.GetRevision()}, nil
 }
 
-// RenewElicitation renews one lease: it then ends ttl from now, which may be earlier than before. With ttl 0, the lease
-// gets
-// its previous length again. Calling it again is harmless.
+// RenewElicitation renews one lease: it then ends ttl from now, which may be earlier than before. With ttl 0, the
+// lease gets its previous length again. Calling it again is harmless.
 //
 // Errors: [*InvalidFieldError], [*ElicitationUnknownError], [*ElicitationReleasedError], [*ElicitationExpiredError],
 // [*LimitExceededError]: nothing changed. [*UnavailableError], [*DeadlineExceededError]: the lease may have been

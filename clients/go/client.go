@@ -22,10 +22,9 @@ const (
 )
 
 // Client is a connection to a coordinator. It connects at the first call, and reconnects when the connection is lost.
-// With
-// the addresses of several replicas it connects to one of them, and moves to the next one when that replica is
-// unavailable
-// or has not answered for 1.5 s. It is safe for concurrent use. One client per process is enough: see [DefaultClient].
+// With the addresses of several replicas it connects to one of them, and moves to the next one when that replica is
+// unavailable or has not answered for 1.5 s. It is safe for concurrent use. One client per process is enough: see
+// [DefaultClient].
 type Client struct {
 	*shared
 	callTimeout time.Duration
@@ -39,7 +38,7 @@ type shared struct {
 	route    *route
 	stub     pausewatchv1.ElicitationServiceClient
 	threadID string
-	// For errors; empty for a connection of the program.
+	// Shown in errors; empty if the program supplied the connection.
 	address string
 	// Cancelled by Close, which ends everything that runs in the background.
 	life    context.Context
@@ -56,15 +55,14 @@ type shared struct {
 
 	mu        sync.Mutex
 	followers map[time.Duration]*follower
-	// Set by Close before it waits for the releases: no hold is opened any more.
+	// Set by Close before it waits for the releases: from then on, no hold is opened.
 	isClosing bool
-	// What opens or closes elicitations; each is closed when it has ended.
+	// The operations under way that open or close elicitations. The channel of each is closed when it ends.
 	releases map[chan struct{}]struct{}
 }
 
 // NewClient creates a client from options, the environment and the config file, in this order of precedence: see
-// [Option]. It
-// does not connect yet.
+// [Option]. It does not connect yet.
 //
 // Errors: a setting is invalid; the text says which one and what to do.
 func NewClient(opts ...Option) (*Client, error) {
@@ -97,7 +95,7 @@ func NewClient(opts ...Option) (*Client, error) {
 		}
 	}
 	if err == nil && o.connection == nil {
-		// For all addresses: a move to another one does not fail because of what is in the files by then.
+		// Once for all addresses, so that a move to another address cannot fail because the files have changed.
 		secure, err = transportCredentials(found, o.logger)
 	}
 	if err != nil {
@@ -132,9 +130,8 @@ func NewClient(opts ...Option) (*Client, error) {
 	}, nil
 }
 
-// DefaultClient returns the process-wide client, which the first call creates from the environment and the config file.
-// It
-// need not be closed.
+// DefaultClient returns the process-wide client, which the first call creates from the environment and the config
+// file. It need not be closed.
 //
 // Errors: those of [NewClient]; every call returns the same one.
 func DefaultClient() (*Client, error) { return defaultClient() }
@@ -145,8 +142,7 @@ var defaultClient = sync.OnceValues(func() (*Client, error) { return NewClient()
 func (c *Client) ThreadID() string { return c.threadID }
 
 // WithCallTimeout returns a client on the same connection with another call timeout: a call ends after d, retries
-// included,
-// or when its context ends, whichever is sooner. 0 or less means the default, 5 s.
+// included, or when its context ends, whichever is sooner. 0 or less means the default, 5 s.
 func (c *Client) WithCallTimeout(d time.Duration) *Client {
 	other := *c
 	other.callTimeout = callTimeoutOrDefault(d)
@@ -169,11 +165,9 @@ func callTimeoutOrDefault(d time.Duration) time.Duration {
 }
 
 // WithDisconnectGrace returns a client on the same connection with another disconnect grace for the timeouts that it
-// starts.
-// While the coordinator is unreachable, the grace is how long a paused thread still counts as paused, and how long a
-// timeout
-// that ran out waits for a reconnect before it expires. Each grace has its own watch, so a program should use few
-// values.
+// starts. While the coordinator is unreachable, the grace is how long a paused thread still counts as paused, and how
+// long a timeout that ran out waits for a reconnect before it expires. Each grace has its own watch, so a program
+// should use few values.
 func (c *Client) WithDisconnectGrace(d time.Duration) *Client {
 	other := *c
 	other.grace = max(0, d)
@@ -237,10 +231,10 @@ func (c *Client) awaitReleases() {
 
 // Close closes the connection, for all clients that share it. It waits for elicitations that are being closed, by
 // [Hold.Release] or in the background, such as that of a [Client.Hold] whose context ended, for one call timeout at most.
-// So it does for a [Client.Hold] under way: what that opens is closed, and it fails with [ErrClosed]. Then calls fail with
-// [ErrClosed], and watches end. Holds that are still open are not renewed any more: their leases end them. Timeouts keep
-// running, but no thread pauses them from now on: they expire at their limits, without a confirmation. Starting another
-// timeout fails with [ErrClosed]. Calling Close again does nothing.
+// It also waits for a [Client.Hold] that is under way: the elicitation that it opens is closed, and it fails with
+// [ErrClosed]. Then calls fail with [ErrClosed], and watches end. Holds that are still open are not renewed any more:
+// their leases end them. Timeouts keep running, but no thread pauses them from now on: they expire at their limits,
+// without a confirmation. Starting another timeout fails with [ErrClosed]. Calling Close again does nothing.
 func (c *Client) Close() (err error) {
 	c.closing.Do(func() {
 		c.awaitReleases()

@@ -22,9 +22,8 @@ const (
 	// Short enough to find a server that is up again within one call.
 	firstReconnectDelay = 50 * time.Millisecond
 	maxReconnectDelay   = time.Second
-	// The interval and the timeout of pings: a peer that died silently is noticed within 15 s, idle or not, and 10,000
-	// clients
-	// cost their server 1,000 pings a second.
+	// The interval and the timeout of pings: a peer that died silently is noticed within 15 s, idle or not, and
+	// 10,000 clients cost their server 1,000 pings a second.
 	pingInterval = 10 * time.Second
 	pingTimeout  = 5 * time.Second
 )

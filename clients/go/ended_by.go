@@ -42,9 +42,8 @@ type timeoutOptions struct {
 	cause   error
 }
 
-// WithTimeoutCause sets the cause of the context when the limit on unpaused time ends it, as [context.WithTimeoutCause]
-// does.
-// Err still returns [context.DeadlineExceeded]. A stopwatch has no cause.
+// WithTimeoutCause sets the cause of the context when the limit on unpaused time ends it, as
+// [context.WithTimeoutCause] does. Err still returns [context.DeadlineExceeded]. A stopwatch has no cause.
 func WithTimeoutCause(cause error) TimeoutOption {
 	return func(o *timeoutOptions) { o.cause = cause }
 }

@@ -31,8 +31,7 @@ var ErrClosed = errors.New("the client is closed")
 // [*RequestIDReusedError], [*NoOutstandingElicitationError], [*ElicitationUnknownError], [*ElicitationReleasedError],
 // [*ElicitationExpiredError], [*TooManyElicitationsError], [*LimitExceededError], [*UnauthenticatedError],
 // [*PermissionDeniedError], [*StoreUnavailableError], [*UnavailableError], [*DeadlineExceededError]. The type depends
-// on
-// the reason or the code that the coordinator sends, never on the text.
+// on the reason or the code that the coordinator sends, never on the text.
 //
 // It unwraps to the local cause, if there is one: [context.Canceled], [context.DeadlineExceeded], [ErrClosed].
 type CallError struct {
@@ -86,13 +85,11 @@ type ElicitationReleasedError struct{ *CallError }
 type ElicitationExpiredError struct{ *CallError }
 
 // TooManyElicitationsError: the thread has the maximum number of open elicitations. Nothing changed; the call can
-// succeed
-// after one of them is closed.
+// succeed after one of them is closed.
 type TooManyElicitationsError struct{ *CallError }
 
 // LimitExceededError: this caller, or all callers together, have reached a limit of the coordinator. Nothing changed.
-// If
-// it is the limit of calls per second, retries until the deadline did not help.
+// If it is the limit of calls per second, retries until the deadline did not help.
 type LimitExceededError struct {
 	*CallError
 	// Limit is the name of the limit in the coordinator, for example "streams-per-caller".
@@ -119,8 +116,7 @@ type StoreUnavailableError struct{ *CallError }
 type UnavailableError struct{ *CallError }
 
 // DeadlineExceededError: the call timed out; the error wraps [context.DeadlineExceeded] too. The outcome is unknown.
-// Call
-// again with the same request id: the call counts once.
+// Call again with the same request id: the call counts once.
 type DeadlineExceededError struct{ *CallError }
 
 // Each type unwraps to its CallError, so that errors.As finds both.
@@ -145,9 +141,8 @@ func IsTransient(err error) bool {
 	return rateLimited || is[*StoreUnavailableError](err) || is[*UnavailableError](err) || is[*DeadlineExceededError](err)
 }
 
-// rateLimitDelay returns the retry delay if err is the limit of calls per second. Any other limit lasts until something
-// is
-// closed.
+// rateLimitDelay returns the retry delay if err is the limit of calls per second. Any other limit lasts until
+// something is closed.
 func rateLimitDelay(err error) (wait time.Duration, rateLimited bool) {
 	var exceeded *LimitExceededError
 	if !errors.As(err, &exceeded) || !strings.HasPrefix(exceeded.Limit, "calls-per-second") {

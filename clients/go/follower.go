@@ -15,8 +15,7 @@ const linger = 30 * time.Second
 //  1. A client has one follower per disconnect grace, whatever the number of threads and stopwatches.
 //  2. Stopwatches outlive the client: after Close they keep running, and their threads count as running.
 //  3. A thread stays followed for some time after its last stopwatch: the next command of the thread then starts with
-//     exact
-//     state and costs the coordinator nothing.
+//     exact state and costs the coordinator nothing.
 //
 // Lock order: a stopwatch's, the follower's, the watch's.
 type follower struct {

@@ -7,8 +7,7 @@ import (
 )
 
 // follows are the threads whose pauses stop one stopwatch: its own, and those that it awaits. The stopwatch's lock
-// guards
-// them.
+// guards them.
 //
 //  1. A thread that is awaited several times is followed once, until the last of these waits ends.
 //  2. The union of their pauses is settled at every change while all of them are connected, and not within a gap: see

@@ -72,8 +72,7 @@ type PausePage struct {
 	// NextPageToken requests the next page; empty: this was the last page.
 	NextPageToken string
 	// HistoryStartTime is the start of the kept history: every pause that ended at this time or later is kept, by the
-	// server's
-	// wall clock.
+	// server's wall clock.
 	HistoryStartTime time.Time
 }
 

@@ -16,8 +16,7 @@ import (
 )
 
 // Long enough to survive two lost renewals and a restart of the server; short enough that a crashed holder's
-// elicitation
-// ends soon.
+// elicitation ends soon.
 const defaultTTL = 30 * time.Second
 
 // HoldOptions are the options of a hold. The zero value is valid.
@@ -30,25 +29,20 @@ type HoldOptions struct {
 	// TTL/3.
 	TTL time.Duration
 	// BestEffort: if the thread cannot be paused (no thread is set, no coordinator runs, …), a warning is logged and
-	// the
-	// program continues without a pause, as pausewatch hold does without --require: see [Hold.Failure]. A field out of
-	// its
-	// limits and the end of the context are still errors.
+	// the program continues without a pause, as pausewatch hold does without --require: see [Hold.Failure]. A field
+	// out of its limits and the end of the context are still errors.
 	BestEffort bool
 }
 
 // Hold is an elicitation that this program keeps open, which pauses its thread. It is renewed in the background until
-// it is
-// released. It is safe for concurrent use.
+// it is released. It is safe for concurrent use.
 //
 //  1. The increment does not depend on its caller: if [Client.Hold] is cancelled, the elicitation that it opened is
 //     closed.
 //  2. Renewals continue until the hold is released or the server reports that the elicitation is closed: after a
-//     downtime, a
-//     server gives every lease one full TTL again.
+//     downtime, a server gives every lease one full TTL again.
 //  3. All decrements of one hold have the same request id: however often a release is attempted, it counts once and
-//     always
-//     returns the first result (G4).
+//     always returns the first result (G4).
 //  4. The lease bounds the effect of every failure here (G2): whatever [Hold.Release] returns, nothing is renewed after
 //     it.
 type Hold struct {
@@ -174,9 +168,8 @@ func (c *Client) open(ctx context.Context, threadID string, opts HoldOptions) (*
 
 // WithHold runs fn while a hold is open, and releases the hold however fn ends, by a panic too.
 //
-// Errors: those of [Client.Hold]: fn did not run. The error of fn. Those of [Hold.Release]: the answer that fn obtained
-// may
-// have come too late. If both fn and the release fail, the errors are joined.
+// Errors: those of [Client.Hold]: fn did not run. The error of fn. Those of [Hold.Release]: the answer that fn
+// obtained may have come too late. If both fn and the release fail, the errors are joined.
 func (c *Client) WithHold(ctx context.Context, threadID string, opts HoldOptions, fn func(context.Context) error) (err error) {
 	hold, err := c.Hold(ctx, threadID, opts)
 	if err != nil {
@@ -197,8 +190,7 @@ func (c *Client) WithHold(ctx context.Context, threadID string, opts HoldOptions
 func (h *Hold) Failure() error { return h.failure }
 
 // Opened returns the result of the increment, with the elicitation as it was opened; the zero value if the hold could
-// not
-// be opened.
+// not be opened.
 func (h *Hold) Opened() Increment { return h.opened }
 
 // Lease returns the current state of the lease, as far as it is known.
@@ -208,28 +200,23 @@ func (h *Hold) Lease() Lease {
 }
 
 // Lost returns a channel that is closed when the lease is not [Held] any more; [Hold.Lease] then returns its state. A
-// lease
-// that is only [Overdue] may become Held again: call Lost again for a channel for the next loss.
+// lease that is only [Overdue] may become Held again: call Lost again for a channel for the next loss.
 func (h *Hold) Lost() <-chan struct{} {
 	_, lost := h.status.read()
 	return lost
 }
 
-// Release closes the elicitation. It returns nil if the elicitation was open until then: see [Hold.Closed]. Calling it
-// again is
-// harmless and returns the same.
+// Release closes the elicitation. It returns nil if the elicitation was open until then: see [Hold.Closed]. Calling
+// it again is harmless and returns the same.
 //
 // It ends with ctx, or after the client's call timeout. If ctx has already ended, it is ignored: a deferred release
-// often
-// runs just after a cancellation.
+// often runs just after a cancellation.
 //
 // Errors: [*ElicitationExpiredError]: the lease had ended before; the person's answer came too late, and commands of
-// the
-// thread may have timed out since. [*ElicitationReleasedError]: another caller's decrement had closed it before.
+// the thread may have timed out since. [*ElicitationReleasedError]: another caller's decrement had closed it before.
 // [*ElicitationUnknownError]: the server does not know the elicitation: it lost its state, or forgot it long ago. Any
-// other
-// error: it may still be open; it is not renewed any more, and attempts to close it continue in the background for one
-// TTL, until [Client.Close] has waited for them.
+// other error: it may still be open; it is not renewed any more, and attempts to close it continue in the background
+// for one TTL, until [Client.Close] has waited for them.
 //
 // A best-effort hold that could not be opened has nothing to release: nil.
 func (h *Hold) Release(ctx context.Context) error {

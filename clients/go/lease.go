@@ -14,9 +14,8 @@ type Lease int
 const (
 	// Held: the elicitation is open.
 	Held Lease = iota
-	// Overdue: no renewal succeeded for a whole TTL: the lease has ended, or its server is down. Renewals continue; if
-	// one
-	// succeeds, the lease is Held again.
+	// Overdue: no renewal succeeded for a whole TTL: the lease has ended, or its server is down. Renewals continue;
+	// if one succeeds, the lease is Held again.
 	Overdue
 	// Expired: the lease ended; the elicitation is closed, and its thread runs unless another one is open.
 	Expired
@@ -37,8 +36,7 @@ func (l Lease) String() string {
 }
 
 // The maximum delay between two attempts to renew, unless TTL/6 is shorter. A random part may double it. After an
-// outage the
-// server gives the lease its full TTL again, and a renewal must succeed within that time.
+// outage the server gives the lease its full TTL again, and a renewal must succeed within that time.
 const maxRenewalRetryDelay = 2 * time.Second
 
 // leaseStatus is the state of a lease. It becomes overdue by itself when no renewal arrives in time.
@@ -51,9 +49,8 @@ type leaseStatus struct {
 	overdueTimer *time.Timer
 }
 
-// newLeaseStatus returns a lease that is held for ttl from now: the server's lease started before its response arrived,
-// so it
-// ends at this time at the latest.
+// newLeaseStatus returns a lease that is held for ttl from now: the server's lease started before its response
+// arrived, so it ends at this time at the latest.
 func newLeaseStatus(ttl time.Duration) *leaseStatus {
 	b := &leaseStatus{lost: make(chan struct{}), overdueAt: time.Now().Add(ttl)}
 	b.overdueTimer = time.AfterFunc(ttl, b.checkOverdue)
@@ -108,8 +105,7 @@ func (b *leaseStatus) read() (Lease, <-chan struct{}) {
 }
 
 // renewLease renews a lease until ctx ends or the server reports that the elicitation is closed. sent is when the
-// increment was
-// sent. The interval between two renewals is TTL/3, so two may fail before the lease ends.
+// increment was sent. The interval between two renewals is TTL/3, so two may fail before the lease ends.
 func renewLease(ctx context.Context, status *leaseStatus, ttl time.Duration, sent time.Time, renew func() error) {
 	retryDelays := backoff.Backoff{First: min(ttl/30, 100*time.Millisecond), Max: min(ttl/6, maxRenewalRetryDelay)}
 	next := sent.Add(ttl / 3)

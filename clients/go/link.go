@@ -38,8 +38,7 @@ type Link struct {
 }
 
 // linkReporter reports the link of one follower to the program, and logs it. The first loss counts: all threads share
-// one
-// grace.
+// one grace.
 type linkReporter struct {
 	client *Client
 

@@ -13,22 +13,18 @@ import (
 //	defer cancel()
 //	err := exec.CommandContext(ctx, "make", "test").Run()
 //
-// When d of unpaused time is used up, and the coordinator has confirmed that the thread runs, the context is done with
-// [context.DeadlineExceeded] as its Err and as its cause ([WithTimeoutCause] sets another cause). With [WithMaxWall] it
-// is
-// done at that limit at the latest, with [ErrMaxWall] as its cause. It is also done when parent is done or cancel is
-// called.
-// Call cancel when the work is done.
+// When d of unpaused time is used up, and the coordinator has confirmed that the thread runs, the context is done
+// with [context.DeadlineExceeded] as its Err and as its cause ([WithTimeoutCause] sets another cause). With
+// [WithMaxWall] it is done at that limit at the latest, with [ErrMaxWall] as its cause. It is also done when parent
+// is done or cancel is called. Call cancel when the work is done.
 //
 // Deadline returns the parent's deadline, or none: the time of expiry is not known in advance, because a pause may
-// start at
-// any time. Code that reads the deadline in advance and passes it on, as gRPC does, therefore passes none.
+// start at any time. Code that reads the deadline in advance and passes it on, as gRPC does, therefore passes none.
 //
 // [StopwatchOf] returns its [Stopwatch], to read it, or to pause it separately.
 //
 // An invalid thread id returns a context that is already cancelled, with [*InvalidFieldError] as its cause; a closed
-// client
-// returns one with [ErrClosed].
+// client returns one with [ErrClosed].
 func (c *Client) WithPausableTimeout(parent context.Context, d time.Duration, threadID string, opts ...TimeoutOption) (context.Context, context.CancelFunc) {
 	if parent.Err() != nil {
 		return context.WithCancel(withEndedStopwatch(parent, threadID))
@@ -55,8 +51,7 @@ func (c *Client) WithPausableTimeout(parent context.Context, d time.Duration, th
 }
 
 // WithPausableTimeout is [Client.WithPausableTimeout] of the [DefaultClient]. If that client cannot be created, the
-// context is
-// already cancelled, with the error as its cause.
+// context is already cancelled, with the error as its cause.
 func WithPausableTimeout(parent context.Context, d time.Duration, threadID string, opts ...TimeoutOption) (context.Context, context.CancelFunc) {
 	client, err := DefaultClient()
 	if err != nil {
@@ -83,12 +78,10 @@ func withEndedStopwatch(ctx context.Context, threadID string) context.Context {
 
 // pausable is a context that ends with its stopwatch.
 //
-// No context of the standard library can end with DeadlineExceeded at a time that is not known in advance. This one has
-// its
-// own Done channel and Err; the inner context has the values, and the cause for [context.Cause]. The two Done channels
-// differ, so that contexts derived from this one read the error of this one. They do so by AfterFunc, which saves each
-// of
-// them a goroutine.
+// No context of the standard library can end with DeadlineExceeded at a time that is not known in advance. This one
+// has its own Done channel and Err; the inner context has the values, and the cause for [context.Cause]. The two Done
+// channels differ, so that contexts derived from this one read the error of this one. They do so by AfterFunc, which
+// saves each of them a goroutine.
 type pausable struct {
 	context.Context
 	end       context.CancelCauseFunc
@@ -113,7 +106,7 @@ func (p *pausable) Err() error {
 	if err != nil {
 		return err
 	}
-	// It ends with its parent, not a little later: a caller may have just cancelled that.
+	// It ends together with its parent, not a little later: the caller may have just cancelled the parent.
 	if err = p.Context.Err(); err != nil {
 		p.finish(err, context.Cause(p.Context))
 	}

@@ -30,14 +30,11 @@ const (
 //  1. The client's call timeout covers everything: connecting, all attempts and the delays between them. So does the
 //     caller's context.
 //  2. UNAVAILABLE is retried: the coordinator refused nothing, and the request id makes the repeated call count once.
-//     The
-//     limit of calls per second is retried after the delay that the coordinator sends; such a call changed nothing.
-//     STORE_UNAVAILABLE is retried like UNAVAILABLE. No other error is retried.
+//     The limit of calls per second is retried after the delay that the coordinator sends; such a call changed
+//     nothing. STORE_UNAVAILABLE is retried like UNAVAILABLE. No other error is retried.
 //  3. With several addresses, an attempt that fails to connect, or gets no answer in time, continues at once at the
-//     next
-//     address; the retry delay comes after a full lap, which counts as one attempt. After STORE_UNAVAILABLE or a limit
-//     the
-//     client stays: the other replicas have the same store.
+//     next address; the retry delay comes after a full lap, which counts as one attempt. After STORE_UNAVAILABLE or a
+//     limit the client stays: the other replicas have the same store.
 func call[Q proto.Message, A any](
 	ctx context.Context,
 	c *Client,
@@ -118,10 +115,8 @@ func checkText(request proto.Message) (err error) {
 }
 
 // reconnect retries a connection that could not be established before, and waits a moment for it. Until the next
-// connection
-// attempt, gRPC fails every call with the previous failure; a call without retries would never learn that the
-// coordinator
-// is up again.
+// connection attempt, gRPC fails every call with the previous failure; a call without retries would never learn that
+// the coordinator is up again.
 func (c *Client) reconnect(ctx context.Context) {
 	connection := c.route.current().connection
 	if connection.GetState() != connectivity.TransientFailure {
@@ -179,8 +174,7 @@ func (c *Client) typed(ctx context.Context, failed error, began time.Time) error
 	sent := status.Convert(failed)
 	if sent.Code() == codes.Canceled {
 		// It was not cancelled on this side. A server ends a call at its deadline, possibly a little early by this
-		// clock;
-		// otherwise something on the way reset the call.
+		// clock; otherwise something on the way reset the call.
 		if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= tick {
 			return callEnded(context.DeadlineExceeded, time.Since(began))
 		}

@@ -210,7 +210,7 @@ func TestACallWithAShortContextIsAnsweredByAnotherReplica(t *testing.T) {
 
 func TestAResetCallIsRetried(t *testing.T) {
 	withFake(t, func(t *testing.T, f *fake, client *Client) {
-		// What gRPC makes of a stream that something between here and the server reset.
+		// The status that gRPC reports for a stream that something between the client and the server has reset.
 		f.misbehave(failing("Get", 1, status.Error(codes.Canceled, "stream terminated by RST_STREAM")))
 		_, err := client.GetPauseState(ctx, "t")
 		check(t, err)

@@ -72,8 +72,7 @@ func (r *route) current() position {
 }
 
 // moveOn moves to the next address, unless the client has moved since position moves. It returns false if there is no
-// other
-// address.
+// other address.
 func (r *route) moveOn(moves int) bool {
 	if !r.hasSeveral() {
 		return false

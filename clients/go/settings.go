@@ -16,15 +16,13 @@ import (
 )
 
 // settings are the values that all calls share. Each is resolved separately: an [Option] overrides the environment,
-// which
-// overrides the config file; an empty value counts as not set.
+// which overrides the config file; an empty value counts as not set.
 //
 //  1. A config file that was named must exist; the one at the default path need not.
 //  2. An unknown key is an error with its name and line: a typing error must not silently select the default.
 //  3. No error contains the token.
 //  4. Secure settings stay with their address: a plaintext address that overrides settings for TLS (an https address,
-//     or
-//     files) inherits only the thread from them, because they belong to another coordinator.
+//     or files) inherits only the thread from them, because they belong to another coordinator.
 type settings struct {
 	Address  string `toml:"address"`
 	ThreadID string `toml:"thread_id"`
@@ -51,8 +49,7 @@ func findSettings(given settings, configFile string) (settings, error) {
 }
 
 // environment reads the settings from variables. Without PAUSEWATCH_THREAD_ID, the thread is that of the agent that
-// started
-// this program.
+// started this program.
 func environment() settings {
 	return settings{
 		Address:   os.Getenv("PAUSEWATCH_ADDRESS"),

@@ -7,8 +7,7 @@ import (
 )
 
 // slept returns how long the machine has slept (suspend, hibernation) since it started: the difference between the
-// clock
-// that includes sleep and the one that does not, which is Go's monotonic clock.
+// clock that includes sleep and the one that does not, which is Go's monotonic clock.
 func slept() time.Duration {
 	// In this order, an interruption between the two reads makes the difference too small, never too large.
 	withSleep := read(unix.CLOCK_BOOTTIME)

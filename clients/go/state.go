@@ -15,12 +15,10 @@ type PauseState struct {
 	// Paused: Count is above 0.
 	Paused bool
 	// Revision increases with every change of the thread and never decreases within one StoreEpoch, also across
-	// restarts of the
-	// server.
+	// restarts of the server.
 	Revision uint64
 	// PausedTotal is the total time that the thread has been paused, the open pause included. Between two states it
-	// grows by
-	// exactly the paused time between them.
+	// grows by exactly the paused time between them.
 	PausedTotal time.Duration
 	// PausedFor is how long the open pause has lasted, by the server's clock; 0 unless Paused.
 	PausedFor time.Duration
@@ -28,10 +26,9 @@ type PauseState struct {
 	PauseStartTime time.Time
 	// Elicitations are the open ones, oldest first. A watch fills them if [WatchOptions] requests it.
 	Elicitations []Elicitation
-	// StoreEpoch identifies the history of the server's store: Revision and PausedTotal can be compared only within one
-	// epoch. A
-	// restored or new store and a restarted memory store have another epoch. 0: the server does not know this field
-	// yet.
+	// StoreEpoch identifies the history of the server's store: Revision and PausedTotal can be compared only within
+	// one epoch. A restored or new store and a restarted memory store have another epoch. 0: the server does not know
+	// this field yet.
 	StoreEpoch uint64
 }
 
@@ -55,9 +52,8 @@ type version charge.Version
 
 func (s PauseState) version() version { return version{Epoch: s.StoreEpoch, Revision: s.Revision} }
 
-// isNotNewerThan reports whether v need not be reported again. Another epoch is always newer: the server lost the state
-// that it
-// reported before.
+// isNotNewerThan reports whether v need not be reported again. Another epoch is always newer: the server lost the
+// state that it reported before.
 func (v version) isNotNewerThan(lastReported version) bool {
 	return v.Epoch == lastReported.Epoch && v.Revision <= lastReported.Revision
 }

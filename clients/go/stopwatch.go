@@ -12,30 +12,25 @@ import (
 const minConfirmationTime = 250 * time.Millisecond
 
 // If a check finds later than lateAfter that the time ran out, the process was stopped, or the link was dead without
-// notice: nobody could be asked before. Then the confirmation has a time of its own, in which a new stream can be
-// opened.
+// notice, so that no confirmation could be requested earlier. Then the confirmation has a time limit of its own,
+// within which a new stream can be opened.
 const (
 	lateAfter            = time.Second
 	lateConfirmationTime = 2 * time.Second
 )
 
-// Stopwatch is a limit on the time of one command that does not count the time while the command's thread is paused, or
-// while
-// the stopwatch itself is paused. It is safe for concurrent use. Created by [Client.StartStopwatch].
+// Stopwatch is a limit on the time of one command that does not count the time while the command's thread is paused,
+// or while the stopwatch itself is paused. It is safe for concurrent use. Created by [Client.StartStopwatch].
 //
-//  1. It expires only after the coordinator, asked after the time ran out, has confirmed that the thread runs (G1), or
-//     after
-//     the coordinator was unreachable for the whole disconnect grace. Only the limit on wall time ([WithMaxWall]) ends
-//     it
-//     without a confirmation: neither a pause nor a confirmation extends that limit.
-//  2. An unconfirmed pause ends: while disconnected, a paused thread counts as paused for the disconnect grace and then
-//     as
-//     running (G2).
+//  1. It expires only after the coordinator, asked after the time ran out, has confirmed that the thread runs (G1),
+//     or after the coordinator was unreachable for the whole disconnect grace. Only the limit on wall time
+//     ([WithMaxWall]) ends it without a confirmation: neither a pause nor a confirmation extends that limit.
+//  2. An unconfirmed pause ends: while disconnected, a paused thread counts as paused for the disconnect grace and
+//     then as running (G2).
 //  3. The charged time follows the server's total instead of the events received, so a pause that was not seen here is
 //     credited like any other (G3).
 //  4. Only a check decides: after any wake-up, by the timer or by the thread, the state is read again. A stopwatch is
-//     not
-//     notified when a pause begins; the check when its timer fires finds the pause.
+//     not notified when a pause begins; the check when its timer fires finds the pause.
 //
 // It has no goroutine of its own: only one timer, and an entry in the lists of its threads.
 type Stopwatch struct {
@@ -79,8 +74,7 @@ type Reading struct {
 }
 
 // StartStopwatch starts a stopwatch that expires after limit of unpaused time. If the thread is paused, it starts
-// paused;
-// pauses before its start are not credited. Call [Stopwatch.Stop] when it is not needed any more.
+// paused; pauses before its start are not credited. Call [Stopwatch.Stop] when it is not needed any more.
 //
 // All stopwatches of a client share one stream, and those of one thread share its state: a thousand are cheap.
 //
@@ -99,7 +93,7 @@ func (c *Client) startStopwatch(limit time.Duration, threadID string, opts []Tim
 		return nil, callEnded(ErrClosed, 0)
 	}
 	o := timeoutOptionsOf(opts)
-	// Before its start: the paused time of a thread that is new begins here, and what is before that is charged.
+	// Before the stopwatch starts: the paused time of a new thread begins here, and time before that is charged.
 	thread := follower.acquire(threadID)
 	s := &Stopwatch{
 		follower: follower,
@@ -121,10 +115,9 @@ func (c *Client) startStopwatch(limit time.Duration, threadID string, opts []Tim
 	return s, nil
 }
 
-// Expired returns a channel that is closed when the limit is used up and the coordinator has confirmed that the thread
-// runs. If
-// the coordinator is unreachable, it is closed after at most the disconnect grace; and at the limit on wall time at the
-// latest. [Reading.EndedBy] says which limit it was.
+// Expired returns a channel that is closed when the limit is used up and the coordinator has confirmed that the
+// thread runs. If the coordinator is unreachable, it is closed after at most the disconnect grace; and at the limit
+// on wall time at the latest. [Reading.EndedBy] says which limit it was.
 func (s *Stopwatch) Expired() <-chan struct{} { return s.expired }
 
 // Read returns the current reading.
@@ -134,9 +127,8 @@ func (s *Stopwatch) Read() Reading {
 	return s.read(notEnded)
 }
 
-// Pause pauses the stopwatch until resume is called. Pauses nest: it runs again when the last one ends. Calling resume
-// again
-// does nothing.
+// Pause pauses the stopwatch until resume is called. Pauses nest: it runs again when the last one ends. Calling
+// resume again does nothing.
 func (s *Stopwatch) Pause() (resume func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

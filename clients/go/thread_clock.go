@@ -10,16 +10,13 @@ import (
 )
 
 // threadClock is one thread as its stopwatches share it: its paused time, the stopwatches to wake after a change, and
-// the
-// confirmation by the coordinator that precedes an expiry.
+// the confirmation by the coordinator that precedes an expiry.
 //
-//  1. Pausing is one short critical section (and stopwatches that also await other threads settle their union). Only a
-//     resume, a disconnect and a reconnect wake stopwatches, and only those that the thread stops; stopwatches that
-//     wait for
-//     a timer are not among them.
+//  1. Pausing is one short critical section (and stopwatches that also await other threads settle their union). Only
+//     a resume, a disconnect and a reconnect wake stopwatches, and only those that the thread stops; stopwatches that
+//     wait for a timer are not among them.
 //  2. A confirmation counts for a stopwatch only if its request was sent after the stopwatch ran out: an earlier one
-//     may have
-//     missed an increment that was acknowledged since (G1).
+//     may have missed an increment that was acknowledged since (G1).
 //
 // Lock order: a stopwatch's, its thread's, the watch's.
 type threadClock struct {
@@ -45,10 +42,9 @@ type threadView struct {
 	paused      bool
 	connected   bool
 	validUntil  time.Time // When a pause that cannot be confirmed stops counting; zero while linked.
-	confirmedAt time.Time // When the request of the last confirmation was sent; of several threads the earliest. Closed: now, as none can be requested.
+	confirmedAt time.Time // When the request of the last confirmation was sent; of several threads the earliest. After a close: now, because none can be requested.
 	// How long a stopwatch that has run out may wait for a confirmation. The grace is one budget: a pause that could
-	// not be
-	// confirmed has used some of it, since the stopwatch joined.
+	// not be confirmed has used some of it, since the stopwatch joined.
 	graceLeft time.Duration
 }
 
@@ -136,8 +132,7 @@ func (t *threadClock) forget(s *Stopwatch) {
 }
 
 // apply applies a state from the watch. asked: when its confirmation was requested; zero if it is no confirmation.
-// watched:
-// whether the watch also delivers changes of the thread.
+// watched: whether the watch also delivers changes of the thread.
 func (t *threadClock) apply(state PauseState, asked time.Time, watched bool) {
 	now := charge.LocalTime{Slept: slept()}
 	t.mu.Lock()

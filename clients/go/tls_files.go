@@ -17,10 +17,10 @@ import (
 // tlsFiles is TLS with the certificates in files, which are read again for each connection, so that renewed certificates
 // are used.
 //
-//  1. While the files cannot be used, such as during their replacement, the last usable certificates are.
+//  1. While the files cannot be used, such as during their replacement, the last usable certificates are used.
 //  2. An open connection is not touched.
 type tlsFiles struct {
-	// Those of the first certificates; ClientHandshake uses the present ones.
+	// The credentials of the first certificates; ClientHandshake uses the current ones.
 	credentials.TransportCredentials
 	*certificates
 }
@@ -33,14 +33,14 @@ type certificates struct {
 	mu sync.Mutex
 	// The paths; empty: not given.
 	ca, cert, key string
-	// The contents of the files that secure was made of.
+	// The contents of the files from which secure was made.
 	text   tlsText
 	secure credentials.TransportCredentials
 	// The last problem that was logged.
 	problem string
 }
 
-// tlsText is what is in the files.
+// tlsText has the contents of the files.
 type tlsText struct{ ca, cert, key string }
 
 // newTLSFiles reads the files that are given: the certificate with its key, or neither.
@@ -54,7 +54,7 @@ func newTLSFiles(s settings, logger *slog.Logger) (credentials.TransportCredenti
 		return nil, err
 	}
 	c.text = text
-	// They remain the same files if the program changes its directory.
+	// Absolute paths name the same files even if the program changes its working directory.
 	for _, path := range []*string{&c.ca, &c.cert, &c.key} {
 		if absolute, err := filepath.Abs(*path); err == nil && *path != "" {
 			*path = absolute
@@ -115,7 +115,8 @@ func (c *certificates) read() (text tlsText, err error) {
 	return text, nil
 }
 
-// contents reads a file; previous: what was read before. A pipe can be read only once.
+// contents reads a file. previous is its contents as read before, which are returned for a pipe: it can be read only
+// once.
 func contents(path, previous string) (string, error) {
 	if path == "" {
 		return "", nil

@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// tlsFolder has the certificates of a server and its client, at the same paths whoever has signed them.
+// tlsFolder has the certificates of a server and its client, always at the same paths, whichever authority signed
+// them.
 type tlsFolder string
 
 func (f tlsFolder) path(name string) string { return filepath.Join(string(f), name) }

@@ -28,8 +28,8 @@ func fixedToken(token string) tokenSource {
 	return func(context.Context) (string, error) { return token, nil }
 }
 
-// tokenFile is a source that reads a file each time; white space around the token is ignored. It is read once at a time:
-// each read may take a thread of the system.
+// tokenFile is a source that reads a file each time; white space around the token is ignored. Only one read is under
+// way at a time, because each may occupy a thread of the operating system.
 func tokenFile(path string) tokenSource {
 	reading := make(chan struct{}, 1)
 	return func(ctx context.Context) (string, error) {
@@ -44,7 +44,8 @@ func tokenFile(path string) tokenSource {
 	}
 }
 
-// bounded is a source that ends with ctx, even if the other one ignores it, as a file that does not answer does.
+// bounded wraps a source, so that it returns when ctx ends even if the source ignores ctx, like a read of a file that
+// does not respond.
 func bounded(source tokenSource) tokenSource {
 	type answer struct {
 		token string
@@ -119,7 +120,7 @@ func renewalDelay(token string, now time.Time) time.Duration {
 	if !ok {
 		return maxRenewalDelay
 	}
-	// In seconds, as numbers without a limit: a token may end centuries from now.
+	// In floating-point seconds, which do not overflow: a token may expire centuries from now.
 	delay := (end - float64(now.UnixMicro())/1e6) * 2 / 3
 	delay = min(max(delay, minRenewalDelay.Seconds()), maxRenewalDelay.Seconds())
 	return time.Duration(delay * float64(time.Second))

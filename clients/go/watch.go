@@ -16,12 +16,10 @@ type StateEvent struct {
 	// State is the state, with its Elicitations if [WatchOptions] requests them.
 	State PauseState
 	// Gap: changes may have been missed before this state, because it is the first one of its thread, or the first
-	// after a
-	// disconnect.
+	// after a disconnect.
 	Gap bool
-	// Changed: the revision or the epoch differs from the last state reported for the thread. It is false only after a
-	// gap in
-	// which nothing changed.
+	// Changed: the revision or the epoch differs from the last state reported for the thread. It is false only after
+	// a gap in which nothing changed.
 	Changed bool
 }
 
@@ -49,14 +47,12 @@ type WatchOptions struct {
 	// IncludeElicitations fills the Elicitations of each state.
 	IncludeElicitations bool
 	// Observer says that this watch only shows pauses to people, and freezes nothing: it does not count among the
-	// Watchers of a
-	// thread.
+	// Watchers of a thread.
 	Observer bool
 }
 
 // Watch reports the states of threads, across lost connections, until ctx ends or the client is closed; then the
-// channel is
-// closed. It first reports each thread once, then [SnapshotComplete], then changes as they happen.
+// channel is closed. It first reports each thread once, then [SnapshotComplete], then changes as they happen.
 //
 //	events, err := client.Watch(ctx, []string{"thread-1"}, pausewatch.WatchOptions{})
 //	if err != nil {
@@ -66,16 +62,14 @@ type WatchOptions struct {
 //		if state, ok := event.(pausewatch.StateEvent); ok { … }
 //	}
 //
-// A lost connection, or 30 s without a message (two heartbeats; two and a half, if the server sends their interval), is
-// reported as [Disconnected]. Then the watch reconnects, with a retry delay of 50 to 100 ms at first and 3 to 6 s at
-// most. A
-// slow reader receives the latest state of each thread, not every one in between: memory is bounded by the number of
-// threads. End ctx to stop reading.
+// A lost connection, or 30 s without a message (two heartbeats; two and a half, if the server sends their interval),
+// is reported as [Disconnected]. Then the watch reconnects, with a retry delay of 50 to 100 ms at first and 3 to 6 s
+// at most. A slow reader receives the latest state of each thread, not every one in between: memory is bounded by the
+// number of threads. End ctx to stop reading.
 //
 // Threads that the token may not read, and threads beyond a limit, are reported as [Disconnected] with the refusal as
-// Err;
-// the other threads are watched. The former are retried with the next connection, the latter after the delay that the
-// coordinator sends.
+// Err; the other threads are watched. The former are retried with the next connection, the latter after the delay
+// that the coordinator sends.
 //
 // Errors: [*InvalidFieldError]: no thread can have one of these ids, or the list is empty.
 func (c *Client) Watch(ctx context.Context, threadIDs []string, opts WatchOptions) (<-chan Event, error) {
@@ -136,10 +130,8 @@ func (w *Watch) Remove(threadID string) {
 }
 
 // WatchAll is [Client.Watch] for every thread that this client may read, paused threads first. Threads that resumed
-// during a
-// disconnect are reported too. For a slow reader, up to 10,000 events are buffered here, and the coordinator keeps the
-// latest
-// state of each further thread.
+// during a disconnect are reported too. For a slow reader, up to 10,000 events are buffered here, and the coordinator
+// keeps the latest state of each further thread.
 func (c *Client) WatchAll(ctx context.Context, opts WatchOptions) <-chan Event {
 	ctx, cancel, queue := c.watchContext(ctx, true)
 	watchAll(ctx, c, queue, opts)

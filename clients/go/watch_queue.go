@@ -9,19 +9,16 @@ import (
 )
 
 // The number of unread events at which the stream of WatchAll is not read any more: the coordinator then keeps the
-// latest
-// state of each thread.
+// latest state of each thread.
 const maxUnreadEvents = 10_000
 
 // eventQueue holds the events of a watch that are not delivered yet.
 //
 //  1. Memory is bounded by the number of threads: for each thread it holds the latest state before and after a
-//     disconnect,
-//     and at most one disconnect. WatchAll, whose number of threads is unbounded, waits for room.
+//     disconnect, and at most one disconnect. WatchAll, whose number of threads is unbounded, waits for room.
 //  2. The states of one thread are delivered in order, and each disconnect between the states before and after it. If
-//     two
-//     disconnects are queued, they are merged into the later one, and the states between them are delivered before it.
-//     Unless their threads are disconnected again, it does not name them: no newer state may follow it.
+//     two disconnects are queued, they are merged into the later one, and the states between them are delivered
+//     before it. Unless their threads are disconnected again, it does not name them: no newer state may follow it.
 type eventQueue struct {
 	// A watch of all threads: running threads are forgotten after delivery, because their number is unbounded.
 	all bool

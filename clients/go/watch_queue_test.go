@@ -8,8 +8,7 @@ import (
 )
 
 // told pops all events and writes each down: "id@revision", with "?" after a gap and "=" if it is unchanged; "." for
-// the
-// end of a snapshot, "!ids" for a disconnect.
+// the end of a snapshot, "!ids" for a disconnect.
 func told(q *eventQueue) string {
 	var events []string
 	for event := q.pop(); event != nil; event = q.pop() {

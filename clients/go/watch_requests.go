@@ -67,8 +67,7 @@ func (s *watchSet) takeChanges(l *watchStream, request *pausewatchv1.WatchReques
 }
 
 // changeOf returns what the server must be sent about a thread. A watch of all threads adds those that were paused
-// before this
-// stream and are not among the paused ones now: they have resumed.
+// before this stream and are not among the paused ones now: they have resumed.
 func (s *watchSet) changeOf(l *watchStream, threadID string) (add, remove bool) {
 	thread := s.threads[threadID]
 	if thread == nil {
@@ -90,9 +89,8 @@ func (s *watchSet) hasChanges(l *watchStream) bool {
 }
 
 // onRefusal handles the refusal of the latest request, which then had no effect. Threads that the token forbids are
-// left out
-// until the next stream; the rest is sent again, after a limit when the coordinator allows it. An error means that this
-// stream is useless.
+// left out until the next stream; the rest is sent again, after a limit when the coordinator allows it. An error
+// means that this stream is useless.
 func (s *watchSet) onRefusal(l *watchStream, refusal *pausewatchv1.Refusal) error {
 	err := fromRefusal(refusal)
 	limited, forbidden := is[*LimitExceededError](err), refusal.GetThreadIds()

@@ -14,8 +14,7 @@ import (
 const maxIDs = 500
 
 // watchSet is the set of threads that one watch follows, all threads or a set that may change while it runs. It uses
-// one
-// stream, which is reopened whenever it ends.
+// one stream, which is reopened whenever it ends.
 //
 //  1. At most one request of a stream is unanswered. Changes meanwhile are collected, and sent with the next request.
 //  2. One goroutine calls the listener, in the order of the stream, and without a lock.
@@ -224,8 +223,8 @@ func (s *watchSet) streamEnded(l *watchStream, err error, silentFor time.Duratio
 	}
 }
 
-// markDisconnected marks the threads as disconnected, or as refused, which says more, and returns those that were not
-// marked so before.
+// markDisconnected marks the threads as disconnected or as refused, and returns those that were not marked so before.
+// A refusal says more than a disconnect, so it replaces that mark.
 func (s *watchSet) markDisconnected(threadIDs []string, refused bool) []string {
 	return slices.DeleteFunc(threadIDs, func(id string) bool {
 		thread := s.threads[id]
@@ -270,9 +269,8 @@ func (s *watchSet) onAnswer(l *watchStream) {
 	l.wakeUp()
 }
 
-// onRequestDone notes that the latest request is answered or refused. It returns whether the snapshot is now complete,
-// and
-// that has not been reported yet.
+// onRequestDone notes that the latest request is answered or refused. It returns whether the snapshot is now
+// complete, and that has not been reported yet.
 func (s *watchSet) onRequestDone(l *watchStream) bool {
 	l.sent, l.answered, s.disconnectReported = nil, true, false
 	l.updateSilenceLimit()

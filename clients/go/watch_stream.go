@@ -17,21 +17,18 @@ import (
 
 const (
 	// The heartbeat interval of a server that does not send its own. If a connection ends after a longer silence, it
-	// was dead
-	// during the silence: a ping without an answer, or this library, ended it because of the silence.
+	// was dead during the silence: a ping without an answer, or this library, ended it because of the silence.
 	maxHeartbeatInterval = 15 * time.Second
-	// The maximum silence; if the server sends its heartbeat interval, two and a half intervals. TCP may take a dead
-	// connection
-	// for alive for much longer.
+	// The maximum silence; if the server sends its heartbeat interval, two and a half intervals. TCP may treat a dead
+	// connection as alive for much longer.
 	silenceTimeout = 2 * maxHeartbeatInterval
 	// The minimum and the maximum heartbeat interval that are accepted from a server.
 	minAcceptedInterval = 100 * time.Millisecond
 	maxAcceptedInterval = time.Hour
 	// The maximum silence while a confirmation is awaited; doubled each time that none arrives.
 	firstConfirmationTimeout = 250 * time.Millisecond
-	// The first and the maximum delay before a stream is reopened, and the maximum one while a confirmation is awaited;
-	// each plus
-	// up to 100 % at random.
+	// The first and the maximum delay before a stream is reopened, and the maximum one while a confirmation is
+	// awaited; each plus up to 100 % at random.
 	firstReopenDelay     = 50 * time.Millisecond
 	maxReopenDelay       = 3 * time.Second
 	maxConfirmationDelay = 100 * time.Millisecond
@@ -53,9 +50,11 @@ type watchStream struct {
 	watchdog *time.Timer
 	// Whether the watchdog has ended the stream.
 	silent bool
-	// Whether only a confirmation was late: the silence was shorter than the maximum of a stream without one.
+	// Whether only a confirmation was late: the silence was shorter than the maximum silence of a stream that awaits
+	// no confirmation.
 	slow bool
-	// Whether it was ended because nothing was watched any more; what is watched now was added later.
+	// Whether the stream was ended because no thread was watched any more. Threads that are watched now were added
+	// later.
 	idle bool
 	// The server's heartbeat interval; 0 if it has sent none.
 	interval time.Duration
@@ -210,8 +209,8 @@ func (l *watchStream) read(ctx context.Context, connection *grpc.ClientConn) (si
 		if message, err = stream.Recv(); err != nil {
 			break
 		}
-		// While the listener has no room, the stream is not read, so that silence means nothing; pings then detect a
-		// dead connection.
+		// While the listener has no room, the stream is not read. Silence means nothing then; pings detect a dead
+		// connection.
 		l.watchdog.Stop()
 		// Heartbeats and unknown events, of a newer server, also show that the stream is alive.
 		switch event := message.GetEvent().(type) {
@@ -275,9 +274,8 @@ func (l *watchStream) wakeUp() {
 	}
 }
 
-// updateSilenceLimit sets how long the stream may be silent. It is called with the set's lock held, whenever the reason
-// for
-// the limit may have changed.
+// updateSilenceLimit sets how long the stream may be silent. It is called with the set's lock held, whenever the
+// reason for the limit may have changed.
 func (l *watchStream) updateSilenceLimit() {
 	if l == nil {
 		return

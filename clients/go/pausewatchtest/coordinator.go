@@ -1,8 +1,7 @@
 // Package pausewatchtest starts a coordinator for the tests of programs that use pausewatch.
 //
 // It is the real program, pausewatch serve, with nothing stored, on a free port of this machine: counts, leases,
-// watches and
-// errors are those of production.
+// watches and errors are those of production.
 package pausewatchtest
 
 import (
@@ -25,10 +24,8 @@ type Coordinator struct {
 }
 
 // Start starts a coordinator and waits until it listens. It runs the program that PAUSEWATCH_PROGRAM names, else that
-// of PATH;
-// if there is none, or it does not start, the test fails with a text that says what to do. options are further options
-// of
-// pausewatch serve, such as "--max-pause", "10s".
+// of PATH; if there is none, or it does not start, the test fails with a text that says what to do. options are
+// further options of pausewatch serve, such as "--max-pause", "10s".
 func Start(tb testing.TB, options ...string) *Coordinator {
 	tb.Helper()
 	c := &Coordinator{tb: tb, options: options, address: "127.0.0.1:0"}

@@ -109,7 +109,7 @@ func startServer() (*exec.Cmd, string, error) {
 	return server, strings.TrimSpace(strings.TrimPrefix(line, "listening ")), nil
 }
 
-// measure is how long each call of one block took.
+// measure returns how long each call of one block took.
 func measure(call func() error) ([]time.Duration, error) {
 	took := make([]time.Duration, block)
 	for i := range took {

@@ -7,8 +7,7 @@ import (
 )
 
 // Backoff returns delays that double from First to Max, each plus up to 100 % at random, so that the clients of a
-// restarted
-// server do not reconnect all at once. Its zero value returns zero delays.
+// restarted server do not reconnect all at once. Its zero value returns zero delays.
 type Backoff struct {
 	First, Max time.Duration
 	next       time.Duration

@@ -1,14 +1,12 @@
 // Package charge computes the time charged to a command: its wall time, minus the paused time of its threads.
 //
-// [PausedTimeTracker] is how long one thread has been paused since this process began to follow it, [SinceJoin] how
-// long since
-// a stopwatch joined it, and [PausedUnion] how long any of the threads of a stopwatch; [Meter] is the time charged to
-// that
-// stopwatch. All are pure: no clock is read, the time is an argument, so that tests can move time.
+// [PausedTimeTracker] computes the paused time of one thread since this process began to follow it, [SinceJoin] the
+// paused time since a stopwatch joined the thread, [PausedUnion] the time in which any thread of a stopwatch was
+// paused, and [Meter] the time charged to the stopwatch. All are pure: they read no clock; the time is an argument,
+// so that tests can move time.
 //
-// A point in time is a [time.Time] with a monotonic reading. Arithmetic saturates: a server can send any value that the
-// wire
-// format allows.
+// A point in time is a [time.Time] with a monotonic reading. Arithmetic saturates: a server can send any value that
+// the wire format allows.
 package charge
 
 import (

@@ -4,13 +4,11 @@ import "time"
 
 // Meter is the time charged to one stopwatch: wall time, minus its threads' paused time, minus its own pauses.
 //
-// The paused time of its threads so far is an argument, pausedTime: see [PausedUnion]. The charged time is stored up to
-// a mark
-// and computed from there, so each operation is a few additions.
+// The paused time of its threads so far is an argument, pausedTime: see [PausedUnion]. The charged time is stored up
+// to a mark and computed from there, so each operation is a few additions.
 //
 //  1. The charged time is never negative, and the reported one never decreases: after a late credit it stands still
-//     until
-//     the credit is used up.
+//     until the credit is used up.
 //  2. Where a pause of the stopwatch and one of its thread overlap, the time counts once. If the thread was not paused
 //     then after all, the time is still not charged: see covered.
 type Meter struct {
@@ -56,7 +54,7 @@ func (m *Meter) Settle(now time.Time, pausedTime time.Duration) {
 func (m *Meter) moveMark(charged time.Duration, now time.Time, pausedTime time.Duration) {
 	m.covered.cut(pausedTime)
 	if m.Paused() {
-		// What is longer than the pause of its own is older.
+		// Paused time beyond the length of its own pause is older than that pause.
 		m.covered.add(max(m.pausedTimeAtMark, add(pausedTime, -since(m.mark, now))), pausedTime)
 	}
 	m.charged, m.mark, m.pausedTimeAtMark = charged, latest(m.mark, now), pausedTime

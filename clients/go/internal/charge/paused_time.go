@@ -8,7 +8,7 @@ import (
 // Shorter sleeps of the machine are noise between two clocks.
 const minSleep = 100 * time.Millisecond
 
-// The maximum delivery time of a state: the connection is given up before a state is later than this.
+// The maximum delivery time of a state: after this time, its connection has been given up.
 const maxDeliveryDelay = 15 * time.Second
 
 // Version is the revision of a state, and the epoch of the server's store in which it counts.
@@ -63,25 +63,21 @@ type JoinBaseline struct {
 //
 // The difference of two totals includes every pause that this process did not see.
 //
-//  1. Time before the start is never credited, and never more than the time since the start. The first state cannot say
-//     which part of its total is older than the start; whatever may be newer is credited (the gap until the first state
-//     is
-//     milliseconds, unless the link was down).
-//  2. While disconnected, a paused thread counts as paused for the grace and then as running: the leases that would end
-//     its
-//     pause cannot be seen. A link that died silently was lost with its last message. But if a stopwatch has joined
-//     since, a
-//     pause counts until that join; otherwise time before the join would be charged to it. The next state corrects the
-//     assumption in both directions.
+//  1. Time before the start is never credited, and never more than the time since the start. The first state cannot
+//     say which part of its total is older than the start; whatever may be newer is credited (the gap until the first
+//     state is milliseconds, unless the link was down).
+//  2. While disconnected, a paused thread counts as paused for the grace and then as running: the leases that would
+//     end its pause cannot be seen. A link that died silently was lost with its last message. But if a stopwatch has
+//     joined since, a pause counts until that join; otherwise time before the join would be charged to it. The next
+//     state corrects the assumption in both directions.
 //  3. Another epoch, or a lower total or revision, means that the server lost its state (or forgot an idle thread). The
 //     new total has nothing in common with the old one: the paused time so far is kept, and grows by the new total, by
 //     the time since the last state at most. A server without epochs sends 0, which is compared by total and revision.
-//     But an open pause is not forgotten: a lower total after it, of the same epoch, was told up to an earlier moment,
-//     as by another replica, and counts as the known one.
+//     A lower total after an open pause, in the same epoch, is an exception: it is the total at an earlier moment,
+//     for example by another replica. Then the known total is used.
 //  4. Local time stops while the machine sleeps; the server's may not. A sleep within a pause is left out, so that it
-//     cannot
-//     pay for time that was charged. The total of a state that was sent before the sleep and arrived after it does not
-//     include the sleep: it is then left out of the next total.
+//     cannot pay for time that was charged. The total of a state that was sent before the sleep and arrived after it
+//     does not include the sleep: it is then left out of the next total.
 type PausedTimeTracker struct {
 	startedAt time.Time
 	grace     time.Duration
@@ -140,8 +136,7 @@ func (c *PausedTimeTracker) ValidUntil() (time.Time, bool) {
 }
 
 // Join returns the paused time at which a stopwatch joins, as far as is known, and the baseline that the next state
-// sets. Needed
-// even when the link seems to be up: it may already be dead without having been noticed.
+// sets. Needed even when the link seems to be up: it may already be dead without having been noticed.
 func (c *PausedTimeTracker) Join(now time.Time) (time.Duration, *JoinBaseline) {
 	c.joinedAt = now
 	if c.joinBaseline == nil {
@@ -151,8 +146,7 @@ func (c *PausedTimeTracker) Join(now time.Time) (time.Duration, *JoinBaseline) {
 }
 
 // UnconfirmedPause returns how much of the grace the open pause has used, for a stopwatch that joined at joined: the
-// part that
-// cannot be confirmed.
+// part that cannot be confirmed.
 func (c *PausedTimeTracker) UnconfirmedPause(joined time.Time) time.Duration {
 	validUntil, disconnected := c.ValidUntil()
 	if !disconnected || !c.known || !c.last.state.Paused {
@@ -168,7 +162,7 @@ func (c *PausedTimeTracker) UnconfirmedPause(joined time.Time) time.Duration {
 // again.
 func (c *PausedTimeTracker) Disconnect(now, since time.Time) bool {
 	wasPaused := c.Paused(now)
-	// A confirmation may have brought the state later.
+	// A confirmation may have delivered the last state after that time.
 	if c.known && since.Before(c.last.now.At) {
 		since = c.last.now.At
 	}
@@ -188,8 +182,7 @@ func (c *PausedTimeTracker) Close(now time.Time) {
 func (c *PausedTimeTracker) Closed() bool { return !c.closedAt.IsZero() }
 
 // Apply applies a state from the watch. It returns whether waiting stopwatches must check again: after a resume, and
-// when an
-// assumption was corrected.
+// when an assumption was corrected.
 func (c *PausedTimeTracker) Apply(now LocalTime, state ObservedState) (wake bool) {
 	assumed, wasPaused := !c.disconnectedAt.IsZero(), c.Paused(now.At)
 	if c.known {
@@ -235,13 +228,11 @@ func (c *PausedTimeTracker) pausedTimeWith(now LocalTime, state ObservedState) (
 	return add(before.pausedTime, credited), unsettledSleep
 }
 
-// splitGrowth splits growth, the paused time between the last state and now: it returns the part in which this machine
-// was
-// awake, and the sleep that the next total may include instead.
+// splitGrowth splits growth, the paused time between the last state and now: it returns the part in which this
+// machine was awake, and the sleep that the next total may include instead.
 //
 // If the thread was paused in the last state, it was most likely paused throughout: then the growth is the time awake
-// plus
-// those sleeps that it includes. The combination of sleeps that comes closest is chosen.
+// plus those sleeps that it includes. The combination of sleeps that comes closest is chosen.
 func splitGrowth(before lastState, now LocalTime, growth time.Duration) (credited, unsettledSleep time.Duration) {
 	timeAwake := since(before.now.At, now.At)
 	slept, oldSleep := now.Slept-before.now.Slept, before.unsettledSleep

@@ -6,19 +6,15 @@ import (
 	"time"
 )
 
-// PausedUnion is how long any of several threads has been paused: time counts once however many are paused. The paused
-// time of
-// each thread, by its own count and under its name, is an argument.
+// PausedUnion is how long any of several threads has been paused: time counts once however many are paused. The
+// paused time of each thread, by its own count and under its name, is an argument.
 //
-// While all threads are connected, the union is exact: [PausedUnion.Settle] marks every change of one, and between two
-// marks
-// each was paused throughout or not at all. For a gap, in which one was disconnected, only the length of the pauses
-// becomes
-// known, not when they were:
+// While all threads are connected, the union is exact: [PausedUnion.Settle] marks every change of one, and between
+// two marks each was paused throughout or not at all. For a gap, in which one was disconnected, only the length of
+// the pauses becomes known, not when they were:
 //
 //  1. A gap counts as much as possible: the sum of the pauses in it, but at most its length, and at least the longest
-//     pause.
-//     So no pause is ever charged, and the excess is less than the gap.
+//     pause. So no pause is ever charged, and the excess is less than the gap.
 //  2. A thread that is removed in a gap counts with its paused time as known by then.
 type PausedUnion struct {
 	// The union up to the mark, and the paused time of each thread there.

@@ -10,7 +10,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoregistry"
 )
 
-// Files finds what a file imports where everybody does, and registers nothing.
+// Files finds the imports of a file in the global registry, and registers nothing.
 type Files struct{}
 
 // FindFileByPath looks in the global registry.

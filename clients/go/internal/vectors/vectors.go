@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Read reads a file into a value whose keys are all that the file may have.
+// Read reads a JSON file into a value. A key that the value does not have is an error.
 func Read[T any](t testing.TB, path string) (file T) {
 	t.Helper()
 	text, err := os.Open(path)

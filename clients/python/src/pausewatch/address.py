@@ -20,7 +20,7 @@ DEFAULT = "127.0.0.1:7420"
 """The default address of a coordinator."""
 
 _MAX_ADDRESSES = 16
-"""The maximum number of addresses: far more than useful replicas."""
+"""The maximum number of addresses: far above any useful number of replicas."""
 
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 _HOST = re.compile(r"\[(?P<ipv6>[0-9A-Fa-f:.]+)\]|[A-Za-z0-9._-]+")
@@ -108,7 +108,7 @@ class Address:
             ip = ipaddress.ip_address(host)
         except ValueError:
             return False
-        # Since Python 3.13 an IPv4 address in the form of an IPv6 one may be loopback; no other client takes it for that.
+        # Since Python 3.13, an IPv4-mapped IPv6 address may count as loopback; no other client treats it so.
         return ip.is_loopback and getattr(ip, "ipv4_mapped", None) is None
 
     def __str__(self) -> str:

@@ -72,7 +72,7 @@ class _Scope:
 
     @property
     def ended_by(self) -> EndedBy | None:
-        """Which limit ended the block; None: no limit did."""
+        """The limit that ended the block; None: no limit did."""
         return self.stopwatch.ended_by if self._timed_out and self._scope.cancelled_caught else None
 
     def cancel(self) -> None:

@@ -194,11 +194,11 @@ class Client:
     ) -> Hold:
         """An elicitation that is open while a `with` block runs.
 
-        `reason`: the question to the person, up to 1,024 bytes. `holder`: who asks, up to 256 bytes; None: this program's name
-        and process id. `ttl`: the lease, 1 s to 24 h: if the holder dies, the elicitation ends with it. It is renewed after each
-        third of the ttl. `best_effort`: if the thread cannot be paused (no thread is named, no coordinator runs, …), a warning is
-        logged and the block runs anyway, as with `pausewatch hold` without `--require`; `failure` has the cause. InvalidField is
-        raised in any case.
+        `reason`: the question to the person, up to 1,024 bytes. `holder`: the program that asks, up to 256 bytes; None: this
+        program's name and process id. `ttl`: the lease, 1 s to 24 h: if the holder dies, the elicitation ends with it. It is
+        renewed after each third of the ttl. `best_effort`: if the thread cannot be paused (no thread is named, no coordinator
+        runs, …), a warning is logged and the block runs anyway, as with `pausewatch hold` without `--require`; `failure` has
+        the cause. InvalidField is raised in any case.
         """
         named = self.config.thread_id if thread_id is None else thread_id
         thread = named if best_effort else calls.resolve_thread(thread_id, self.config.thread_id)

@@ -6,8 +6,8 @@
    not silently select the default.
 3. A token or a certificate is never silently ignored, and a token is never sent over a network in plain text.
 4. A token is in no repr, error or log.
-5. A plaintext address overrides TLS settings (an https address, or files) of the lower layers completely: nothing of these
-   layers is used but the thread. They belong to another coordinator.
+5. A plaintext address overrides TLS settings (an https address, or files) of the lower layers completely: only the thread of
+   these layers is used, because their other settings belong to another coordinator.
 """
 
 from __future__ import annotations

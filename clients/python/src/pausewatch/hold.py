@@ -5,7 +5,7 @@
    released.
 3. All decrements of one hold have the same request id: however often a release is tried, it counts once and returns the
    first answer (G4).
-4. Every failure here is bounded by the lease (G2).
+4. The lease bounds the effect of every failure here (G2).
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ class _Hold(Generic[_ConnectionT]):
         self._failure: PausewatchError | None = None
         self._connection = connection
         self._ttl = ttl
-        # None would open an elicitation with the server's ttl, whose renewals could not be scheduled.
+        # Checked here: None would open an elicitation with the server's ttl, whose renewals could not be scheduled.
         self._ttl_nanos = read_nanos("ttl", ttl)
         self._opened: Incremented | None = None
         self._release: Release | None = None
@@ -143,7 +143,7 @@ class _Hold(Generic[_ConnectionT]):
 
     @property
     def failure(self) -> PausewatchError | None:
-        """The error, if a best-effort hold could not be opened. None: it is open, or was not tried yet.
+        """The error, if a best-effort hold could not be opened. None: the hold is open, or `open` was not called yet.
 
         If it is transient, the thread may be paused until the lease ends: perhaps only the answer was lost.
         """
@@ -170,7 +170,7 @@ class _Hold(Generic[_ConnectionT]):
             raise RuntimeError("this hold was opened before; make a new one for a new question")
 
     def _continues_without_hold(self, error: PausewatchError | None = None) -> bool:
-        """Whether the block runs although nothing is paused. `error` None: no call was tried yet."""
+        """Whether the block runs although nothing is paused. `error` None: no call was sent yet."""
         if error is None and not self._has_thread:
             error = ConfigError("no thread: name one with thread_id or PAUSEWATCH_THREAD_ID")
         if error is None or not self._best_effort or isinstance(error, InvalidField):
@@ -244,7 +244,7 @@ class Hold(_Hold["Connection"]):
             self._connection.spawn(partial(_close_what_may_be_open, self._connection, self._increment, self._ttl))
             raise
         finally:
-            # After the beginning: a client that is closed in between would leave the elicitation open.
+            # Only after `_begin`: a client that is closed in between would leave the elicitation open.
             end()
         connection, decrement, ttl = self._connection, self._decrement, self._ttl
         close = partial(connection.spawn, partial(_close, connection, decrement, ttl))
@@ -355,7 +355,7 @@ class AsyncHold(_Hold["AsyncConnection"]):
                 return self._release
             answer: Decremented | CallError
             try:
-                # Not in this task: a client that is closed meanwhile waits for it.
+                # Not in this task, so that a client that is closed meanwhile waits for the call.
                 answer = await self._connection.spawn(self._connection.run(self._decrement))
             except CallError as error:
                 answer = error

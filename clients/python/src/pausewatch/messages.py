@@ -35,7 +35,7 @@ class Elicitation:
     reason: str
     """The question to the person."""
     holder: str
-    """Who asks."""
+    """The program that asks."""
     create_time: datetime | None
     """When it was opened, by the server's wall clock."""
     expire_time: datetime | None
@@ -132,7 +132,7 @@ class ClosedElicitation:
     reason: str
     """The question to the person."""
     holder: str
-    """Who asked."""
+    """The program that asked."""
     create_time: datetime
     """When it was opened, by the server's wall clock."""
     end_time: datetime

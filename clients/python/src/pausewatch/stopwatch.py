@@ -150,7 +150,7 @@ class _Stopwatch(Generic[_ConnectionT]):
 
     @property
     def ended_by(self) -> EndedBy | None:
-        """Which limit ended it; None: it is running, or was stopped."""
+        """The limit that ended it; None: it is running, or was stopped."""
         return self._ticking.ended_by
 
     @property

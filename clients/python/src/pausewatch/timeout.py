@@ -77,7 +77,7 @@ class PausableTimeout:
 
     @property
     def ended_by(self) -> EndedBy | None:
-        """Which limit ended the block; None: no limit did."""
+        """The limit that ended the block; None: no limit did."""
         return self._stopwatch.ended_by if self._stopwatch is not None and self.expired() else None
 
     async def __aenter__(self) -> Self:

@@ -83,7 +83,7 @@ with pausewatch.Client.from_env(thread_id="fork") as client:
 
 
 def test_a_forked_child_leaves_blocks_and_the_parents_holds_stay_open(server: Server) -> None:
-    # gRPC has handlers of forks of its own without the variable, and they crash the child now and then if a thread is in gRPC.
+    # Without the variable too, gRPC has its own fork handlers, and they sometimes crash the child if a thread is inside gRPC.
     ended = run(server, _FORKED_WITH_EVERYTHING_OPEN, GRPC_ENABLE_FORK_SUPPORT="0")
     assert (ended.returncode, ended.stdout) == (0, "7\nheld 1 True\n"), ended.stderr
 

@@ -129,10 +129,10 @@ class FakeRuntime:
         self.lock = nullcontext()
         self.is_foreign = False
         self.route: Route[Any] = single_address()
-        # That of a source; None: there is no source.
+        # The token of the source; None: there is no source.
         self.token: str | None = None
         self.calls: list[SentCall] = []
-        # How many calls there were.
+        # The number of calls so far.
         self.sent = 0
         self.streams: list[Stream] = []
         self.deferred: list[Callable[[], object]] = []
@@ -194,7 +194,7 @@ class FakeRuntime:
 
     @property
     def timers(self) -> int:
-        """How many are to come."""
+        """The number of timers that have not fired yet."""
         return sum(timer.run is not None for _, _, timer in self._timers)
 
     @property

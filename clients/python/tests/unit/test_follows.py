@@ -67,7 +67,7 @@ def test_g1_a_late_baseline_credits_the_open_pause_since_the_join() -> None:
 
 
 def test_g3_a_late_baseline_counts_from_the_join_despite_own_pauses() -> None:
-    # A pause of its own from 5 s to 6 s, and the place at 7 s.
+    # A pause of its own from 5 s to 6 s, and the baseline at 7 s.
     for paused_time, charged in [(50, 6), (54, 2), (900, 0)]:
         joining = Joining(0, 50)
         joining.pause(5, 50)

@@ -72,7 +72,7 @@ class LeaseRecord:
             self.renew_at = now + next(self._retry_delays) + wait
 
     def give_up(self, now: Nanos) -> None:
-        """Notes that it is not renewed any more."""
+        """Notes that the lease is not renewed any more."""
         self.over = min(self.over, now)
 
     def end(self, lease: Lease) -> None:

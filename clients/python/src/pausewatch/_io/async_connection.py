@@ -59,7 +59,7 @@ class AsyncConnection:
         self._background: set[asyncio.Future[Any]] = set()
 
     async def run(self, call: Call[Answer], deadline: Seconds | None = None, *, persistent: bool = False) -> Answer:
-        """Sends the call until it is answered or refused, or its deadline has passed. `persistent`: with retries without end."""
+        """Sends the call until it is answered or refused, or its deadline has passed. `persistent`: retries without a limit."""
         timeout = self.deadline if deadline is None else to_deadline(deadline)
         began = time.monotonic_ns()
         retries = None if persistent else self.config.retries
@@ -113,7 +113,7 @@ class AsyncConnection:
         if self._opened is not None:
             # A hold that was dropped a moment ago is closed by work that the loop has not started yet.
             await asyncio.sleep(0)
-        # What is being opened is closed by work that begins later.
+        # Elicitations that are being opened are closed by work that starts later.
         while self._background and (left := give_up - time.monotonic_ns()) > 0:
             await asyncio.wait(self._background, timeout=to_seconds(left))
         for dependent in list(self.dependents):

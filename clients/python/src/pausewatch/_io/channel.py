@@ -57,7 +57,7 @@ class ChannelSpec:
     token: str | None
     """The token of every call; never printed."""
     asking: tokens.Asking | None
-    """Asks the token source instead, anew for every call."""
+    """Calls the token source for every call; used instead of `token`. None: there is no source."""
     interceptors: Sequence[Any]
     """The interceptors of every call and every stream."""
     own: Any
@@ -127,7 +127,8 @@ def channel_spec(config: Config) -> ChannelSpec:
     """
     address = config.address
     if address.scheme is Scheme.UNIX:
-        # gRPC decodes percent signs in a target. It would use the path as the host of its requests, which is not a valid host.
+        # gRPC decodes percent signs in a target. It would also use the path as the host of its requests, and a path is not a
+        # valid host.
         targets, options = [f"unix:{quote(address.target)}"], (*_OPTIONS, ("grpc.default_authority", "localhost"))
     else:
         targets, options = [f"dns:///{each.target}" for each in address.each], _OPTIONS

@@ -59,7 +59,7 @@ class Connection:
         self._background: set[threading.Event] = set()
 
     def run(self, call: Call[Answer], deadline: Seconds | None = None, *, persistent: bool = False) -> Answer:
-        """Sends the call until it is answered or refused, or its deadline has passed. `persistent`: with retries without end."""
+        """Sends the call until it is answered or refused, or its deadline has passed. `persistent`: retries without a limit."""
         timeout = self.deadline if deadline is None else to_deadline(deadline)
         began = time.monotonic_ns()
         retries = None if persistent else self.config.retries
@@ -132,7 +132,7 @@ class Connection:
         return end
 
     def opening(self) -> Callable[[], None]:
-        """The same for one that is being opened. Raises RuntimeError if the client is being closed."""
+        """Does the same for an elicitation that is being opened. Raises RuntimeError if the client is being closed."""
         end = self.releasing()
         if self._closing:
             end()
@@ -169,7 +169,7 @@ class Connection:
         if runtime is not None:
             # A hold that was dropped a moment ago is closed by work that the runtime has not started yet.
             runtime.run_submitted(self.deadline)
-        # What is being opened is closed by work that begins later.
+        # Elicitations that are being opened are closed by work that starts later.
         while (over := self._in_background()) and over.wait(to_seconds(max(0, give_up - time.monotonic_ns()))):
             pass
         for dependent in list(self.dependents):

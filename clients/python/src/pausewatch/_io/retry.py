@@ -3,8 +3,8 @@
 1. The deadline covers everything: connecting, every attempt, and every retry delay.
 2. UNAVAILABLE is retried: the server refused nothing, and the request id makes the repetition count once. Exceeding the limit
    of calls per second is retried too, after the delay that the server returns: nothing changed. Other errors are not retried.
-3. The first attempt fails at once if the connection is refused; later attempts wait for a connection. (A channel for threads
-   connects only while a call waits for it.)
+3. The first attempt fails at once if the connection is refused; later attempts wait for a connection. (A channel of a
+   synchronous client connects only while a call waits for a connection.)
 4. With several addresses, an attempt without a connection, or without an answer in time, is repeated at the next address at
    once. The retry delay follows when all addresses have failed, which counts as one attempt. STORE_UNAVAILABLE and limits are
    retried at the same address: another replica has the same store.

@@ -1,10 +1,10 @@
 """The replica that a client uses, and the channel to it.
 
 1. A client has one channel at a time for everything: a move to another address moves the whole client.
-2. If has_several calls fail at one replica, the client moves once: each call names the position that it failed at.
-3. With one address the client never moves. A channel for threads may be replaced by a new one to the same address: gRPC
-   connects again only while a call waits for it, so a channel that could not connect may stay useless long after the server
-   has come back, to calls that do not wait.
+2. If several calls fail at one replica, the client moves once: each call names the position at which it failed.
+3. With one address the client never moves. A channel of a synchronous client may be replaced by a new one to the same address:
+   gRPC connects again only while a call waits for a connection. Without the replacement, calls that do not wait could fail long
+   after the server has come back.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""The interface of the background work of a client to the outside: a clock, timers, and calls and streams with callbacks.
+"""The interface between the background work of a client and the outside: a clock, timers, calls and streams with callbacks.
 
 Renewals, watches and stopwatches are written once against this interface, as callbacks. They run on an event loop
 (`loop.LoopRuntime`), on threads (`threads.ThreadRuntime`), and in tests on a manual clock.
 
-1. Callbacks run one at a time, with `lock` reading_stopped. Callers from outside must hold it too.
+1. Callbacks run one at a time, while `lock` is held. Callers from outside must hold it too.
 2. After a `cancel`, the callback is not called any more.
 3. A callback never blocks. Callbacks of the user are run by `defer`, without the lock.
-4. When the runtime is closed, calls and streams end. Timers run until every `keep_timers` of a stopwatch has had its
-   `release_timers`.
+4. When the runtime is closed, calls and streams end. Timers run until `release_timers` has been called once for each
+   `keep_timers` of a stopwatch.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Runtime(Protocol):
 
     @property
     def is_foreign(self) -> bool:
-        """Whether this process is a forked child of the one that made it. Its lock and streams may then block forever."""
+        """Whether this process is a forked child of the runtime's process. The lock and the streams may then block forever."""
 
     def now(self) -> Nanos:
         """The monotonic clock."""
@@ -82,7 +82,7 @@ class Runtime(Protocol):
         """Runs a callback of the user soon; its exceptions are logged."""
 
     def next_token(self, done: Callable[[str | CallError], None]) -> Cancel:
-        """Asks the token source, which there must be."""
+        """Calls the token source. The client must have one."""
 
     def unary(self, call: Call[Answer], timeout: Nanos, done: Callable[[Answer | CallError], None]) -> Cancel:
         """Sends a call once. With one address it waits for a connection; with several, it uses the present address only."""
@@ -101,7 +101,7 @@ class LastingRuntime(Runtime, Protocol):
     """The runtime of a client."""
 
     def keep_timers(self) -> None:
-        """Keeps the timers running, also after the client is closed. Call it with the lock reading_stopped."""
+        """Keeps the timers running, also after the client is closed. The caller holds the lock."""
 
     def release_timers(self) -> None:
-        """Ends one `keep_timers`. Call it with the lock reading_stopped."""
+        """Ends one `keep_timers`. The caller holds the lock."""

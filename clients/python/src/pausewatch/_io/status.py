@@ -88,7 +88,7 @@ def read(failure: Failure, address: str) -> CallError:
 
 
 def unexpected(failure: Exception) -> CallError:
-    """Converts an exception of an interceptor of the program, in a call of the background: nobody waits for it there."""
+    """Converts an exception that an interceptor of the program raised in a background call, where no caller receives it."""
     error = CallError(Status(StatusCode.UNKNOWN, f"{type(failure).__name__}: {failure}"))
     error.__cause__ = failure
     return error

@@ -4,7 +4,8 @@ which sends the requests).
 1. The timers are guarded by the lock. The thread waits on its inbox, to which a destructor may add at any moment.
 2. All threads are daemons: a process can end with an open client.
 3. Callbacks of the user run on a thread of their own, so that a slow one delays no renewal and no stopwatch.
-4. No exception ends a thread, not even SystemExit: it would only end this thread, silently, and all that waits for it.
+4. No exception ends a thread, not even SystemExit: it would end only this thread, silently, and everything that depends on the
+   thread would stop.
 """
 
 from __future__ import annotations
@@ -396,7 +397,7 @@ def _run_deferred(queue: SimpleQueue[Callable[[], object] | None]) -> None:
             callback()
         except BaseException:
             _logger.exception("a callback of a stopwatch failed")
-        # Otherwise the variable would keep it alive until the next callback.
+        # Otherwise the variable would keep the callback alive until the next one.
         del callback
 
 
@@ -405,19 +406,21 @@ def _nothing() -> None:
 
 
 _WAITING = frozenset({threading.Condition.wait.__code__, ThreadRuntime._run.__code__})  # noqa: SLF001
-"""Where a thread at rest is: a stream waits for a message, the thread of the timers for its inbox."""
+"""The code that a thread at rest executes: the thread of a stream waits for a message, the thread of the timers for its
+inbox."""
 _runtimes: weakref.WeakSet[ThreadRuntime] = weakref.WeakSet()
 
 
 def _settle_before_fork() -> None:
     """Waits until the threads are at rest: gRPC's fork support closes the channels in the child, and would wait forever for a
-    lock that one of them held. It has stopped its own threads by now, so no message arrives.
+    lock that one of these threads held during the fork. gRPC has already stopped its own threads, so no message arrives.
     """
     give_up = time.monotonic() + _MAX_FORK_DELAY_SECONDS
     while not all(runtime.is_foreign or runtime.is_at_rest() for runtime in list(_runtimes)) and time.monotonic() < give_up:
         time.sleep(0.001)
 
 
-# The function that is registered last runs first: that of gRPC, which it registers with its first channel.
+# Functions run in the reverse order of their registration. gRPC registers its function with its first channel, so that function
+# runs before this one.
 if sys.platform != "win32" and "GRPC_ENABLE_FORK_SUPPORT" in os.environ:
     os.register_at_fork(before=_settle_before_fork)

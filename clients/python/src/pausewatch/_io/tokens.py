@@ -42,15 +42,15 @@ def current_token(source: Callable[[], str]) -> str:
 
 
 class Asking:
-    """Calls a source on a thread of its own: it may block, and nobody waits longer for it than he wants. It is called once at a
-    time; all who ask meanwhile share the answer.
+    """Calls a token source on a separate thread, because the source may block: each caller waits only until its own timeout.
+    Only one call of the source is under way at a time; callers that ask meanwhile share its answer.
     """
 
     def __init__(self, source: Callable[[], str]) -> None:
         self._source = source
         self._lock = threading.Lock()
         self._answer: Future[str] | None = None
-        # For the thread, which begins with the first question; None ends it.
+        # The questions for the thread, which starts with the first question. None ends the thread.
         self._questions: SimpleQueue[Future[str] | None] | None = None
 
     def ask(self) -> Future[str]:
@@ -66,7 +66,7 @@ class Asking:
             return answer
 
     def close(self) -> None:
-        """Ends the thread, when the source has answered. Without the lock: a destructor calls it."""
+        """Ends the thread after the source has answered. Takes no lock, because a destructor calls it."""
         if (questions := self._questions) is not None:
             questions.put(None)
 
@@ -83,7 +83,7 @@ class Asking:
                 answer.set_result(current_token(self._source))
             except BaseException as error:
                 answer.set_exception(error)
-            # Otherwise the variable would keep what waits for it alive until the next question.
+            # Otherwise the variable would keep the objects that wait for the answer alive until the next question.
             del answer
 
 

@@ -51,7 +51,7 @@ class Controller:
     def enter(self, thread_id: str, joined: Nanos) -> ThreadClock:
         """Registers a stopwatch that follows the thread since `joined`. `thread_id` must be valid.
 
-        The paused time of a new thread begins then, also if that is a while ago: what is before its beginning is charged.
+        The paused time of a new thread begins at `joined`, even if that is some time ago: time before its beginning is charged.
         """
         followed = self._threads.get(thread_id)
         if followed is None:

@@ -1,10 +1,10 @@
-"""Which part of the paused time of its threads a stopwatch did not use, because it had a pause of its own then.
+"""The part of its threads' paused time that a stopwatch did not use, because it had a pause of its own at that time.
 
 If the thread turns out to have been paused for less time than was assumed, the newest part of its paused time is taken back: an
 assumed pause ended early. What is taken back is charged, except for the part that was covered, which was never credited.
 
-The parts are kept in their order, not only their sum: an old one, in which the thread was paused indeed, must not make up for
-a later error.
+The parts are kept in order, not only as a sum: an old part, in which the thread was really paused, must not compensate for a
+later error.
 """
 
 from __future__ import annotations
@@ -15,22 +15,23 @@ if TYPE_CHECKING:
     from .._io.durations import Nanos
 
 _MAX_PARTS = 32
-"""Beyond it, the oldest two become one: a correction hardly reaches so far back, and if it does, it charges too little."""
+"""Beyond this number, the two oldest parts are merged. A correction rarely reaches so far back; if it does, it charges too
+little."""
 
 
 class Covered:
     __slots__ = ("_parts",)
 
     def __init__(self) -> None:
-        # From which paused time to which; the oldest first.
+        # Each part: the paused time at its begin and at its end. The oldest part is first.
         self._parts: list[tuple[Nanos, Nanos]] = []
 
     def beyond(self, paused_time: Nanos) -> Nanos:
-        """How much of what is beyond `paused_time` is covered."""
+        """How much of the paused time beyond `paused_time` is covered."""
         return sum(max(0, end - max(begin, paused_time)) for begin, end in self._parts)
 
     def cut(self, paused_time: Nanos) -> None:
-        """Takes back what is beyond `paused_time`."""
+        """Removes what is covered beyond `paused_time`."""
         while self._parts and self._parts[-1][1] > paused_time:
             begin, _ = self._parts.pop()
             if begin < paused_time:

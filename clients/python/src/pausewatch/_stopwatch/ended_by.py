@@ -1,4 +1,4 @@
-"""Which limit of a stopwatch ended it."""
+"""The limit that ended a stopwatch."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import Enum
 
 
 class EndedBy(Enum):
-    """Which limit of a stopwatch ended it."""
+    """The limit that ended a stopwatch."""
 
     LIMIT = "limit"
     """The limit on unpaused time: it was used up, and the coordinator has confirmed that the thread runs, or was unreachable for

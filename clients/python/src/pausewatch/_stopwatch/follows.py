@@ -1,6 +1,6 @@
 """The threads whose pauses stop one stopwatch: its own, and those that it awaits.
 
-1. A thread that is awaited several times is followed once, until the last of these ends.
+1. A thread that is awaited several times is followed once, until the last of these waits ends.
 2. The union of their pauses is settled at every change while all threads are linked, but not within a gap: see
    `paused_union`.
 """
@@ -36,9 +36,10 @@ class Follow:
     def paused_time(self, now: Nanos) -> Nanos:
         """How long the thread has been paused since the join.
 
-        The thread's paused time at the join is only assumed until the next state. The difference to that state may be from before
-        the join, so it counts at most the time since the join; the open pause of that state counts at least. Paused time that was
-        settled meanwhile is never charged again: a pause of the stopwatch itself may have been in it.
+        Until the next state, the thread's paused time at the join is only an assumption. The difference between the assumption
+        and that state may be older than the join. So at most the time since the join is credited, and at least the open pause
+        of that state. Paused time that was settled meanwhile is never charged again: the stopwatch may have had a pause of its
+        own in that time.
         """
         if self._baseline is not None and self._baseline.value is not None:
             at, paused_time, paused_for = self._baseline.value
@@ -53,7 +54,7 @@ class Follow:
 
 
 class Follows:
-    """The threads of one stopwatch, which joined `thread_id` at `now`. Each is entered into the controller once."""
+    """The threads of one stopwatch, which joined `thread_id` at `now`. Each thread is registered with the controller once."""
 
     def __init__(self, controller: Controller, thread_id: str, now: Nanos) -> None:
         self._controller = controller
@@ -89,7 +90,7 @@ class Follows:
             self._union.settle(now, self._paused_times(now))
 
     def add(self, thread_id: str, now: Nanos) -> None:
-        """Awaits a thread. One that is awaited already, or is its own, counts once."""
+        """Awaits a thread. A thread that is already awaited, or is the stopwatch's own, is followed only once."""
         if (follow := self._follows.get(thread_id)) is not None:
             follow.awaited += 1
             return
@@ -98,7 +99,7 @@ class Follows:
         self._enter(thread_id, now).clock.observe(self)
 
     def remove(self, thread_id: str, now: Nanos) -> Follow | None:
-        """Ends one `add`. Returns the thread if that was the last one."""
+        """Ends one `add`. Returns the thread if this was the last wait for it."""
         follow = self._follows[thread_id]
         follow.awaited -= 1
         if follow.awaited > 0:

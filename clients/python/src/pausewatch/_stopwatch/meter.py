@@ -3,8 +3,8 @@
 Pure: no clock is read; `now` and the paused time of its threads (`paused_time`, see `Follows`) are arguments.
 The charged time is stored up to a mark and computed from there, so each operation is a few additions.
 
-1. The charged time is never below zero, and the elapsed time never decreases: if paused time is learnt late, the elapsed time
-   stands still until that time is made up for.
+1. The charged time is never below zero, and the elapsed time never decreases: if paused time becomes known late, the elapsed
+   time stands still until the charged time has caught up.
 2. Where a pause of the stopwatch itself and a pause of its thread overlap, the time is subtracted once. If the thread was not
    paused then after all, the time is still not charged: see `covered`.
 """
@@ -60,7 +60,7 @@ class Meter:
         if self._pauses == 0 or growth > span:
             since_mark = span - growth
         else:
-            # The whole span is not charged anyway. Only a correction of the paused time before the mark is.
+            # Nothing of the span is charged anyway. Only a correction of the paused time before the mark is charged.
             since_mark = max(0, -growth)
         charged = self._charged + since_mark - self._covered.beyond(paused_time)
         if charged < 0:
@@ -72,7 +72,7 @@ class Meter:
     def _move_mark(self, charged: Nanos, now: Nanos, paused_time: Nanos) -> None:
         self._covered.cut(paused_time)
         if self.is_paused:
-            # What is longer than the pause of its own is older.
+            # Paused time beyond the length of its own pause is older than that pause.
             span = max(0, now - self._mark)
             self._covered.add(max(self._paused_time_at_mark, paused_time - span), paused_time)
         self._charged, self._mark, self._paused_time_at_mark = charged, max(self._mark, now), paused_time

@@ -17,9 +17,9 @@ and a pause that began or ended unobserved is in the difference of two totals. P
    state corrects the assumption, in both directions.
 3. Another epoch, or a total or a revision that decreased, means that the server lost its state (or forgot an idle thread). The
    new total is not comparable with the old one: the paused time so far is kept, and grows by the new total, but at most by the
-   time since the last state. A server without epochs sends epoch 0; then total and revision are compared. But an open pause
-   is not forgotten: a lower total after it, of the same epoch, was told up to an earlier moment, as by another replica, and
-   counts as the known one.
+   time since the last state. A server without epochs sends epoch 0; then total and revision are compared. A lower total after
+   an open pause, in the same epoch, is an exception: it is the total at an earlier moment, for example by another replica. Then
+   the known total is used.
 4. The local clock stands still while the machine sleeps; the server's clock may not. If a pause spans a sleep, the sleep is
    not credited, so that it cannot make up for time that was charged. A state that was sent before the sleep and arrives after
    it does not have the sleep in its total; then the sleep is subtracted from the next total.
@@ -34,7 +34,7 @@ from .._io.durations import MILLISECOND, Nanos
 _MIN_SLEEP: Nanos = 100 * MILLISECOND
 """A shorter sleep of the machine is treated as noise between two clocks."""
 _MAX_TRANSIT_TIME: Nanos = 15_000 * MILLISECOND
-"""The longest time in transit of a state: after it, its connection has been given up."""
+"""The longest time that a state may be in transit: after this time, its connection has been given up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +136,7 @@ class PausedTimeTracker:
     def join(self, now: Nanos) -> tuple[Nanos, JoinBaseline]:
         """The paused time at which a stopwatch joins, as far as it is known, and the baseline that the next state sets.
 
-        The next state is needed even if the link seems to be up: it may be dead without anyone noticing.
+        The next state is needed even if the link seems to be up: the link may be dead, which is not always noticed at once.
         """
         self._joined_at = now
         if self._baseline is None:

@@ -41,7 +41,7 @@ class ThreadClock:
         self._thread_id = thread_id
         self._watching = watching
         self._tracker = PausedTimeTracker(began, grace)
-        # When the last confirmation that was answered was sent.
+        # When the request of the last answered confirmation was sent.
         self._confirmed_at: Nanos | None = None
         self._closed = False
         # Dicts, since sets keep no order.
@@ -94,7 +94,7 @@ class ThreadClock:
         return self._closed or (self._confirmed_at is not None and self._confirmed_at >= since)
 
     def confirmation_deadline(self, since: Nanos) -> Nanos:
-        """How long that confirmation is waited for at least."""
+        """The earliest moment at which the wait for that confirmation may end."""
         return self._watching.confirmation_deadline(self._thread_id, since)
 
     def observe(self, observer: Observer) -> None:

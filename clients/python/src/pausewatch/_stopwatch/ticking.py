@@ -1,7 +1,8 @@
 """One stopwatch, from its start until it expires or is stopped.
 
 A stopwatch checks its state. If there is time left, it sets a timer and checks again when the timer fires. It is not notified
-when a pause begins: the check after its timer finds the pause. Only then it waits to be notified of the resume.
+when a pause begins: the check after its timer finds the pause. Only then does the stopwatch wait for a notification of the
+resume.
 
 1. Only a check decides: after any wake-up, by a timer, a change or a confirmation, the state is read again.
 2. An expired stopwatch stays expired.
@@ -26,8 +27,9 @@ if TYPE_CHECKING:
 
 
 _LATE: Nanos = SECOND
-"""If a check finds later than this that the time ran out, the process was stopped, or the link was dead without notice: nobody
-could be asked before. Then the confirmation has a time of its own, in which a new stream can be opened."""
+"""If a check finds later than this that the time ran out, the process was stopped, or the link was dead without notice, so that
+no confirmation could be requested earlier. Then the confirmation has a time limit of its own, within which a new stream can be
+opened."""
 _LATE_CONFIRMATION_TIME: Nanos = 2 * SECOND
 
 

@@ -3,7 +3,7 @@
 1. At most one state per thread is pending, the latest: memory is bounded by the number of threads, not of changes.
 2. A state that replaces a pending one keeps its flags: `gap` and `changed`.
 3. At most one `SnapshotComplete` and one `Disconnected` are pending. A disconnect removes a pending `SnapshotComplete`.
-   It takes the place of a pending disconnect, without the threads that have a state behind that one: they would look lost.
+   A disconnect replaces a pending one and takes over its threads, except those with a state after it: they are connected again.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Pending:
         return self._events.pop(key)
 
     def _still_disconnected(self) -> frozenset[str]:
-        """The threads of the pending disconnect that have no state behind it."""
+        """The threads of the pending disconnect that have no state after it."""
         before = self._events.get(_DISCONNECTED)
         if not isinstance(before, Disconnected):
             return frozenset()

@@ -62,13 +62,13 @@ class Requests:
 
     @property
     def wait_until(self) -> Nanos:
-        """When a request that was refused for now may be sent again; 0: there is none."""
+        """When a request that was refused because of a limit may be sent again; 0: there is none."""
         waiting = ((self._to_add, self._add_not_before), (self._to_confirm, self._confirm_not_before))
         return min((when for wanted, when in waiting if wanted and when), default=0)
 
     @property
     def confirming_since(self) -> Nanos | None:
-        """Since when a confirmation has been waited for. None: there is none, or the server has delayed it."""
+        """The moment since which a confirmation has been awaited. None: none is awaited, or the server has delayed it."""
         if self._confirming:
             return self._confirm_sent_at
         return next(iter(self._to_confirm.values())).requested_at if self._to_confirm and not self._confirm_not_before else None
@@ -141,7 +141,8 @@ class Requests:
         elif self._to_confirm and now >= self._confirm_not_before:
             request = self._next_confirmations(now)
         elif self._to_remove or (self._to_add and now >= self._add_not_before) or self._has_setup:
-            # The options go alone if no thread may be added: a stream without an answer would be opened again and again.
+            # If no thread may be added, the options are sent alone: a stream without an answer would be reopened again and
+            # again.
             request = self._next_changes(now)
         if request is not None:
             self._under_way, self._is_first = request, False
@@ -159,7 +160,7 @@ class Requests:
     def on_refusal(self, forbidden: set[str], again_at: Nanos) -> list[str]:
         """Notes that the request under way was refused: it is sent again at `again_at`, without the threads in `forbidden`.
 
-        Returns the threads that are not watched because of it.
+        Returns the threads that are not watched because of the refusal.
         """
         request, self._under_way = self._under_way, None
         if request is None:

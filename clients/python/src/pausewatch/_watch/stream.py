@@ -42,7 +42,7 @@ _FIRST_RETRY_DELAY: Nanos = 50 * MILLISECOND
 CONFIRMATION_TIMEOUT: Nanos = 250 * MILLISECOND
 """The longest silence while a confirmation is awaited; it doubles after each disconnect that it causes."""
 _FIRST_ANSWER_TIMEOUT: Nanos = 2 * SECOND
-"""The same on a stream without a message yet: it may still be connecting."""
+"""The same limit for a stream that has not received a message yet: it may still be connecting."""
 _MAX_CONFIRMATION_DELAY: Nanos = 100 * MILLISECOND
 """The longest retry delay while a confirmation is awaited; plus up to as much again at random."""
 
@@ -142,7 +142,7 @@ class WatchStream:
         self._retry_delays, self._confirmation_timeout, self._unanswered = _retry_delays(), CONFIRMATION_TIMEOUT, 0
 
     def expect_confirmation(self, since: Nanos | None) -> None:
-        """Sets since when the oldest confirmation has been waited for; None: none is awaited."""
+        """Sets the moment since which the oldest confirmation has been awaited; None: none is awaited."""
         self._confirming_since = since
         if since is None:
             return
@@ -209,7 +209,7 @@ class WatchStream:
         return SILENCE_TIMEOUT if self._interval is None else self._interval * 5 // 2
 
     def _schedule_silence_check(self) -> None:
-        """Sets the timer only if it must fire earlier: messages move the moment later, and there may be many of them."""
+        """Sets the timer only if it must fire earlier. Messages, of which there may be many, only move the moment later."""
         silent_at, _ = self._silent_at
         if self._timer is None or silent_at < self._timer[0]:
             self._cancel_timer()

@@ -112,7 +112,7 @@ class Watching:
         self._stream.expect_confirmation(self._requests.confirming_since)
 
     def confirmation_deadline(self, thread_id: str, since: Nanos) -> Nanos:
-        """How long a confirmation that was requested by `confirm` is waited for at least."""
+        """The earliest moment at which the wait for a confirmation that `confirm` requested may end."""
         confirmation = self._requests.confirmation(thread_id, since)
         assert confirmation is not None
         return (confirmation.first_sent_at or confirmation.requested_at) + CONFIRMATION_TIMEOUT
@@ -164,7 +164,7 @@ class Watching:
             case "refusal":
                 self._refused(message.refusal)
                 self._continue_sending()
-            # A heartbeat, or an event of a newer server, is only a sign of life.
+            # A heartbeat, or an unknown event of a newer server, only shows that the stream is alive.
 
     def on_disconnected(self, error: CallError, silent_for: Nanos) -> None:
         self._complete_reported = False
@@ -256,7 +256,7 @@ class Watching:
             self._stream.on_answer()
 
     def _disconnect(self, thread_ids: Iterable[str], error: CallError, silent_for: Nanos, *, refused: bool = False) -> None:
-        """Reports the disconnect of the threads for which it has not been reported yet; so their refusal, which says more."""
+        """Reports a disconnect once per thread. A refusal says more, so it is reported even after a disconnect."""
         silence = timedelta(microseconds=silent_for // 1_000)
         newly_disconnected = []
         for thread_id in thread_ids:
