@@ -1,6 +1,7 @@
 //! The file of a program: its name behind links, and the interpreters of a script.
 //!
-//! Most commands execute the same few files many times, so what was read of a file is kept while its metadata are the same, unless
+//! Most commands execute the same few files many times. So the data that were read from a file are kept while its
+//! metadata stay the same, unless
 //! 1. it has more than one name (hard links), because the same file then is another program by another path, or
 //! 2. it has just been changed: the kernel's timestamps are too coarse to show a second change.
 use rustix::{
@@ -28,7 +29,7 @@ use std::{
 const MAX_SCRIPT_LINE: usize = 256;
 /// The maximum of interpreters that the kernel follows: the interpreter of a script may be a script too.
 const MAX_INTERPRETERS: usize = 5;
-/// All are forgotten when there are more.
+/// The maximum number of files whose data are kept. If there are more, all are dropped.
 const MAX_KEPT: usize = 1_024;
 /// A file that was changed within this time is not kept. Above the granularity of the timestamps of all file systems (2 s: FAT).
 const JUST_CHANGED: Duration = Duration::from_secs(3);
@@ -45,18 +46,20 @@ pub(super) struct Executable {
 }
 
 impl Executable {
-    /// One that cannot be executed. `program`: its path as given.
+    /// A file that cannot be executed. `program`: its path as given.
     pub(super) fn none(program: &Path) -> Self {
         Self { resolved: program.to_owned(), interpreter: Vec::new(), is_this_program: false }
     }
 
-    /// One that cannot be read.
+    /// A file that cannot be read.
     pub(super) fn unknown(file: &Path, program: &Path) -> Self {
         fs::canonicalize(file).map_or_else(|_| Self::none(program), |resolved| Self::none(&resolved))
     }
 
-    /// The commands that executing a script amounts to, each without the path of the script and what follows: by its interpreter as the first line names
-    /// it, by the interpreter's file (a long path by its name only), and if that is a script too, by its interpreter. `find`: as the thread finds a path.
+    /// The commands that the execution of a script amounts to, each without the path and the arguments of the
+    /// script: with the interpreter that the first line names, with the file of this interpreter (of a long path,
+    /// only the file name), and, if that file is a script too, with its interpreter. `find`: looks up a path as the
+    /// thread does.
     pub(super) fn interpreters(&self, mut find: impl FnMut(&Path) -> Option<Rc<Self>>) -> Vec<Vec<OsString>> {
         let mut commands: Vec<Vec<OsString>> = Vec::new();
         let (mut line, mut script) = (self.interpreter.clone(), Vec::new());
@@ -75,7 +78,7 @@ impl Executable {
     }
 
     fn read(file: &Path) -> Option<Self> {
-        // Should it not be a regular file any more, opening it must not block.
+        // If it is not a regular file any more, opening it must not block.
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let opened = open(file, flags, Mode::empty()).ok()?;
         let resolved = fs::read_link(format!("/proc/self/fd/{}", opened.as_raw_fd())).ok()?;
@@ -104,7 +107,7 @@ impl Identity {
         })
     }
 
-    /// The time since the last change, by full seconds; `None`: that is in the future.
+    /// The time since the last change, whose fraction of a second is ignored; `None`: the change is in the future.
     fn age(&self) -> Option<Duration> {
         let changed = SystemTime::UNIX_EPOCH + Duration::from_secs(self.changed.0.try_into().ok()?);
         SystemTime::now().duration_since(changed).ok()
@@ -141,7 +144,8 @@ impl Executables {
         Ok(self.read(file, &data, identity))
     }
 
-    /// As [`look_up`](Self::look_up), for a file whose directories may have other names since it was read. `None` also if it cannot be executed.
+    /// Like [`look_up`](Self::look_up), for a file whose directories may have been renamed since it was read.
+    /// `None` also if it cannot be executed.
     pub(super) fn read_again(&mut self, file: &Path) -> Option<Rc<Executable>> {
         let data = fs::metadata(file).ok()?;
         self.read(file, &data, Identity::of(&data))

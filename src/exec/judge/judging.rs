@@ -11,7 +11,7 @@ use tokio::{
     task::{AbortHandle, JoinSet},
 };
 
-/// The maximum of a reason, in characters: a packet must hold it.
+/// The maximum length of a reason, in characters: a packet must hold it.
 const MAX_REASON: usize = 10_000;
 
 /// Receives notes for the caller of a command about its programs.
@@ -24,7 +24,7 @@ pub(crate) struct Judging {
     note: Note,
     /// The first process of the command.
     process: Option<i32>,
-    /// By the id of the question.
+    /// The tasks that determine them, by the id of the question.
     open: HashMap<u64, AbortHandle>,
     verdicts: JoinSet<u64>,
 }
@@ -37,7 +37,7 @@ impl Judging {
     /// Answers questions until the command's first process has ended, and returns its status; `None`: the supervisor has ended before.
     ///
     /// # Cancel safety
-    /// Dropped, no report is lost, and verdicts are determined further.
+    /// If the future is dropped, no report is lost, and the tasks that determine verdicts continue.
     async fn ended(&mut self) -> Option<ExitStatus> {
         loop {
             let report = tokio::select! {
@@ -63,7 +63,8 @@ impl Judging {
         }
     }
 
-    /// Waits until the first process of the command has ended, or its supervisor, which then was killed: the status of either.
+    /// Waits until the first process of the command has ended, or its supervisor was killed. Returns the status of
+    /// the one that ended.
     ///
     /// # Cancel safety
     /// As [`ended`](Self::ended).
@@ -75,7 +76,8 @@ impl Judging {
         }
     }
 
-    /// Waits until the supervisor has let go of its connection: no process of the command executes programs any more. It may still be ending.
+    /// Waits until the supervisor has closed its connection: no process of the command executes programs any more. The
+    /// supervisor may still be ending.
     ///
     /// # Cancel safety
     /// As [`ended`](Self::ended).
@@ -83,7 +85,7 @@ impl Judging {
         while self.ended().await.is_some() {}
     }
 
-    /// Withdraws the open questions, and waits until the calls that ask them have noticed.
+    /// Withdraws the open questions, and waits until the tasks that ask them have ended.
     pub(crate) async fn withdraw_all(&mut self) {
         self.open.clear();
         self.verdicts.shutdown().await;
@@ -120,7 +122,7 @@ impl Judging {
                 let determined = async move {
                     let mut action = policy.determine_exec(&exec).await;
                     if let Action::Deny { reason } = &mut action {
-                        // It has words of the command, which a terminal is to show as they are.
+                        // The reason contains words of the command, which must not control a terminal.
                         *reason = escaped_lines(reason).replace('\n', "\\n").chars().take(MAX_REASON).collect();
                     }
                     if let Action::Deny { reason } = &action {

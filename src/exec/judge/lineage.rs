@@ -1,18 +1,18 @@
 //! How many programs lie between the shell of the command line and a process.
 //!
-//! The kernel knows of each process whether it has executed a program since its parent has forked it, so nothing is recorded when programs
-//! are executed.
+//! The kernel knows whether a process has executed a program since it was forked. So only the executions of the shell
+//! itself are recorded.
 use crate::exec::policy::Lineage;
 use std::{collections::HashMap, fs};
 
-/// The maximum of parents to look at: parents that change meanwhile must not make a circle.
+/// The maximum number of parents to follow: parents that change meanwhile must not cause an endless loop.
 const MAX_PARENTS: usize = 1_000;
 
 pub(super) struct Lineages {
     shell: i32,
     /// Where the stack of the shell begins, which changes when it executes another program.
     stack: Option<u64>,
-    /// How many programs the shell has executed in its place, as far as its first thread did.
+    /// The number of programs that the first thread of the shell has executed in place of the shell.
     executed: u32,
     /// For each approved program that was started in the place of another process: that process, which lives as long.
     places: HashMap<i32, i32>,
@@ -40,7 +40,7 @@ impl Lineages {
                     depth => Lineage::Nested(depth),
                 };
             }
-            // The relay in its place is the same program.
+            // An approved program and the relay in its place count as one program.
             let place = self.places.get(&at);
             if place == Some(&self.shell) {
                 return Lineage::Nested(depth + 1);
@@ -63,7 +63,7 @@ impl Lineages {
         }
     }
 
-    /// A thread goes on to execute a program.
+    /// A thread continues, and executes a program.
     pub(super) fn executes(&mut self, thread: i32) {
         if thread == self.shell {
             self.executed = self.executed.saturating_add(1);
@@ -85,7 +85,7 @@ impl Lineages {
 struct Process {
     parent: i32,
     has_executed: bool,
-    /// Where its stack begins; 0: this process may not know it.
+    /// The address at which its stack begins; 0: this process may not read it.
     stack: u64,
 }
 

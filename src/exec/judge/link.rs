@@ -31,10 +31,10 @@ impl Link {
         Ok(Self(UnixStream::from_std(ours.into())?))
     }
 
-    /// The next report; `None`: the supervisor has ended, or sends what this version does not know.
+    /// The next report; `None`: the supervisor has ended, or has sent a message that this version does not know.
     ///
     /// # Cancel safety
-    /// Dropped, no report is lost.
+    /// If the future is dropped, no report is lost.
     pub(crate) async fn report(&self) -> Option<Report> {
         let received = self.0.async_io(Interest::READABLE, || packet::receive(&self.0)).await;
         received.ok().flatten().map(|(report, _)| report)

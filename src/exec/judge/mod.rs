@@ -9,13 +9,13 @@
 //! | `start` | an approved program, outside the sandbox |
 //! | `message`, `packet`, `link`, `judging` | between the supervisor and the exec server, or `run --rules` |
 //! | `memory` | no huge pages for small processes |
-//! | `probe` | whether all this works here |
+//! | `probe` | whether programs can be judged on this system |
 //!
 //! Invariants:
 //! 1. A restricted program runs only after a verdict, whatever starts it, unless the process that executes it is hostile: see the threat model in
 //!    docs/policy.md.
-//! 2. What runs outside the sandbox is exactly what was judged: path, arguments, environment, working directory.
-//! 3. If the exec server or the supervisor is killed, nothing more is executed, and nothing is left.
+//! 2. A program outside the sandbox runs exactly as it was judged: path, arguments, environment, working directory.
+//! 3. If the exec server or the supervisor is killed, no further program is executed, and no process is left.
 
 macro_rules! supported {
     ($($item:item)*) => { $(#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))] $item)* };

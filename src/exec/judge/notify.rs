@@ -2,7 +2,7 @@
 //! (docs/decisions/0004-execs-judged-by-seccomp-notification.md).
 //!
 //! A thread with the filter that calls `execve` or `execveat` waits until the owner of the [`Listener`] answers. From Linux 5.19 on
-//! only KILL interrupts its wait; before, any signal that it handles.
+//! only KILL interrupts its wait; on older kernels, any signal with a handler does.
 #![expect(unsafe_code, reason = "neither rustix nor nix has seccomp(2) and its ioctls")]
 use super::filter;
 use libc::{c_ulong, seccomp_notif, seccomp_notif_addfd, seccomp_notif_resp, seccomp_notif_sizes};
@@ -33,7 +33,8 @@ pub(super) struct Call {
 pub(super) struct Listener(OwnedFd);
 
 impl Listener {
-    /// From now on the calling thread, and all that it starts, asks before it executes a program. They get no new privileges.
+    /// From now on the calling thread, and all processes that it starts, wait for an answer before they execute a
+    /// program. They get no new privileges.
     ///
     /// # Errors
     /// The kernel has no user notification (before 5.9), refuses it, or the process has a listener already (EBUSY): no filter is installed.

@@ -31,7 +31,8 @@ const MAX_LINKS: u32 = 40;
 /// The inode of the root directory of each file system of processes.
 const PROC_ROOT_INODE: u64 = 1;
 
-/// Whether the thread would have found the same. `given`: the path that it executes; `looked_up`: that by which this process has `found` something.
+/// Whether the thread would certainly have found the same file. `given`: the path that the thread executes.
+/// `looked_up`: the path by which this process has `found` the file.
 pub(super) fn is_certain(given: &Path, looked_up: &Path, found: &Result<Option<Rc<Executable>>, Errno>) -> bool {
     let names_own = |part: &[u8]| matches!(part, b"self" | b"thread-self" | b"fd");
     if given.as_os_str().as_bytes().split(|byte| *byte == b'/').any(names_own) {
@@ -39,7 +40,8 @@ pub(super) fn is_certain(given: &Path, looked_up: &Path, found: &Result<Option<R
     }
     match found {
         Ok(Some(program)) => !program.is_this_program,
-        // Most are: `execvp` tries each directory of PATH. There is such a directory, and it has neither such a program nor such a link.
+        // The most frequent case: `execvp` tries each directory of PATH. The directory exists, and has neither a
+        // program nor a link of this name.
         Err(Errno::NOENT) => {
             let directory = looked_up.parent().and_then(|directory| statfs(directory).ok());
             directory.is_some_and(|data| data.f_type != PROC_SUPER_MAGIC) && fs::symlink_metadata(looked_up).is_err()
@@ -68,7 +70,7 @@ pub(super) fn leads_to(thread: i32, root: &Path, start: &Path, given: &Path) -> 
         let below = at.join(&name);
         if (name == "self" || name == "thread-self") && is_proc_root(&at) {
             let process = process_of(thread).ok()?;
-            // This one's `/proc`: another one may have other numbers.
+            // In the `/proc` of this process: another `/proc` may have other numbers.
             at = match name == "self" {
                 true => format!("/proc/{process}").into(),
                 false => format!("/proc/{process}/task/{thread}").into(),
@@ -86,7 +88,7 @@ pub(super) fn leads_to(thread: i32, root: &Path, start: &Path, given: &Path) -> 
                 }
                 prepend(&mut left, &target);
             }
-            // No link, or nothing at all.
+            // Not a link, or no such file.
             Err(_) => at = below,
         }
     }

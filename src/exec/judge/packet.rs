@@ -42,7 +42,7 @@ pub(super) fn send(socket: impl AsFd, message: &impl Serialize, fds: &[RawFd]) -
     Ok(())
 }
 
-/// Receives the next message; `None`: the other end has gone, perhaps without having read all of ours.
+/// Receives the next message; `None`: the other end is closed, perhaps without having read all our messages.
 ///
 /// # Errors
 /// EAGAIN: the socket does not block and is empty. Others: it is not such a socket, or the message is invalid.
@@ -71,7 +71,7 @@ pub(super) fn receive<T: DeserializeOwned>(socket: impl AsFd) -> io::Result<Opti
     }
 }
 
-/// The buffer for the next message: memory that is not used stays untouched.
+/// The size of the buffer for the next message: a larger buffer would touch memory that is not used.
 #[cfg(target_os = "linux")]
 fn length_of_next(socket: impl AsFd) -> io::Result<usize> {
     let (_, length) = rustix::net::recv(socket, &mut [0; 1], RecvFlags::PEEK | RecvFlags::TRUNC)?;

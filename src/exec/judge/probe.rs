@@ -31,7 +31,7 @@ pub(crate) fn probe(program: &Path) -> Result<(), String> {
     let (ours, theirs) = connect(&null).map_err(cannot)?;
     let mut command = Command::new(program);
     command.args(["exec-supervisor", "--parent", &std::process::id().to_string(), "--name", NAME]);
-    // The first program of a command is let through; this one executes another.
+    // The first program of a command is not judged; this one executes another.
     command.args(["--", "--"]).arg(program).args(["exec-child", "--parent", "0", "--", "/proc/self/exe", "--version"]);
     command.stdin(Stdio::from(theirs)).stdout(Stdio::null()).stderr(Stdio::null());
     let child = command.spawn().map_err(cannot)?;

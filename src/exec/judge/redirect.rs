@@ -1,10 +1,11 @@
 //! Makes a thread that waits in `execve` execute our own program, as a relay, with the arguments and the environment of its call.
 //!
 //! 1. Two file descriptors are added to the process: our program as F, closed on exec, and the relay's socket as F + 1.
-//! 2. ptrace stops the thread as it returns from its call; its registers then say `execveat(F, "", argv, envp, AT_EMPTY_PATH)`; it goes on.
+//! 2. ptrace stops the thread as it returns from its call, sets its registers to
+//!    `execveat(F, "", argv, envp, AT_EMPTY_PATH)`, and lets it continue.
 //!    No memory is written, because it may be shared with other processes (`vfork`).
-//!    A signal that the thread has a handler for runs it first, as it would just before any call.
-//! 3. The new call is a notification like any other, which the supervisor lets go on.
+//!    If a signal with a handler is pending, the handler runs first, as it would just before any call.
+//! 3. The new call is a notification like any other, which the supervisor lets continue.
 use super::{
     filter::Interface,
     notify::{Call, Listener},
@@ -96,7 +97,7 @@ pub(super) fn has_ending_signal(thread: i32) -> bool {
     (signals("SigPnd:") | signals("ShdPnd:")) & !signals("SigBlk:") & ENDING != 0
 }
 
-/// A number that is free, like the next one.
+/// A free number whose successor is free too.
 fn free_pair(thread: i32) -> io::Result<RawFd> {
     let entries = fs::read_dir(format!("/proc/{thread}/fd"))?.flatten();
     let taken: HashSet<RawFd> = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
@@ -104,7 +105,8 @@ fn free_pair(thread: i32) -> io::Result<RawFd> {
     free.ok_or_else(|| Errno::MFILE.into())
 }
 
-/// As if the thread were about to make `execveat` with these arguments, by the instruction that made `call`.
+/// Sets the registers as if the thread were about to call `execveat` with these arguments, by the instruction that made
+/// `call`.
 fn set_registers(thread: Pid, call: &Call, arguments: [u64; 5]) -> io::Result<()> {
     let interface = Interface::of(call.architecture).ok_or(Errno::NOSYS)?;
     let mut registers = ptrace::getregs(thread)?;

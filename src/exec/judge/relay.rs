@@ -3,10 +3,11 @@
 //! 1. It recognizes that it is a relay by the file descriptor that it was executed by (`AT_EXECFN`), and asks its
 //!    supervisor what to do.
 //! 2. Refused: it prints the reason and exits with 1.
-//! 3. Approved: it hands its file descriptors to the supervisor, which starts the program, and closes its own copies.
-//!    It forwards the signals that it gets; signals of the terminal reach the program directly if it is in the same
-//!    process group, which it cannot join from another session. The supervisor stops and continues the relay together with the program, and the relay
-//!    ends as the program does. If the relay is killed, the supervisor kills the program.
+//! 3. Approved: it hands its file descriptors to the supervisor, which starts the program, and closes its own
+//!    copies. It forwards the signals that it gets. Signals of the terminal reach the program directly if the
+//!    program is in the same process group; it cannot join a group of another session. The supervisor stops and
+//!    continues the relay together with the program, and the relay ends as the program does. If the relay is
+//!    killed, the supervisor kills the program.
 use super::packet;
 use crate::exec::supervise::{Signal, descriptors::open_descriptors, ignored_at_start};
 use nix::sys::{
@@ -44,13 +45,13 @@ pub(super) enum Order {
 /// To the supervisor.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Relayed {
-    /// These numbers; the file descriptors come with the message, as many as fit in one. `last`: no more follow.
+    /// The numbers of file descriptors, which come with the message, as many as fit in one. `last`: no more follow.
     Descriptors { numbers: Vec<RawFd>, last: bool },
-    /// This signal was sent to it.
+    /// This signal was sent to the relay.
     Signal(i32),
 }
 
-/// The exit code if the supervisor has gone, or the program cannot be started.
+/// The exit code if the supervisor has ended, or the program cannot be started.
 const CANNOT_RUN: u8 = 126;
 /// `si_code` of signals that the kernel sends, such as those of the terminal, and of timers.
 const SI_KERNEL: i32 = 0x80;
@@ -69,7 +70,7 @@ const OF_TERMINAL: [i32; 8] = [
 /// The file descriptor by which this process was executed, if it is a relay.
 fn descriptor() -> Option<RawFd> {
     let descriptor = rustix::param::linux_execfn().to_str().ok()?.strip_prefix("/dev/fd/")?.parse().ok()?;
-    // Only numbers: `pausewatch` executed by a file descriptor otherwise has no socket behind it.
+    // If somebody else executed `pausewatch` by a file descriptor, the next number is not that of a socket.
     let link = fs::read_link(format!("/proc/self/fd/{}", descriptor + 1)).ok()?;
     link.to_str()?.starts_with("socket:").then_some(descriptor)
 }
@@ -131,12 +132,12 @@ fn relay(socket: OwnedFd) -> io::Result<u8> {
         let has_order = !polled[0].revents().is_empty();
         while let Ok(Some(signal)) = signals.read_signal() {
             let number = i32::try_from(signal.ssi_signo).unwrap_or(0);
-            // A process goes on with SIGCONT even if it ignores it.
+            // SIGCONT continues a process even if the process ignores it.
             let is_ignored =
                 (1..32).contains(&number) && ignored & (1 << (number - 1)) != 0 && number != nix::libc::SIGCONT;
-            // The children are those of the program that was here before.
+            // The children are those of the program that this process executed before.
             let is_of_child = number == nix::libc::SIGCHLD && signal.ssi_code > 0;
-            // The supervisor continues this process after the program.
+            // The supervisor continues this process when the program continues.
             if is_ignored || is_of_child || signal.ssi_pid == supervisor {
                 continue;
             }
@@ -175,7 +176,7 @@ fn release(given: &[RawFd]) -> io::Result<()> {
     Ok(())
 }
 
-/// Dies of a signal, or returns the exit code that stands for it.
+/// Ends this process by a signal, or returns the corresponding exit code if that is impossible.
 fn die_of(number: i32) -> u8 {
     // The core dump of the program is of interest, not that of this process.
     let _ = rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable);

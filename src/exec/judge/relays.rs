@@ -1,4 +1,4 @@
-//! The relays of one command, and the approved programs that they stand for.
+//! The relays of one command, and the approved programs in whose original places they run.
 use super::{
     packet,
     relay::{Order, Relayed},
@@ -22,14 +22,14 @@ struct Relay {
     approved: Option<Approved>,
     received: Vec<(RawFd, OwnedFd)>,
     program: Option<Pid>,
-    /// The process in the place of that program.
+    /// A pidfd of the process in the original place of that program.
     place: Option<OwnedFd>,
 }
 
 pub(super) struct Relays {
     restore_huge_pages: bool,
     relays: Vec<Relay>,
-    /// Approved programs that are not in their process group yet.
+    /// Approved programs that have not reported their start yet.
     starting: Vec<Starting>,
 }
 
@@ -70,7 +70,7 @@ impl Relays {
         self.starting.iter().map(|program| program.socket.as_fd())
     }
 
-    /// The relay with this number has sent a message, or has ended; then the last relay gets its number.
+    /// Handles a message of the relay with this number, or its end. After its end, the last relay gets its number.
     pub(super) fn on_message(&mut self, at: usize) -> Outcome {
         let relay = &mut self.relays[at];
         match packet::receive::<Relayed>(&relay.socket) {
@@ -108,10 +108,11 @@ impl Relays {
         }
     }
 
-    /// The program with this number has started, in its process group if that is possible: returns its listener, if it is judged. The last one gets its number.
+    /// Handles the start of the program with this number, and returns its listener if it is judged. The last
+    /// program gets its number.
     pub(super) fn on_started(&mut self, at: usize) -> Option<OwnedFd> {
         let Starting { process, socket } = self.starting.swap_remove(at);
-        // It could not start, and its end says so.
+        // `None`: it could not start, which its end will show.
         let (in_group, mut fds) = packet::receive(&socket).ok()??;
         if let Some(relay) = self.relays.iter().find(|relay| relay.program == Some(process)) {
             let _ = packet::send(&relay.socket, &Order::Started { in_group }, &[]);
@@ -119,17 +120,17 @@ impl Relays {
         fds.pop()
     }
 
-    /// A child has ended: its relay, if it has one, does the same.
+    /// A child has ended: makes its relay, if it has one, end in the same way.
     pub(super) fn on_end(&mut self, program: Pid, order: &Order) {
         if let Some(relay) = self.relays.iter_mut().find(|relay| relay.program == Some(program)) {
             let _ = packet::send(&relay.socket, order, &[]);
             relay.program = None;
-            // It may be stopped, as its program was.
+            // The relay may be stopped, as its program was.
             relay.signal(process::Signal::CONT);
         }
     }
 
-    /// A child has stopped, or goes on: so does its relay, if it has one.
+    /// A child has stopped or continued: stops or continues its relay, if it has one.
     pub(super) fn on_stop(&self, program: Pid, is_stopped: bool) {
         if let Some(relay) = self.relays.iter().find(|relay| relay.program == Some(program)) {
             relay.signal(if is_stopped { process::Signal::STOP } else { process::Signal::CONT });

@@ -14,7 +14,8 @@ use std::{
     sync::LazyLock,
 };
 
-/// The maximum of arguments in a question, those of interpreters included, in bytes of JSON. A packet must hold them; and paths and names, which have bounds of their own.
+/// The maximum size of the arguments in a question, including those of interpreters, in bytes of JSON. A packet
+/// must hold them together with paths and names, which have their own limits.
 const MAX_QUESTION_ARGUMENTS: usize = 16 << 10;
 const MAX_CHANGED_ENV: usize = 64;
 
@@ -27,7 +28,7 @@ pub(super) struct Scope {
 }
 
 impl Scope {
-    /// Whether one of its names is that of a restricted program.
+    /// Whether one of the names of the program is that of a restricted program.
     pub(super) fn is_restricted(&self, waiting: &Waiting) -> bool {
         let is_restricted = |path: &Path| {
             path.file_name().and_then(OsStr::to_str).is_some_and(|name| self.names.contains(name))
@@ -38,15 +39,15 @@ impl Scope {
             || is_restricted(&waiting.executable.resolved)
     }
 
-    /// Whether it is called as the line calls a program that a rule allows.
+    /// Whether its `argv[0]` is the name by which the line calls a program that a rule allows.
     pub(super) fn is_allowed(&self, waiting: &Waiting) -> bool {
         waiting.name.as_ref().and_then(|name| name.to_str()).is_some_and(|name| self.allowed.contains(name))
     }
 
-    /// The facts about a program that a question names.
+    /// The facts about a program, for a question.
     ///
     /// # Errors
-    /// A question cannot name all that matters.
+    /// A question cannot contain all relevant facts.
     pub(super) fn exec(
         &self,
         waiting: &Waiting,

@@ -1,4 +1,5 @@
-//! Starts a command: its session, the process that becomes its shell, and the listener for what that executes. Then the supervisor takes over.
+//! Starts a command: its session, the process that becomes its shell, and the listener for the programs that the shell
+//! executes. Then the supervisor takes over.
 use super::{
     child::CommandProcess,
     fork::{Forked, fork},
@@ -57,7 +58,7 @@ pub(crate) struct Supervision {
     signals: SignalFd,
     /// The file descriptors that this process was started with.
     inherited: Vec<RawFd>,
-    /// To the process that becomes the shell.
+    /// The connection to the process that becomes the shell.
     socket: OwnedFd,
     shell: Pid,
 }
@@ -65,13 +66,14 @@ pub(crate) struct Supervision {
 /// The session of a command.
 #[derive(Default)]
 pub(crate) enum CommandSession {
-    /// The supervisor leads a session of its own, and dies with this process, the exec server. The command is in the sandbox.
+    /// The supervisor leads a session of its own, and dies with its parent, the exec server. The command is in the
+    /// sandbox.
     New {
         parent: Option<rustix::process::Pid>,
         /// The command's standard input becomes the terminal of the session.
         terminal: bool,
     },
-    /// That of the caller, with its process group. The command is in no sandbox.
+    /// The session and the process group of the caller. The command is not in a sandbox.
     #[default]
     Inherited,
 }
@@ -109,7 +111,7 @@ pub(crate) fn begin(setup: Setup) -> io::Result<Role> {
     let supervisor = std::process::id();
     match fork()? {
         Forked::Child => {
-            // Only the supervisor may hear the exec server, or know that it has gone.
+            // Only the supervisor may receive messages from the exec server, or notice its end.
             rustix::stdio::dup2_stdin(&stdin)?;
             Ok(Role::Command(CommandProcess::new(theirs, supervisor)))
         }
@@ -134,7 +136,7 @@ impl Supervision {
                 let _ = packet::send(&server, &Report::Noted(why), &[]);
                 None
             }
-            // It could not start, and has said so.
+            // The shell could not start, and has reported it.
             None => None,
         };
         let scope = Scope { names: setup.names, allowed: setup.allowed };
@@ -142,7 +144,7 @@ impl Supervision {
         let program = File::open("/proc/self/exe")?;
         let ended = Supervisor::new(server, scope, relays, listener, place, shell, program).run(&signals);
         if ended.is_err() && place == Place::Outside {
-            // In a session of its own, the death of this process ends the command; here, nothing does.
+            // A command in a session of its own dies with this process. This one would continue.
             kill_descendants();
         }
         ended
@@ -163,8 +165,8 @@ fn kill_descendants() {
     }
 }
 
-/// Leaves this process no file that is the command's, whose output ends when no process of the command has it any more; and nothing below `/proc/self`
-/// that can be executed (`own_files.rs`).
+/// Closes the files of the command in this process: a reader sees the end of the output only when no process has it
+/// open any more. Nothing below `/proc/self` that can be executed is left either (`own_files.rs`).
 fn let_go(inherited: &[RawFd]) -> io::Result<()> {
     let null = std::fs::OpenOptions::new().read(true).write(true).open("/dev/null")?;
     rustix::stdio::dup2_stdin(&null)?;

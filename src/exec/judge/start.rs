@@ -4,8 +4,9 @@
 //! 1. The program gets the file descriptors, working directory, process group, umask, resource limits, nice value and processors of the process that
 //!    wanted to execute it, and exactly the path, arguments and environment that were judged. Its user and namespaces are those of the supervisor, which
 //!    has checked that they are the same.
-//! 2. It gets a filter of its own, so what it executes is judged as well. A set-user-id program does not: the filter would take its privileges away.
-//! 3. Its parent is the supervisor, and it dies with it.
+//! 2. It gets a filter of its own, so the programs that it executes are judged as well. A set-user-id program gets no
+//!    filter, because that would take its privileges away.
+//! 3. Its parent is the supervisor. If the supervisor dies, the program dies too.
 //! 4. A text without `#!`, which the kernel cannot execute, is run by the shell that wanted to execute it: bash, else `sh`, as `execvp` does.
 use super::{memory::restore_huge_pages, notify::Listener, packet, status::status_field};
 use crate::exec::supervise::descriptors::open_descriptors;
@@ -68,11 +69,12 @@ pub(super) struct Approved {
     pub(super) arguments: Vec<OsString>,
     pub(super) environment: Vec<OsString>,
     pub(super) directory: OwnedFd,
-    /// The shell for a script that names none.
+    /// The shell that runs the file if it is a script without `#!`.
     pub(super) shell: String,
 }
 
-/// The message to `exec-start`. With it come the texts, the working directory, and the first file descriptors.
+/// The message to `exec-start`, with the file descriptors of the texts and of the working directory. Those of the
+/// program follow in further messages.
 #[derive(Debug, Serialize, Deserialize)]
 struct Instructions {
     group: i32,
@@ -91,11 +93,12 @@ struct Instructions {
 /// A program that is being started.
 pub(super) struct Starting {
     pub(super) process: Pid,
-    /// Where the message comes from that it is in its process group, with its listener if it is judged.
+    /// The socket on which it reports whether it is in the process group, and sends its listener if it is judged.
     pub(super) socket: OwnedFd,
 }
 
-/// Starts the program. `descriptors`: those of the relay, with their numbers. `restore_huge_pages`: they are off in this process only.
+/// Starts the program. `descriptors`: the file descriptors of the relay, with their numbers. `restore_huge_pages`:
+/// huge pages are off in this process only.
 pub(super) fn start(
     approved: &Approved,
     descriptors: &[(RawFd, OwnedFd)],
@@ -143,7 +146,8 @@ pub(super) fn has_privileges(file: &Path) -> bool {
     fs::metadata(file).is_ok_and(|data| data.permissions().mode() & 0o6000 != 0)
 }
 
-/// The resource limits of another process, in the order of [`LIMITS`]; in each, `None`: unlimited.
+/// The soft and the hard resource limits of another process, in the order of [`LIMITS`]. The outer `None`: unknown; the
+/// inner `None`: unlimited.
 fn limits_of(process: i32) -> Vec<Option<(Option<u64>, Option<u64>)>> {
     let limits = fs::read_to_string(format!("/proc/{process}/limits")).unwrap_or_default();
     let limit_of = |name: &str| {
@@ -157,7 +161,7 @@ fn limits_of(process: i32) -> Vec<Option<(Option<u64>, Option<u64>)>> {
     LIMITS.iter().map(|(_, name)| limit_of(name)).collect()
 }
 
-/// The nice value, and the processors on which it may run.
+/// Copies the nice value, and the set of processors on which the process may run.
 fn copy_scheduling(from: Pid, to: Pid) {
     let [from, to] = [from, to].map(|process| rustix::process::Pid::from_raw(process.as_raw()));
     // Failures are ignored: then the program runs as if the command's shell had started it.
@@ -165,7 +169,7 @@ fn copy_scheduling(from: Pid, to: Pid) {
     let _ = sched_getaffinity(from).and_then(|processors| sched_setaffinity(to, &processors));
 }
 
-/// A file in memory with these texts, each ended by NUL.
+/// Writes these texts, each ended by NUL, to a file in memory.
 fn write_texts<'a>(texts: impl Iterator<Item = &'a OsStr>) -> io::Result<File> {
     let mut file = File::from(memfd_create("pausewatch", MemfdFlags::CLOEXEC)?);
     let mut bytes = Vec::new();
@@ -185,10 +189,10 @@ fn read_texts(file: OwnedFd) -> io::Result<Vec<OsString>> {
     Ok(bytes.split(|byte| *byte == 0).map(|text| OsString::from_vec(text.to_vec())).collect())
 }
 
-/// Becomes the program.
+/// Becomes the approved program: the work of `exec-start`.
 ///
 /// # Errors
-/// The program was not executed. Standard error may be the program's already.
+/// The program was not executed. Standard error may already be that of the program.
 pub(crate) fn become_approved() -> io::Result<()> {
     let end = || io::Error::from(io::ErrorKind::UnexpectedEof);
     set_parent_process_death_signal(Some(Signal::KILL))?;
@@ -208,7 +212,7 @@ pub(crate) fn become_approved() -> io::Result<()> {
     }
     place(&instructions.numbers, &given, above)?;
     drop(given);
-    // Fails if the group has gone, or is of another session.
+    // Fails if the group has no process any more, or belongs to another session.
     let is_in_group = setpgid(Pid::from_raw(0), Pid::from_raw(instructions.group)).is_ok();
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(instructions.umask));
     let file = texts.next().ok_or_else(end)?;
@@ -257,11 +261,11 @@ fn is_plain_text(file: &Path) -> bool {
     length > 0 && !first_line.starts_with(b"#!") && !first_line.contains(&0) && !first_line.starts_with(b"\x7fELF")
 }
 
-/// Gives each file descriptor its number; those below that the program does not have are closed.
+/// Closes all file descriptors below `above`, and then gives each of the program's its number.
 fn place(numbers: &[RawFd], given: &[OwnedFd], above: RawFd) -> io::Result<()> {
     open_descriptors().into_iter().filter(|number| *number < above).for_each(|number| _ = nix::unistd::close(number));
     for (number, fd) in numbers.iter().zip(given) {
-        // The lowest number from there on that is free.
+        // The result has the lowest free number from there on.
         let placed = fcntl_dupfd_cloexec(fd, *number)?;
         if placed.as_raw_fd() != *number {
             return Err(io::Error::other(format!("the number {number} of a file descriptor is taken")));

@@ -16,7 +16,7 @@ const NAMESPACES: [&str; 10] =
 
 /// The process of a thread.
 pub(super) fn process_of(thread: i32) -> io::Result<i32> {
-    // Only the first thread of a process has such a descriptor, and most execs are of it: quicker than to read the status.
+    // Only the first thread of a process has a pidfd, and it makes most execs. This is faster than reading the status.
     if Pid::from_raw(thread).is_some_and(|thread| pidfd_open(thread, PidfdFlags::empty()).is_ok()) {
         return Ok(thread);
     }

@@ -2,10 +2,12 @@
 //!
 //! S1. It leads the command's session and is not in the sandbox. It is the subreaper of the command, so all processes of the command stay its
 //!     descendants, which ptrace needs where Yama restricts it.
-//! S2. It lives until the shell has ended and no process has a filter of its command any more. It blocks all signals: only KILL ends it before.
-//! S3. Only programs with a restricted name reach the exec server. All others go on at once.
-//! S4. If it dies, its command's shell and approved programs die with it, and nothing that is left can execute a program (ENOSYS).
-//! S5. It waits for nothing but its poll: whatever the command does, other execs of the command go on.
+//! S2. It runs until the shell has ended and no process with a filter of its command is left. It blocks all signals, so
+//!     only KILL ends it earlier.
+//! S3. Only programs with a restricted name reach the exec server. All others continue at once.
+//! S4. If it dies, the shell and the approved programs of its command die too, and no remaining process can execute a
+//!     program (ENOSYS).
+//! S5. It blocks only in its poll: whatever one process of the command does, the execs of the others continue.
 use super::{
     executable::Executables,
     filter::Interface,
@@ -46,14 +48,14 @@ const CHECK_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 /// The flag of `execveat` that only checks whether a file may be executed (Linux 6.14). Older kernels refuse it.
 const AT_EXECVE_CHECK: u64 = 0x1_0000;
 
-/// As many file descriptors as most commands need.
+/// The initial capacity of the list of polled file descriptors: enough for most commands.
 const POLLED: usize = 8;
 
-/// Where execs come from: processes that have one filter.
+/// A source of execs: all processes that have the same filter.
 struct Source {
     listener: Listener,
     place: Place,
-    /// Whether the next call is the program that was started for this listener.
+    /// Whether the next exec is that of the program for which this filter was installed. It is not judged.
     is_new: Cell<bool>,
 }
 
@@ -74,7 +76,7 @@ struct Open {
 
 pub(super) struct Supervisor {
     server: OwnedFd,
-    /// Whether the exec server still listens.
+    /// Whether the connection to the exec server is open.
     is_connected: bool,
     scope: Scope,
     executables: Executables,
@@ -82,7 +84,7 @@ pub(super) struct Supervisor {
     sources: Vec<Rc<Source>>,
     open: HashMap<u64, Open>,
     next_id: u64,
-    /// The threads that execute our program next, and the descriptor they do it by.
+    /// The threads that execute our program next, each with the file descriptor by which it does.
     redirected: HashMap<i32, RawFd>,
     relays: Relays,
     lineages: Lineages,
@@ -105,7 +107,7 @@ enum Ready {
 }
 
 impl Supervisor {
-    /// `listener`: that of the shell; `None`: it could not start.
+    /// `listener`: the listener of the shell; `None`: the shell could not start.
     pub(super) fn new(
         server: OwnedFd,
         scope: Scope,
@@ -137,7 +139,7 @@ impl Supervisor {
     pub(super) fn run(&mut self, signals: &SignalFd) -> io::Result<()> {
         while !(self.has_ended && self.sources.is_empty() && !self.relays.are_starting()) {
             let mut has_signals = false;
-            // From last to first: removing one must not move the others.
+            // From last to first, so that removing one does not change the index of another.
             for ready in self.wait_for(signals)?.into_iter().rev() {
                 match ready {
                     Ready::Signals => has_signals = true,
@@ -154,7 +156,7 @@ impl Supervisor {
             }
             self.withdraw();
             if has_signals {
-                // Before the children are waited for: a child that ends later sends another signal.
+                // Read before the children are waited for: a child that ends later causes another signal.
                 while signals.read_signal()?.is_some() {}
                 self.reap()?;
             }
@@ -201,7 +203,7 @@ impl Supervisor {
     }
 
     fn report(&self, report: &Report) {
-        // If the exec server has gone, nobody needs it.
+        // If the exec server has ended, nobody needs the report.
         let _ = packet::send(&self.server, report, &[]);
     }
 
@@ -239,7 +241,8 @@ impl Supervisor {
                 return fail(listener, &call, Errno::ACCESS);
             }
         };
-        // Answered here and not by the kernel: before it looks, another process could put a program there.
+        // The answer is this error, not CONTINUE: before the kernel looks the path up, another process could put a
+        // program there.
         if let Some(error) = waiting.error {
             return fail(listener, &call, error);
         }
@@ -387,7 +390,7 @@ impl Supervisor {
     }
 }
 
-/// A thread that has died meanwhile, or has its answer, needs none.
+/// Lets the call continue. No error if its thread has died meanwhile, or already has its answer.
 fn proceed(listener: &Listener, call: &Call) -> io::Result<()> {
     answered(listener.proceed(call.id))
 }

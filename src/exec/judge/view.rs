@@ -32,17 +32,17 @@ pub(super) struct View {
 }
 
 impl View {
-    /// For a command whose processes execute nothing yet.
+    /// The view of a command whose processes have not executed anything yet.
     pub(super) fn shared() -> Self {
         Self { mounts: File::open("/proc/self/mounts").ok() }
     }
 
-    /// Whether an absolute path leads all of them to the same file as this process.
+    /// Whether an absolute path leads all processes of the command to the same file as this process.
     pub(super) fn is_shared(&self) -> bool {
         self.mounts.is_some()
     }
 
-    /// From now on it may lead one of them to another file.
+    /// From now on, an absolute path may lead a process of the command to another file.
     pub(super) fn may_differ(&mut self) {
         self.mounts = None;
     }

@@ -27,7 +27,8 @@ use std::{
     rc::Rc,
 };
 
-/// The maximum of argument texts and pointers together: the kernel's own bound with the usual limit of the stack is 2 MiB.
+/// The maximum size of argument texts and pointers together, in bytes. The kernel's own limit is 2 MiB with the
+/// usual limit of the stack.
 const MAX_BYTES: usize = 6 << 20;
 const PAGE: u64 = 4096;
 /// The number of bytes that are read at once.
@@ -38,7 +39,7 @@ const POINTER: usize = 8;
 /// A program that a thread is about to execute: what is needed to decide whether a rule mentions it.
 #[derive(Debug)]
 pub(super) struct Waiting {
-    /// The path as it was given, or that of the file descriptor that it is relative to.
+    /// The path as it was given. If it is relative to a file descriptor, the path of that file descriptor comes first.
     pub(super) program: PathBuf,
     /// A path that leads this process to the same file while the call waits; `None`: `program` in the root directory of the thread.
     led: Option<PathBuf>,
@@ -47,7 +48,7 @@ pub(super) struct Waiting {
     pub(super) name: Option<OsString>,
     /// The executable; if its file has no name or cannot be read, it has the path as given and no interpreter.
     pub(super) executable: Rc<Executable>,
-    /// If it is a script: the commands that it amounts to, each without its path and arguments.
+    /// For a script: the commands that its execution amounts to, each without the path and the arguments of the script.
     pub(super) interpreters: Vec<Vec<OsString>>,
     /// Why the kernel will not execute the file, as far as its type and mode show. `execvp` tries each directory of PATH, so most
     /// calls are for files that do not exist.
@@ -60,7 +61,7 @@ pub(super) struct Details {
     /// The process of the thread.
     pub(super) process: i32,
     pub(super) arguments: Vec<OsString>,
-    /// The environment that it is to get.
+    /// The environment that the program is to get.
     pub(super) environment: Vec<OsString>,
     /// The working directory, opened: a path may lead elsewhere later.
     pub(super) directory: OwnedFd,
@@ -97,7 +98,8 @@ impl Addresses {
 
 impl Waiting {
     /// # Errors
-    /// EFAULT: an address is invalid. EPERM, EACCES: the process does not let itself be read. Others: it has ended.
+    /// EFAULT: an address is invalid. EPERM, EACCES: the supervisor may not read the process. Others: the process
+    /// has ended.
     pub(super) fn read(
         call: &Call,
         addresses: &Addresses,
@@ -204,7 +206,7 @@ impl Details {
     }
 }
 
-/// The end of the path that a call passes: there is an empty text.
+/// The address of the end of the path that a call passes, which is that of an empty text.
 pub(super) fn empty_text(call: &Call, addresses: &Addresses) -> io::Result<u64> {
     let text = Memory::of(call.thread).text(addresses.path, &mut { MAX_BYTES })?;
     Ok(addresses.path + text.len() as u64)
@@ -240,7 +242,8 @@ impl<'a> Memory<'a> {
         memory
     }
 
-    /// As much as `buffer` holds, or less if what follows cannot be read. Not always in the buffer.
+    /// The bytes at an address: as many as `buffer` holds, or fewer if the memory after them cannot be read. They
+    /// may have been read before; then `buffer` is not used.
     fn bytes<'b>(&'b self, address: u64, buffer: &'b mut [u8]) -> io::Result<&'b [u8]> {
         if let Some((_, known)) = self.known.iter().find(|(at, known)| (*at, known.len()) == (address, buffer.len())) {
             return Ok(known);
@@ -284,7 +287,7 @@ impl<'a> Memory<'a> {
         }
     }
 
-    /// A list of pointers to texts, up to its null pointer. No list at all is an empty one.
+    /// A list of pointers to texts, up to its null pointer. A null pointer instead of a list counts as an empty list.
     fn texts(&self, mut address: u64, pointer: usize, left: &mut usize) -> io::Result<Vec<OsString>> {
         let (mut texts, mut buffer) = (Vec::new(), [0; PART]);
         while address != 0 {

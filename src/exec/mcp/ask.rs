@@ -62,10 +62,11 @@ impl AskMethod {
     }
 }
 
-/// What a question has led to.
+/// The result of a question.
 pub(super) struct Asked {
     pub(super) action: Action,
-    /// Whether it is a decision. A failure to ask is none, and the next program like this one is asked about again.
+    /// Whether the action is a decision. A failed question is not one: the person is asked again about the next
+    /// program like this one.
     pub(super) is_decided: bool,
 }
 

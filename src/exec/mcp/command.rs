@@ -1,7 +1,7 @@
 //! One command: a task reads its output, watches its clocks, and ends its processes.
 //!
 //! 1. Its end is reported when none of its processes runs any more: those that outlive the first process are killed. Its
-//!    times are read when the first process ends; if it is being ended, when the last one has.
+//!    times are read when the first process ends; if the command is being ended, when the last process has ended.
 //! 2. If its programs are judged, its first process is started by a supervisor, which reports the end of that process, and judges on until no
 //!    daemon of the command is left.
 //! 3. It is ended by TERM (and HUP, if it has a terminal), then by KILL. All of its processes have the time between the two to clean up, also if
@@ -44,9 +44,9 @@ use tokio_util::sync::CancellationToken;
 const TIMED_OUT: i32 = 124;
 /// How long the output of remaining processes is read after the first process has ended, if none of them is ready to run then.
 const TRAILING_OUTPUT: Duration = Duration::from_millis(200);
-/// The same, at most: a busy machine may let a process that is ready to write wait for its turn.
+/// The maximum of that time: on a busy machine, a process that is ready to write may have to wait for its turn.
 const MAX_TRAILING_OUTPUT: Duration = Duration::from_secs(1);
-/// The interval between two looks whether one of them is ready to run.
+/// The interval between two checks whether one of them is ready to run.
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 /// The time from TERM to KILL for remaining processes.
 const REST_KILL_AFTER: Duration = Duration::from_millis(100);
@@ -77,7 +77,7 @@ pub(super) struct Command {
     pub(super) notes: Arc<Notes>,
     /// Cancelled to end it when its caller is gone: nobody will ask for its result.
     pub(super) stop: CancellationToken,
-    /// Cancelled to end it for a caller, who will.
+    /// Cancelled to end it for a caller, who will ask for its result.
     pub(super) kill: CancellationToken,
     /// Cancelled when it was removed from the table.
     pub(super) removed: CancellationToken,
@@ -251,7 +251,7 @@ impl Command {
         tokio::task::spawn_blocking(move || session.signal_other_groups(signals));
     }
 
-    /// Waits until no process runs any more, or until `end`, and reads what they write.
+    /// Waits until no process runs any more, or until `end`, and reads the output meanwhile.
     async fn wait_for_cleanup(&self, reader: &Reader, open: &mut bool, session: Session, end: Instant) {
         loop {
             let (look_again, was_open) = (end.min(Instant::now() + LOOK_INTERVAL), *open);
@@ -259,7 +259,7 @@ impl Command {
             while *open && Instant::now() < look_again && timeout_at(look_again, reader.readable()).await.is_ok() {
                 *open = self.read(reader);
             }
-            // The end of the output is most often that of the last process.
+            // When the output ends, the last process has most often ended too.
             if *open == was_open {
                 sleep_until(look_again).await;
             }
@@ -282,7 +282,7 @@ impl Command {
         }
     }
 
-    /// Reads what remaining processes still write, such as `tee` in `command > >(tee log)`.
+    /// Reads the output that remaining processes still write, such as `tee` in `command > >(tee log)`.
     async fn read_trailing_output(&self, reader: &Reader, session: Session) {
         let began = Instant::now();
         let mut end = began + TRAILING_OUTPUT;

@@ -5,7 +5,7 @@
 //!    failed or was cancelled has no answer.
 //! 3. If a rule asked about the command's line, the programs that the line itself starts run without a further question.
 //! 4. At most [`MAX_WAITING`] wait; more are denied (G7).
-//! 5. After the end of the command nobody is asked: what its daemons want is denied.
+//! 5. After the end of the command nobody is asked: a program of a daemon that would need a question is denied.
 use super::ask::Asked;
 use crate::{
     client::stopwatch::Stopwatch,
@@ -24,7 +24,8 @@ const MAX_WAITING: usize = 100;
 /// The maximum of answers that are remembered for one command.
 const MAX_ANSWERS: usize = 1_000;
 
-/// The file of a program, its arguments and its directory as texts, and what identifies them and its environment.
+/// The file of a program, its arguments and its directory as texts, and the number that identifies them and the
+/// environment.
 type Key = (PathBuf, Vec<String>, PathBuf, u64);
 
 /// The open questions of one command.
@@ -32,7 +33,7 @@ pub(super) struct ExecQuestions {
     line: String,
     /// Whether a rule asked about the line before the command started.
     is_approved: bool,
-    /// The command's.
+    /// The stopwatch of the command.
     stopwatch: Stopwatch,
     state: Mutex<State>,
     added: Notify,
@@ -60,7 +61,7 @@ impl ExecQuestions {
     /// The next question. Two calls never get the same one.
     ///
     /// # Cancel safety
-    /// Dropped, no question is lost.
+    /// If the future is dropped, no question is lost.
     pub(super) async fn next(self: &Arc<Self>) -> TakenQuestion {
         loop {
             let added = self.added.notified();
@@ -71,7 +72,7 @@ impl ExecQuestions {
         }
     }
 
-    /// Denies what is open and what is still to come.
+    /// Denies the open questions and all later ones.
     pub(super) fn close(&self) {
         let mut state = self.state();
         state.has_ended = true;

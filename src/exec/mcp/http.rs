@@ -165,7 +165,7 @@ impl Service {
         response.map(|body| UntilSent::new(body, counted).boxed())
     }
 
-    /// After its deletion.
+    /// Ends the commands of a session after its deletion.
     fn end(&self, session: &str) {
         self.sessions.remove(session);
         self.deletions.on_delete(session);

@@ -9,7 +9,8 @@ use std::{
 };
 use tokio::time::Instant;
 
-/// Fewer than the server admits, because an ended session still exists for some seconds.
+/// The maximum number of sessions: fewer than the server admits, because an ended session still exists for some
+/// seconds.
 pub(super) const MAX_SESSIONS: usize = 768;
 
 /// The sessions by their ids.
@@ -22,7 +23,8 @@ struct Use {
 }
 
 impl HttpSessions {
-    /// Adds a new session, and returns the one to end for it, if there are too many. `has_command`: whether a session has.
+    /// Adds a new session, and returns the one to end for it, if there are too many. `has_command`: whether a
+    /// session has a command.
     pub(super) fn add(&self, session: &str, has_command: impl Fn(&str) -> bool) -> Option<String> {
         let mut sessions = self.sessions();
         let unused = |session: &str, of: &Use| of.requests == 0 && !has_command(session);

@@ -67,9 +67,9 @@ pub(super) struct Launch<'a> {
 
 /// The programs of a command that are judged when they are executed.
 pub(super) struct Judged<'a> {
-    /// The file names of those that a rule asks about or forbids.
+    /// The file names of the programs that a rule asks about or forbids.
     pub(super) restricted: &'a [String],
-    /// Those of the line that a rule allows.
+    /// The commands of the line that a rule allows.
     pub(super) line_commands: LineCommands,
 }
 

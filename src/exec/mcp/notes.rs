@@ -16,7 +16,7 @@ impl Notes {
         }
     }
 
-    /// Those since the last result.
+    /// Takes the notes since the last result.
     pub(super) fn take(&self) -> Vec<String> {
         std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }

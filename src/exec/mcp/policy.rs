@@ -15,7 +15,7 @@ use std::{
 pub(crate) struct Policy {
     /// Which commands are allowed, prompted or forbidden.
     pub rules: Arc<Rules>,
-    /// For callers that cannot ask.
+    /// The action for callers that cannot ask a person.
     pub when_unable: WhenUnable,
     /// `None`: commands run without a sandbox.
     pub sandbox: Option<SandboxPolicy>,
@@ -26,7 +26,8 @@ pub(crate) struct Policy {
 /// can change links.
 #[derive(Debug, Clone)]
 pub(crate) struct SandboxPolicy {
-    /// In it, a caller may choose the working directory without asking: the working directory of the server at its start.
+    /// The working directory of the server at its start. Within it, a caller may choose the working directory
+    /// without a question.
     project: PathBuf,
     /// The paths that every command can write: those of `--writable`, and the directories for temporary files.
     writable: Vec<PathBuf>,
@@ -76,7 +77,8 @@ impl SandboxPolicy {
         Sandbox::new([workdir].into_iter().chain(writable).map(Path::to_owned))
     }
 
-    /// The paths that commands can write, or could before this one: a file there may be a command's work.
+    /// The paths that this command can write, or that earlier commands could write: a command may have written any
+    /// file there.
     pub(super) fn exposed(&self, workdir: &Path) -> Vec<PathBuf> {
         let known = [Some(workdir), self.project()].into_iter().flatten().map(Path::to_owned);
         known.chain(self.writable.iter().cloned()).chain(self.used().iter().cloned()).collect()

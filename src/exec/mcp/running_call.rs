@@ -26,7 +26,7 @@ impl RunningCall {
     /// The question that the response to the call has to ask.
     ///
     /// # Cancel safety
-    /// Dropped, a question that was being asked waits for another call.
+    /// If the future is dropped, a question that was being asked waits for another call.
     pub(super) async fn wait(&self, context: &Context, when_unable: WhenUnable) -> Result<(), TakenQuestion> {
         let method = AskMethod::of(context, None);
         let stopwatches: Vec<_> = self.until.iter().map(|until| until.stopwatch().clone()).collect();

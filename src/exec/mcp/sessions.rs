@@ -31,7 +31,7 @@ impl Caller {
             // The earlier call has written already.
             return self.wait(call, context, max_bytes, key).await;
         }
-        // A state that is of no use is refused.
+        // A `requestState` that answers no question is refused.
         self.server.answered_start(&mut request, &key)?;
         let command = self.find(&arguments.session_id, context)?;
         let default = if arguments.chars.is_empty() { DEFAULT_YIELD_TIME } else { DEFAULT_YIELD_TIME_AFTER_WRITE };

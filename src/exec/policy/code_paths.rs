@@ -5,7 +5,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Variables that name such files or directories, and what separates them. Options that name code, such as those of NODE_OPTIONS, are not read.
+/// Variables that name such files or directories, each with the separators of its list. Options that name code,
+/// such as those of NODE_OPTIONS, are not read.
 const LISTS: [(&str, &[u8]); 10] = [
     ("BASH_ENV", b""),
     ("LD_AUDIT", b": "),
@@ -18,7 +19,7 @@ const LISTS: [(&str, &[u8]); 10] = [
     ("PYTHONPATH", b":"),
     ("RUBYLIB", b":"),
 ];
-/// Of these, a name without a slash is one of a library, which is found in the directories of the system.
+/// In these variables, a name without a slash is that of a library, which is found in the directories of the system.
 const LIBRARIES: [&str; 2] = ["LD_AUDIT", "LD_PRELOAD"];
 
 /// The files and directories that these variables name, each with the name of its variable.
@@ -28,7 +29,7 @@ pub(crate) fn code_paths(variable: impl Fn(&str) -> Option<OsString>) -> Vec<(&'
         let parts =
             value.as_bytes().split(|byte| separators.contains(byte)).map(|part| Path::new(OsStr::from_bytes(part)));
         let is_path = |part: &&Path| !LIBRARIES.contains(&name) || part.as_os_str().as_bytes().contains(&b'/');
-        // An empty part of a list is the working directory; an empty value is none.
+        // An empty part of a list is the working directory; an empty value names nothing.
         let named = parts.filter(|_| !value.is_empty()).filter(is_path).map(|part| Path::new(".").join(part));
         named.map(|part| (name, part)).collect::<Vec<_>>()
     };

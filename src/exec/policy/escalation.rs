@@ -25,14 +25,14 @@ pub trait EscalationPolicy: Send + Sync {
     /// person takes.
     ///
     /// # Cancel safety
-    /// Dropped, the question is abandoned and nothing has run.
+    /// If the future is dropped, the question is abandoned and nothing has run.
     async fn determine_action(&self, program: &str, argv: &[String], workdir: &Path) -> Action;
 
     /// Determines the action for a program that a running command is about to execute, at any depth. Only the thread that executes it
     /// waits. By default it is judged like a command of its own.
     ///
     /// # Cancel safety
-    /// Dropped, the question is abandoned and the program has not run.
+    /// If the future is dropped, the question is abandoned and the program has not run.
     async fn determine_exec(&self, exec: &Exec) -> Action {
         self.determine_action(&exec.program, &exec.argv, &exec.workdir).await
     }
@@ -75,7 +75,7 @@ pub trait Asker: Send + Sync {
 pub struct AskingPolicy {
     rules: Arc<Rules>,
     asker: Arc<dyn Asker>,
-    /// Command lines are for this shell.
+    /// The shell that runs command lines.
     shell: Option<String>,
     /// Why a person is asked about a command that would otherwise run inside the sandbox.
     objection: Option<String>,
@@ -132,7 +132,7 @@ impl AskingPolicy {
         }
         let is_in_reach = |commands: &LineCommands| !commands.are_out_of_reach(program);
         judgement.keeps_sandbox |= self.line_commands.as_ref().is_some_and(is_in_reach);
-        // Commands that run outside the sandbox, or not at all, do not concern the objection.
+        // The objection is only about commands that run inside the sandbox.
         let is_of_concern = match judgement.decision {
             None | Some(Decision::Prompt) => true,
             Some(Decision::Allow) => judgement.keeps_sandbox,

@@ -73,8 +73,8 @@ impl Rules {
         self.decide(Line { commands, beyond_allow: true, ..Line::default() })
     }
 
-    /// The commands of a line whose words are all known, which a rule allows, and which do not run what the settings of a project
-    /// name. None, if the line cannot be judged with certainty.
+    /// The commands of a line whose words are all known, which a rule allows, and which do not run programs that
+    /// the settings of a project name. Empty if the line cannot be judged with certainty.
     pub(super) fn allowed_commands(&self, command_line: &str) -> Vec<Vec<String>> {
         let line = self.read(shell::read(command_line));
         if !line.doubts.is_empty() {
@@ -99,7 +99,8 @@ impl Rules {
         self.restricted().map(str::to_owned).collect::<BTreeSet<_>>().into_iter().collect()
     }
 
-    /// Adds a doubt for each command that has the name of a restricted program among its words: it may run that.
+    /// Adds a doubt for each command that has the name of a restricted program among its words: it may run that
+    /// program.
     fn read(&self, mut line: Line) -> Line {
         for words in &line.commands {
             let head = words.first().and_then(Word::text).unwrap_or_default();

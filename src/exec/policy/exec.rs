@@ -21,15 +21,16 @@ pub struct Exec {
     pub workdir: PathBuf,
     /// If the file is a script: the program that its first line names, and the argument there, if any.
     pub interpreter: Vec<String>,
-    /// The same by the file of this interpreter behind links; and, if that is a script too, by its interpreter, and so on. Each with the words that
-    /// follow it up to the path of this file.
+    /// The same with the file that this interpreter leads to behind links; if that is a script too, with its
+    /// interpreter, and so on. Each has the words that follow the interpreter, up to the path of this file.
     #[serde(default)]
     pub further_interpreters: Vec<Vec<String>>,
     /// The names of environment variables, at most 64, that differ from those of the command line's shell: first those by which many
     /// programs run other code.
     pub changed_env: Vec<String>,
-    /// Identifies the file, all arguments, the directory and the environment within one command, but for harmless variables such as `SHLVL`: by
-    /// their bytes, which the texts here may not have.
+    /// A number that identifies the file, all arguments, the directory and the environment (except harmless
+    /// variables such as `SHLVL`) within one command. It is computed from the original bytes, which the texts here
+    /// may not contain.
     #[serde(default)]
     pub identity: u64,
     /// Which process executes it.

@@ -72,7 +72,8 @@ impl LineCommands {
             && !self.is_exposed_script(&exec.file)
     }
 
-    /// Whether no command can replace the shell or a program of a line that rules allow whole, or could have.
+    /// Whether no command can replace, or could have replaced, the shell or a program of a line that rules allow as
+    /// a whole.
     pub(super) fn are_out_of_reach(&self, shell: &str) -> bool {
         let programs = self.names().filter(|name| !shell::is_builtin(name));
         !self.is_tampered && [shell].into_iter().chain(programs).all(|name| self.is_found_out_of_reach(name))

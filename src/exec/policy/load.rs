@@ -199,7 +199,7 @@ fn pattern(items: UnpackList<Value<'_>>) -> anyhow::Result<Vec<Vec<String>>> {
     if let Some(head) = pattern[0].iter().find(is_directory) {
         return Err(wrong(format!("{head:?} in the pattern is a directory; name the program")));
     }
-    // No program that is called by its name has a blank in it: the rule would be about nothing.
+    // No program that is called by its name has a blank in it: the rule would match no command.
     let is_blank = |head: &&String| !head.starts_with('/') && head.contains(char::is_whitespace);
     if let Some(head) = pattern[0].iter().find(is_blank) {
         let words: Vec<_> = head.split_whitespace().map(|word| format!("{word:?}")).collect();

@@ -5,13 +5,15 @@
 //! program that a running command is about to execute (Exec) -----------> rules -> Judgement -> EscalationPolicy -> Action
 //! ```
 //!
-//! A rule names the first words of a command and says `allow`, `prompt` or `forbidden`. Programs are judged when they are executed. The text of a
-//! line is read for what that does not show, or shows too late (`shell`), and the strictest judgement of its commands decides.
+//! A rule names the first words of a command and says `allow`, `prompt` or `forbidden`. Programs are judged when
+//! they are executed. The text of a line is read for the commands that execution does not show, or shows too late
+//! (`shell`); the strictest judgement of its commands decides.
 //!
 //! P1. A line that runs a forbidden command is never judged `allow`.
-//! P2. A doubt never makes a judgement milder. What cannot be read with certainty is prompted, unless something in the line
-//!     is forbidden anyway. (If no rule prompts or forbids, there is nothing to be in doubt about: it runs in the sandbox. And if
-//!     programs are judged as they are executed, a doubt matters only where that does not show what runs: `unseen`.)
+//! P2. A doubt never makes a judgement milder. A line that cannot be read with certainty is prompted, unless
+//!     something in the line is forbidden anyway. (If no rule prompts or forbids, there is nothing to be in doubt
+//!     about: it runs in the sandbox. And if programs are judged as they are executed, a doubt matters only where
+//!     execution does not show what runs: `unseen`.)
 //! P3. `allow` means outside the sandbox, so it holds only for a line of plain words whose every command is allowed, that writes no file by
 //!     a redirection, and that sets no variable which could make an allowed program run another. An allowed line with git, or a
 //!     program like it, runs inside the sandbox: its settings, which name programs to run, can be written there.

@@ -11,7 +11,7 @@ const MAX_VARIABLES: usize = 12;
 #[derive(Debug, Clone)]
 pub(crate) struct Prompt {
     pub(crate) message: String,
-    /// After a plain yes.
+    /// The action after a plain yes.
     accepted: Action,
     judgement: String,
 }
@@ -85,7 +85,7 @@ fn called_as(exec: &Exec) -> String {
     }
 }
 
-/// The variables by which the program may do something else than in the command's shell.
+/// The variables that may make the program behave differently than in the command's shell.
 fn variables_of(exec: &Exec) -> String {
     let changed = exec.changed_env.iter().filter(|name| !is_harmless(name));
     let (mut names, others): (Vec<_>, Vec<_>) = changed.partition(|name| may_run_code(name));

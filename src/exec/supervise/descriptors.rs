@@ -4,7 +4,7 @@ use std::{fs, os::fd::RawFd};
 /// `/dev/fd` is missing in some containers.
 const DIRECTORY: &str = if cfg!(target_os = "linux") { "/proc/self/fd" } else { "/dev/fd" };
 
-/// All of them.
+/// The numbers of all open file descriptors.
 pub(crate) fn open_descriptors() -> Vec<RawFd> {
     let Ok(entries) = fs::read_dir(DIRECTORY) else { return vec![0, 1, 2] };
     let numbers: Vec<RawFd> = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
@@ -12,8 +12,8 @@ pub(crate) fn open_descriptors() -> Vec<RawFd> {
     numbers.into_iter().filter(|number| fs::symlink_metadata(format!("{DIRECTORY}/{number}")).is_ok()).collect()
 }
 
-/// Closes all except standard input, output and error, for a program that has opened none itself: inherited descriptors
-/// are not for its commands.
+/// Closes all file descriptors except standard input, output and error, so that commands do not inherit them. Call
+/// it before this program opens any itself.
 pub(crate) fn close_inherited() {
     open_descriptors().into_iter().filter(|number| *number > 2).for_each(|number| _ = nix::unistd::close(number));
 }

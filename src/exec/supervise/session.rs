@@ -114,8 +114,9 @@ impl Session {
 
 /// Sends KILL to every process of these sessions, except supervisors, until there are none. Blocks the thread.
 ///
-/// A process that ends as soon as it has started its copy is most often gone before it is found. A signal to its group reaches all of the group at once:
-/// KILL, or STOP where there is a supervisor, which goes on afterwards.
+/// A process that starts a copy of itself and then ends is most often gone before the scan finds it. A signal to
+/// its group reaches all processes of the group at once: KILL, or STOP if there is a supervisor, which is continued
+/// afterwards.
 #[cfg(target_os = "linux")]
 pub(crate) fn kill_all(sessions: &[Session]) {
     let (supervised, others): (Vec<Session>, Vec<Session>) = sessions.iter().partition(|session| session.is_supervised);
@@ -140,7 +141,7 @@ fn kill_members(sessions: &HashSet<i32>, supervisors: &HashSet<Pid>) {
             found = true;
             let group = nix::unistd::getpgid(Some(nix::unistd::Pid::from_raw(process.as_raw_pid())));
             let group = group.ok().map(nix::unistd::Pid::as_raw).filter(|group| !sessions.contains(group));
-            // It is one of the session, unless the process has just ended.
+            // The group belongs to the session, unless the process has just ended.
             if let Some(group) = group.and_then(Pid::from_raw).filter(|_| may_be_member(process.as_raw_pid(), sessions))
             {
                 let _ = process::kill_process_group(group, Signal::KILL);
@@ -155,7 +156,7 @@ fn kill_members(sessions: &HashSet<i32>, supervisors: &HashSet<Pid>) {
     tracing::warn!(?sessions, "processes survive KILL");
 }
 
-/// Signals a process if it is in one of the sessions still.
+/// Signals a process if it is still in one of the sessions.
 #[cfg(target_os = "linux")]
 fn send(process: Pid, sessions: &HashSet<i32>, signals: &[Signal]) {
     use rustix::process::{PidfdFlags, pidfd_open, pidfd_send_signal};

@@ -2,8 +2,8 @@
 //!
 //! The standard library spawns by `posix_spawnp`, which does not do that, so this case is tried again.
 //!
-//! Some things only the process of the command can prepare: a signal at the death of its parent, and SIGPIPE ignored, which the standard
-//! library resets in every command. `prepare.rs` does both between `fork` and `exec`.
+//! Only the process of the command itself can prepare two things: a signal at the death of its parent, and SIGPIPE
+//! ignored, which the standard library resets in every command. `prepare.rs` does both between `fork` and `exec`.
 use super::{inherited::was_ignored, prepare::prepare, signal::Signal};
 use rustix::{io::Errno, process};
 #[cfg(feature = "cli")]

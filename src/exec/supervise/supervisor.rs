@@ -47,7 +47,7 @@ pub(crate) trait Process {
     /// Waits for its end. After it, each call returns the same status at once.
     ///
     /// # Cancel safety
-    /// Dropped, nothing is lost.
+    /// If the future is dropped, nothing is lost.
     async fn wait(&mut self) -> io::Result<ExitStatus>;
 
     /// Its process id, unless it has not started yet, or its exit status was read: then the id may be reused.
@@ -56,7 +56,7 @@ pub(crate) trait Process {
     /// Waits until it has started, or has ended. Most have started before they are supervised.
     async fn started(&mut self) {}
 
-    /// Withdraws what it asks of people, because it is about to be killed.
+    /// Withdraws its questions to people, because it is about to be killed.
     async fn withdraw(&mut self) {}
 }
 
@@ -127,7 +127,7 @@ impl<P: Process> Job<P> {
     /// The system does not return the command's exit status.
     ///
     /// # Cancel safety
-    /// Dropped, the command runs on.
+    /// If the future is dropped, the command continues to run.
     pub(crate) async fn supervise(
         mut self,
         expired: impl Future<Output = ()>,

@@ -6,7 +6,7 @@ use super::{lists::HARMLESS_VARIABLES, word::Word};
 pub(in crate::exec::policy) struct Line {
     /// Each command's words, in the order of the text.
     pub(in crate::exec::policy) commands: Vec<Vec<Word>>,
-    /// Why what was read may not be what runs.
+    /// Reasons why the commands that run may differ from those that were read.
     pub(in crate::exec::policy) doubts: Vec<String>,
     /// Whether it writes a file by a redirection, or sets a variable that programs may use: more than the words of its
     /// commands show.

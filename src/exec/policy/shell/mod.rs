@@ -1,9 +1,9 @@
 //! Reads a command line: finds the commands whose words are known before it runs, and every reason to doubt that these
 //! are all.
 //!
-//! Every program that a command executes is judged at its execution. The text of the line is read for what that does
-//! not show, or shows too late: an allowed line, a forbidden command after others, one question for the whole line,
-//! builtins, and programs that run others with more privileges.
+//! Every program that a command executes is judged at its execution. The text of the line is read for what
+//! execution does not show, or shows too late: an allowed line, a forbidden command after others, one question for
+//! the whole line, builtins, and programs that run others with more privileges.
 //!
 //! 1. A word counts as a text only if every shell expands it to exactly this text, whatever the variables and files
 //!    are.

@@ -6,7 +6,7 @@ use super::{
 };
 use std::{iter::Peekable, str::Chars};
 
-/// Stands for a quoted character in the shape of a word.
+/// Replaces a quoted character in the shape of a word.
 const QUOTED: char = '\u{1}';
 /// Files whose content does not matter: redirections to them are allowed.
 const NOWHERE: [&str; 4] = ["/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty"];
@@ -20,7 +20,7 @@ pub(super) fn scan(text: &str) -> Line {
         let start: String = rest.chars().take(40).collect();
         scanner.line.doubt(format!("how a shell reads `…{}` is not certain", start.trim()));
         scanner.line.unread += &rest;
-        // Stands for the rest of its words.
+        // Represents the rest of its words.
         scanner.words.push(Word::Many("…".to_owned()));
         scanner.is_loop = false;
     }
@@ -33,7 +33,7 @@ struct Scanner<'a> {
     line: Line,
     /// The words of the current command.
     words: Vec<Word>,
-    /// These are not words of a command, but of `for NAME in WORDS`.
+    /// Whether `words` are not those of a command, but of `for NAME in WORDS`.
     is_loop: bool,
     /// Parentheses that are open.
     groups: usize,
@@ -45,7 +45,7 @@ struct Parts {
     text: String,
     /// The text with every quoted or unknown character replaced.
     shape: String,
-    /// As it was written, if it is not known.
+    /// Whether a part of the text is not known: `text` has this part as it was written.
     is_unknown: bool,
     is_many: bool,
 }
