@@ -65,7 +65,7 @@ export function eachAddress(address: Address): readonly OneAddress[] {
   return address.kind === "several" ? address.each : [address];
 }
 
-/** Whether connections to it are encrypted. */
+/** Whether connections to the address are encrypted. */
 export function isSecure(address: Address): boolean {
   return eachAddress(address).every((one) => one.kind === "tcp" && one.tls);
 }
@@ -114,7 +114,7 @@ function isName(host: string): boolean {
   return /^[A-Za-z0-9_.-]+$/.test(host) && URL.canParse(`http://${host}`);
 }
 
-/** Whether connections to it stay on this machine. */
+/** Whether connections to the address stay on this machine. */
 export function isLocal(address: Address): boolean {
   return eachAddress(address).every(
     (one) => one.kind === "unix" || /^(localhost|::1|127(\.\d{1,3}){3})$/i.test(one.host),

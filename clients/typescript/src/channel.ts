@@ -44,7 +44,7 @@ export class Channel {
   #lanes: Lanes | undefined;
   /** The connections to addresses that the client has left; they end with their last streams. */
   #left: Connection[] = [];
-  /** What closes elicitations. */
+  /** The releases under way: the calls that close elicitations. */
   readonly #releases = new Set<Promise<unknown>>();
   readonly #closing = closingController();
   readonly #disconnecting = closingController();
@@ -146,7 +146,10 @@ export class Channel {
     for (const connection of [...this.#left, this.#lanes?.connection]) connection?.close(reason);
   }
 
-  /** Its timer keeps the process alive: the program waits, also for a release in the background, which does not. */
+  /**
+   * Waits for the releases, at most `timeoutMs`. Its timer keeps the process alive, which a release in the background
+   * does not.
+   */
   async #finishReleases(timeoutMs: number): Promise<void> {
     const ending = new AbortController();
     const late = sleep(Math.min(timeoutMs, MAX_TIMEOUT_MS), "late", { signal: ending.signal }).catch(() => undefined);
@@ -194,7 +197,8 @@ function dialer(address: OneAddress, secure: (() => tls.SecureContext) | undefin
   const { host, port } = address;
   if (secure === undefined) return () => withinTime(net.connect({ host, port, noDelay: true }), "connect");
 
-  // An IP address is not a server name (RFC 6066); it is still checked against the certificate. Not an empty one: Deno takes it for the host.
+  // An IP address is not a server name (RFC 6066); it is still checked against the certificate. The server name is
+  // omitted, not empty: Deno would use an empty name as the host.
   const name = net.isIP(host) === 0 ? { servername: host } : {};
   return () => {
     const socket = tls.connect({ host, port, ...name, secureContext: secure(), ALPNProtocols: ["h2"] });

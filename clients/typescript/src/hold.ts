@@ -148,7 +148,7 @@ export class Hold implements AsyncDisposable {
       const keep = () => {
         for (const signal of signals) signal.removeEventListener("abort", abandon);
       };
-      // Removed before the caller has the hold: from then on the signals must not close it.
+      // Before the caller has the hold: from then on the signals must not close the hold.
       opening.finally(keep).then(resolve, reject);
     });
   }

@@ -17,7 +17,10 @@ export interface CoordinatorOptions {
   readonly program?: string | undefined;
 }
 
-/** A coordinator that runs until it is stopped, or its `await using` block or this process ends (not by a signal, of which Node tells nobody). */
+/**
+ * A coordinator that runs until it is stopped, its `await using` block ends, or this process ends. If a signal ends
+ * this process, the coordinator continues: then Node emits no `exit` event.
+ */
 export class TestCoordinator implements AsyncDisposable {
   readonly #options: CoordinatorOptions;
   readonly #killAtExit = () => void this.#process?.kill("SIGKILL");

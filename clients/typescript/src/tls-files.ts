@@ -1,7 +1,7 @@
 /**
  * TLS with certificates in files, which are read again for each connection, so that renewed certificates are used.
  *
- * 1. While a file cannot be used, such as during its replacement, the last good certificates are.
+ * 1. While a file cannot be used, for example during its replacement, the last good certificates are used.
  * 2. An open connection is not touched.
  */
 import { createSecureContext, type SecureContext, type SecureContextOptions } from "node:tls";
@@ -39,7 +39,8 @@ export class TlsFiles {
 }
 
 /**
- * Returns what gives the TLS context of the next connection. For TLS options of the program it is always the same.
+ * Returns a function that returns the TLS context of the next connection. With TLS options of the program, the context
+ * is always the same.
  *
  * @throws {ConfigError} The certificates or the key are not valid.
  */

@@ -1,6 +1,7 @@
 /**
- * What the client adds to a unary call: the bare generated stub and the client call GetPauseState in turns, block by block, over a connection
- * each, against the coordinator that PAUSEWATCH_ADDRESS names, else one of its own.
+ * Measures what the client adds to a unary call. The generated stub and the client call GetPauseState in alternating
+ * blocks, each over its own connection, at the coordinator that PAUSEWATCH_ADDRESS names, else at one that the
+ * benchmark starts.
  *
  * Prints one line of JSON with the medians, in microseconds.
  */

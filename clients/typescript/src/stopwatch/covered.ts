@@ -7,7 +7,10 @@
  * The parts are kept in their order, not only their sum: an old one, in which the thread was paused indeed, must not make up for a later error.
  */
 
-/** Beyond it, the oldest two become one: a correction hardly reaches so far back, and if it does, it charges too little. */
+/**
+ * The maximum number of parts. Beyond it, the two oldest parts are merged: a correction rarely reaches that far back,
+ * and if it does, too little is charged.
+ */
 const MAX_PARTS = 32;
 
 interface Part {

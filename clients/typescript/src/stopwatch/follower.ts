@@ -55,7 +55,7 @@ export class Follower {
       complete: () => this.#link.connected(),
       refused: (threadIds, error) => this.#refused(threadIds, error),
       disconnected: (error, silentForMs) => {
-        // The threads first: what the program is told about the link is true of them already.
+        // The threads first: when the program receives the new state of the link, its timeouts already have it.
         for (const { thread } of this.#threads.values()) thread.disconnect(silentForMs);
         this.#link.disconnected(error, silentForMs);
       },
@@ -130,7 +130,9 @@ export class Follower {
     followed.thread.apply(state);
   }
 
-  /** A thread that may not be watched was not linked before either: its grace decides. It is warned of once. */
+  /**
+   * A refused thread was not linked before either, so its timeouts wait for the grace. A warning is logged only once.
+   */
   #refused(threadIds: readonly string[], error: CallError): void {
     let isNews = false;
     for (const threadId of threadIds) {

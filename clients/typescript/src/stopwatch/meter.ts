@@ -4,8 +4,8 @@
  * Pure: no clock is read; `now` and the paused time of its threads (`pausedTime`, see `Follows`) are arguments, in milliseconds. The charged
  * time is stored up to a mark and computed from there, so each operation is a few additions.
  *
- * 1. The charged time is never below zero, and the elapsed time never decreases: if paused time is learnt late, the elapsed time stands still
- *    until that time is made up for.
+ * 1. The charged time is never below zero, and the elapsed time never decreases: after a late credit, the elapsed time
+ *    stands still until the credit is used up.
  * 2. Where a pause of the stopwatch itself and a pause of its thread overlap, the time is subtracted once. If the thread was not paused
  *    then after all, the time is still not charged: see `Covered`.
  */
@@ -73,7 +73,7 @@ export class Meter {
   #moveMark(charged: number, now: number, pausedTime: number): void {
     this.#covered.cut(pausedTime);
     if (this.paused) {
-      // What is longer than the pause of its own is older.
+      // If the paused time grew by more than the time since the mark, the rest is older than this pause.
       const span = Math.max(now - this.#mark, 0);
       this.#covered.add(Math.max(this.#pausedTimeAtMark, pausedTime - span), pausedTime);
     }

@@ -15,7 +15,8 @@
  * 3. Another epoch, or a total or a revision that decreased, means that the server lost its state (or forgot an idle thread). The new total is
  *    not comparable with the old one: the paused time so far is kept, and grows by the new total, but at most by the time since the last
  *    state. A server without epochs sends epoch 0; then total and revision are compared. But an open pause is not forgotten: a lower total
- *    after it, of the same epoch, was told up to an earlier moment, as by another replica, and counts as the known one.
+ *    after an open pause, in the same epoch, is the total at an earlier moment, for example from another replica; then
+ *    the known total is used.
  * 4. The local clock stands still while the machine sleeps; the server's clock may not. If a pause spans a sleep, the sleep is not credited, so
  *    that it cannot make up for time that was charged. A state that was sent before the sleep and arrives after it does not have the sleep in
  *    its total; then the sleep is subtracted from the next total.

@@ -43,7 +43,8 @@ export class Stopwatch implements Waiter {
    * Runs from now on, and stands still while `thread`, its own, is paused. Earlier pauses are not credited. `limitMs`, `maxWallMs` Infinity:
    * there is no such limit.
    *
-   * `thread` was entered before: the paused time of a new thread begins when it is entered, and what is before that would be charged.
+   * `thread` must be entered before this call: the paused time of a new thread begins when it is entered, and time
+   * before that would be charged even if the thread was paused.
    */
   constructor(limitMs: number, maxWallMs: number, thread: ThreadClock, clock: Clock, onExpired: () => void) {
     const now = clock.now();

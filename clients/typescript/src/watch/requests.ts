@@ -71,7 +71,10 @@ export class Requests {
     if (this.#known.has(threadId)) this.#remove.add(threadId);
   }
 
-  /** Has the thread's state confirmed by a request that is sent at `since` or later, unless one is under way. */
+  /**
+   * Requests the confirmation of the thread's state by a request that is sent at `since` or later, unless one is under
+   * way.
+   */
   confirm(threadId: string, since: number, now: number): void {
     const sent = this.#unanswered;
     if (this.#forbidden.has(threadId) || (sent?.confirms.has(threadId) && sent.sentAt >= since)) return;

@@ -139,8 +139,8 @@ export class WatchStream {
   }
 
   /**
-   * Has the thread's state confirmed by a request that is sent at `since` or later, unless one is under way. A disconnect cancels it; then it
-   * must be requested again.
+   * Requests the confirmation of the thread's state by a request that is sent at `since` or later, unless one is under
+   * way. A disconnect cancels the confirmation; then it must be requested again.
    */
   confirm(threadId: string, since: number): void {
     const now = performance.now();

@@ -210,7 +210,10 @@ export class Watch implements AsyncIterableIterator<WatchEvent, undefined>, Asyn
     this.#disconnectReported = true;
   }
 
-  /** Reports the disconnect of the threads for which it has not been reported yet; so their refusal, which says more. */
+  /**
+   * Reports the disconnect, or the refusal, of those threads for which it was not reported yet. A refusal is reported
+   * even after a disconnect.
+   */
   #reportDisconnect(threadIds: readonly string[], error: CallError, silentForMs: number, refused = false): void {
     const disconnected = threadIds.filter((threadId) => {
       const thread = this.#threads.get(threadId);

@@ -5,7 +5,10 @@ import { Client } from "../../src/index.js";
 import { until } from "../support/coordinator.js";
 import { event, FakeCoordinator, silence } from "../support/fake.js";
 
-/** A coordinator that answers what is added; of what is to be confirmed, on which stream and whether that is a new connection. */
+/**
+ * A coordinator that answers additions, and records for each confirmation its stream, and whether the stream has a new
+ * connection.
+ */
 async function confirming(answers: (stream: number) => "paused" | "running" | "forbidden" | "nothing") {
   const asked: { stream: number; connections: number; threadIds: string[] }[] = [];
   let streams = 0;

@@ -46,7 +46,7 @@ export class ManualClock implements Clock {
   }
 }
 
-/** Every promise that can be settled without I/O is. */
+/** Waits until every promise that can be settled without I/O is settled. */
 export function settled(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve));
 }

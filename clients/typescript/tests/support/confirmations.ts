@@ -1,4 +1,7 @@
-/** A stream on which a thread is confirmed when a test says so; confirmations requested meanwhile are sent after that. */
+/**
+ * A stream on which a test decides when a thread is confirmed; confirmations that are requested meanwhile are sent
+ * after that.
+ */
 import type { PauseState } from "../../src/messages.js";
 import type { Clock } from "../../src/stopwatch/clock.js";
 import type { Coordinator, ThreadClock } from "../../src/stopwatch/thread.js";

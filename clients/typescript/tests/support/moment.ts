@@ -1,4 +1,7 @@
-/** What `read` gives, and when: on a busy machine a program is taken off the processor between two readings; then they are made again. */
+/**
+ * Returns the result of `read`, and when it was read. If a busy machine interrupts the program between the two
+ * readings, both are repeated.
+ */
 export function atOneMoment<T>(read: () => T): { readonly at: number; readonly value: T } {
   for (;;) {
     const at = performance.now();

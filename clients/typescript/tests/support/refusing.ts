@@ -1,4 +1,4 @@
-/** A port behind which nobody serves: every connection is reset, and counted. */
+/** A port without a server: every connection is reset and counted. */
 import { once } from "node:events";
 import { type AddressInfo, createServer, type Server } from "node:net";
 

@@ -12,7 +12,7 @@ import { known, testEach } from "../support/vectors.js";
 
 const TARGET = { closing: new AbortController().signal, keepsAlive: true, address: "localhost:7420" };
 
-/** Something that is called: it is refused with each of these, then answers how often it was called. */
+/** A call that fails with each of these errors in turn, and then returns the number of its attempts. */
 function refusing(...refusals: Error[]) {
   let calls = 0;
   const send = async () => {

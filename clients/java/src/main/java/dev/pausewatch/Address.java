@@ -10,9 +10,10 @@ import java.util.Set;
 import java.util.stream.Collectors;
 
 /**
- * Where a coordinator listens, as one string: {@code host:port}, {@code http://host[:port]}, {@code https://host[:port]}, {@code unix:PATH} (also
- * {@code unix:///PATH}). A host is a name of ASCII letters, digits, {@code -}, {@code _} and {@code .}, an IPv4 address, or an IPv6 address in
- * brackets, without a zone. Of several replicas: their addresses with commas between them. Printed and parsed again, an address is the same one.
+ * The address of a coordinator, as one string: {@code host:port}, {@code http://host[:port]}, {@code
+ * https://host[:port]}, {@code unix:PATH} (also {@code unix:///PATH}). A host is a name of ASCII letters, digits,
+ * {@code -}, {@code _} and {@code .}, an IPv4 address, or an IPv6 address in brackets and without a zone. The addresses
+ * of several replicas are separated by commas. An address that is printed and parsed again is equal.
  */
 public sealed interface Address {
     /** The default: {@code 127.0.0.1:7420}. */
@@ -35,7 +36,7 @@ public sealed interface Address {
             return host + ":" + port;
         }
 
-        /** Judged by what is written, without asking a resolver: other names may change what they mean. */
+        /** Decided by the text alone, without a resolver: what another name resolves to may change. */
         boolean isLoopback() {
             return host.equalsIgnoreCase("localhost")
                     || host.equals("[::1]")
@@ -46,7 +47,7 @@ public sealed interface Address {
     /**
      * A Unix socket.
      *
-     * @param path a relative one is taken from the working directory
+     * @param path a relative path starts at the working directory
      */
     record Unix(Path path) implements Address {
         @Override
@@ -58,12 +59,12 @@ public sealed interface Address {
     /**
      * The addresses of the replicas of one coordinator.
      *
-     * @param each 2 to 16, each another one, all with TLS or all without
+     * @param each 2 to 16 different addresses, all with TLS or all without
      */
     record Replicas(List<Tcp> each) implements Address {
         private static final int MOST = 16;
 
-        /** @throws ConfigException they are too few, too many, named twice, or only some have TLS */
+        /** @throws ConfigException there are too few or too many addresses, one is repeated, or only some have TLS */
         public Replicas {
             each = List.copyOf(each);
             String text = text(each);
@@ -88,7 +89,7 @@ public sealed interface Address {
         }
     }
 
-    /** The address of each replica; this one if it is not that of several. */
+    /** The address of each replica; this address itself if there is only one. */
     default List<? extends Address> each() {
         return List.of(this);
     }
@@ -96,7 +97,7 @@ public sealed interface Address {
     /**
      * Reads an address.
      *
-     * @throws ConfigException it is none; the text says why and how to write one
+     * @throws ConfigException the text is not a valid address; the message says why, and how to write one
      */
     static Address parse(String text) {
         if (text.startsWith("unix:")) {
@@ -134,7 +135,7 @@ public sealed interface Address {
     }
 
     private static Address parseUnix(String text, String path) {
-        // unix:///PATH has an empty host, as file:///PATH has; unix://HOST/PATH would mean another machine.
+        // unix:///PATH has an empty host, like file:///PATH; unix://HOST/PATH would mean another machine.
         if (path.startsWith("//")) {
             path = path.substring(2);
             if (!path.startsWith("/")) {
@@ -184,7 +185,7 @@ public sealed interface Address {
         }
     }
 
-    /** Without asking a resolver. */
+    /** Does not use a resolver. */
     private static boolean isIpv6(String host) {
         try {
             return host.matches("\\[[0-9A-Fa-f:.]+]") && new URI("http://" + host + "/").getHost() != null;

@@ -18,7 +18,10 @@ public final class AsyncClient {
         this.policy = policy;
     }
 
-    /** As {@link Client#incrementElicitation}. Cancelled after it was sent, the elicitation may be open; its lease bounds it. */
+    /**
+     * As {@link Client#incrementElicitation}. If the future is cancelled after the request was sent, the elicitation
+     * may be open; its lease bounds it.
+     */
     public CompletableFuture<IncrementResult> incrementElicitation(IncrementElicitation call) {
         return handedOn(calls.increment(call, policy));
     }
@@ -48,7 +51,7 @@ public final class AsyncClient {
         return handedOn(calls.listPauses(call, policy));
     }
 
-    /** The answer on a thread that is not the transport's. */
+    /** A future that completes with the same result, but on a thread of {@link Callbacks}, not of the transport. */
     static <T> CompletableFuture<T> handedOn(CompletableFuture<T> answer) {
         CompletableFuture<T> theirs = new CompletableFuture<>();
         answer.whenCompleteAsync(

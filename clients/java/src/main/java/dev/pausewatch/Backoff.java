@@ -38,7 +38,7 @@ final class Backoff {
         next = first;
     }
 
-    /** Returns from {@code pause} to twice that. */
+    /** A random delay between {@code pause} and twice {@code pause}. */
     static long jittered(long pause) {
         return pause + ThreadLocalRandom.current().nextLong(pause + 1);
     }

@@ -11,7 +11,10 @@ import java.util.concurrent.ExecutionException;
 import java.util.function.Function;
 import java.util.function.Supplier;
 
-/** The unary RPCs, in this library's own types, as futures. They complete on a thread of the transport: hand on, do not work there. */
+/**
+ * The unary RPCs as futures, in this library's own types. The futures complete on a thread of the transport, where no
+ * user code may run.
+ */
 final class Calls {
     private final Connection connection;
     private final Timer timer;
@@ -22,10 +25,11 @@ final class Calls {
     }
 
     /**
-     * How patient a call is.
+     * The limits of a call.
      *
-     * @param deadline covers everything: connecting, every attempt, every pause between them
-     * @param retries how often an attempt that found nobody, or came too often in this second, is repeated
+     * @param deadline covers everything: connecting, every attempt and every retry delay
+     * @param retries the maximum number of retries: while the coordinator is unavailable, or the limit of calls per
+     *     second is exceeded
      */
     record RetryPolicy(Duration deadline, int retries) {
         RetryPolicy withDeadline(Duration deadline) {
@@ -77,8 +81,9 @@ final class Calls {
     }
 
     /**
-     * Makes a call that goes on when the gRPC call is cancelled, or at its deadline, that this thread works for: blocks end just then, and what a
-     * hold has opened must be closed.
+     * Makes a call that is independent of the gRPC call that this thread serves ({@link Context}): it continues if that
+     * gRPC call is cancelled or its deadline passes. Blocks often end at that moment, and an open elicitation must
+     * still be closed.
      */
     static <T> T detached(Supplier<T> call) {
         Context context = Context.current().fork();
@@ -91,14 +96,14 @@ final class Calls {
     }
 
     /**
-     * Waits for an answer; gives the call up if this thread is interrupted meanwhile.
+     * Waits for an answer; cancels the call if this thread is interrupted meanwhile.
      *
-     * @throws PausewatchException what the call ended with; {@link OtherException} with status CANCELLED if this thread was interrupted,
-     *     which it then still is
+     * @throws PausewatchException the error of the call; {@link OtherException} with status CANCELLED if this thread
+     *     was interrupted, whose interrupt flag is then still set
      */
     static <R> R await(CompletableFuture<R> answer) {
         try {
-            // Also if the answer is there already: what an interrupt does must not depend on who was quicker.
+            // Even if the answer has already arrived: the effect of an interrupt must not depend on a race.
             if (Thread.interrupted()) {
                 throw new InterruptedException();
             }

@@ -220,12 +220,12 @@ public final class Client implements AutoCloseable {
     }
 
     /**
-     * Closes the connection and all its watches. For holds that are being closed it waits, for one deadline at most, also if this thread is
-     * interrupted, and so it does for those that are being opened: what they open is closed, and {@code open()} throws {@link
-     * IllegalStateException}. Holds that are still open are not renewed any more: their leases end them,
-     * and they are {@link Lease#OVERDUE}. Deadlines keep running, but no thread pauses them from now on: they expire at their limits, without a
-     * confirmation. A call or a new deadline afterwards throws {@link IllegalStateException}. Calling it again is harmless. A
-     * process may end without calling it.
+     * Closes the connection and all its watches. It first waits for holds that are being closed or opened, for one
+     * deadline at most, even if this thread is interrupted: an elicitation that is still opened is closed again, and
+     * {@code open()} throws {@link IllegalStateException}. Holds that are still open are not renewed any more: their
+     * leases end them, and they are {@link Lease#OVERDUE}. Deadlines keep running, but no thread pauses them from now
+     * on: they expire at their limits, without a confirmation. A call or a new deadline afterwards throws {@link
+     * IllegalStateException}. Calling it again is harmless. A process may end without calling it.
      */
     @Override
     public void close() {

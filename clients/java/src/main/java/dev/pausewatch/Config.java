@@ -228,7 +228,8 @@ public final class Config {
 
         /**
          * A PEM file of the authorities to trust, instead of those of this Java installation. It is read again for each connection,
-         * so that it can be replaced while the program runs; while it is wrong, what was good last is used, with a warning.
+         * so that it can be replaced while the program runs; while it is invalid, the last valid contents are used,
+         * with a warning.
          */
         public Builder tlsCa(Path ca) {
             return set(Setting.TLS_CA, ca.toString());

@@ -17,24 +17,24 @@ import org.tomlj.TomlParseResult;
 import org.tomlj.TomlPosition;
 
 /**
- * The config file: what stays the same from program to program.
+ * The config file: the settings that all programs share.
  *
- * <p>1. A file that was named must be there; the one in its usual place may be missing.
+ * <p>1. A file that was named must exist; the default one may be missing.
  *
- * <p>2. A key that is unknown is refused, with its name and line: a typing error must not quietly mean the default.
+ * <p>2. An unknown key is an error, which has its name and line: a typing mistake must not silently select the default.
  *
- * <p>3. What is empty counts as not set, as in the environment.
+ * <p>3. An empty value counts as not set, as in the environment.
  *
- * <p>4. What the file says is not repeated in an error, the address aside: it may hold a token.
+ * <p>4. No value except an address is quoted in an error: one of the values is a token.
  */
 final class ConfigFile {
     private static final String VARIABLE = "PAUSEWATCH_CONFIG";
-    /** The server's part of the file, which is not ours to judge. */
+    /** The server's section of the file, which clients ignore. */
     private static final String SERVER = "serve";
 
     private ConfigFile() {}
 
-    /** Reads the file that the environment leads to. */
+    /** Reads the file that the environment names, else the default one. */
     static Map<Setting, String> load(UnaryOperator<String> environment) {
         Optional<Path> named = path(environment, VARIABLE);
         Optional<Path> path = named.or(() -> usualPlace(environment));

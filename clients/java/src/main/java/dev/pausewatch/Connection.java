@@ -16,55 +16,55 @@ import java.util.concurrent.TimeUnit;
 import java.util.function.Supplier;
 
 /**
- * The channel to one replica, whose reconnecting follows our rhythm: after a failure the channel by itself would wait up to two minutes, and
- * refuse every call until then.
+ * The channel to one replica. It reconnects after the retry delays of this library: by itself, gRPC's channel would
+ * wait up to two minutes after a failure, and refuse every call until then.
  *
- * <p>1. There is one channel at a time, for everything that a client does: what moves, moves everything.
+ * <p>1. A client uses one channel at a time for everything: a move to another address moves the whole client.
  *
- * <p>2. Several callers that fail at one replica move once: a move names the position that it leaves.
+ * <p>2. If several calls fail at one replica, the client moves once: a move names the position that it leaves.
  *
- * <p>3. With one address nothing ever moves.
+ * <p>3. With one address the client never moves.
  */
 final class Connection {
-    /** How long a replica may take to answer before the next one is asked: longer than a takeover. */
+    /** How long a replica may take to answer before the client moves to the next one: longer than a takeover. */
     static final long ANSWER_TIMEOUT_NANOS = TimeUnit.MILLISECONDS.toNanos(1_500);
 
     private static final System.Logger LOG = System.getLogger(Connection.class.getName());
 
     private final List<Supplier<ManagedChannel>> replicas;
     private volatile Position now;
-    /** Channels that were left; they end with their last calls. */
+    /** The channels to addresses that the client has left; they end with their last calls. */
     private final List<ManagedChannel> left = new ArrayList<>();
 
     private final Set<Runnable> listeners = ConcurrentHashMap.newKeySet();
     private volatile boolean closed;
-    /** The token of a call, where it comes from a source. */
+    /** The call option for the token of a call, if the token comes from a source. */
     static final CallOptions.Key<String> TOKEN = CallOptions.Key.create("pausewatch-token");
 
     private final String address;
     private final Optional<Supplier<String>> tokens;
-    /** Where the source is asked, which may block. */
+    /** Calls the token source, which may block. */
     private final Executor asking;
-    /** The question to the source; whoever asks before its answer shares it. */
+    /** The latest call of the token source; until it returns, all callers share it. */
     private CompletableFuture<Optional<String>> asked = CompletableFuture.completedFuture(Optional.empty());
-    /** The calls that somebody waits for. */
+    /** The calls under way. */
     private final Set<CompletableFuture<?>> calls = ConcurrentHashMap.newKeySet();
 
     /**
-     * Where the client is.
+     * The address that the client uses now.
      *
-     * @param moves how often it has moved
+     * @param moves the number of moves so far
      */
     record Position(int moves, ManagedChannel channel) {}
 
-    /** {@code address}: where the channel leads to, for errors. */
+    /** {@code address}: the address of the channel, for errors. */
     Connection(ManagedChannel channel, String address) {
         this(List.of(() -> channel), address, Optional.empty(), Runnable::run);
     }
 
     /**
-     * {@code replicas}: make the channel to each; {@code tokens}: where they come from, if there may be another one later; {@code asking}: where
-     * that is asked.
+     * {@code replicas}: each opens the channel to one replica; {@code tokens}: the token source, if the token may
+     * change; {@code asking}: the executor that calls the token source.
      */
     Connection(
             List<Supplier<ManagedChannel>> replicas,
@@ -78,7 +78,9 @@ final class Connection {
         this.asking = asking;
     }
 
-    /** The token for the next call, as it is now; empty: it never changes. Fails if there should be one, and is not. */
+    /**
+     * The current token, for the next call; empty: the token never changes. Fails if the source returns no valid token.
+     */
     synchronized CompletableFuture<Optional<String>> askToken() {
         if (tokens.isPresent() && asked.isDone()) {
             CompletableFuture<Optional<String>> next = new CompletableFuture<>();
@@ -99,7 +101,7 @@ final class Connection {
         return token.map(given -> options.withOption(TOKEN, given)).orElse(options);
     }
 
-    /** What a call on it ended with. */
+    /** The error of a call on this connection that ended with {@code thrown}. */
     PausewatchException failure(Throwable thrown) {
         return Failure.of(thrown, address);
     }
@@ -116,7 +118,10 @@ final class Connection {
         return now;
     }
 
-    /** The channel for one attempt: if the last one to connect failed, it is tried anew, and the attempt learns what comes of that. */
+    /**
+     * The channel for one attempt. If the last connect failed, the channel connects again at once, and the attempt gets
+     * the result.
+     */
     static Channel ready(Position position) {
         if (position.channel().getState(false) == ConnectivityState.TRANSIENT_FAILURE) {
             position.channel().enterIdle();
@@ -124,7 +129,10 @@ final class Connection {
         return position.channel();
     }
 
-    /** Goes to the next address, unless that was done since the client had moved so often. False: there is no other. */
+    /**
+     * Moves to the next address, unless the client has moved since {@code moves} was read. Returns false if there is
+     * only one address.
+     */
     boolean moveOn(int moves) {
         if (!several()) {
             return false;
@@ -138,7 +146,7 @@ final class Connection {
                 now = new Position(
                         moves + 1, replicas.get((moves + 1) % replicas.size()).get());
             } catch (RuntimeException thrown) {
-                // Of the program, which customizes channels. Its caller is to go on here.
+                // Thrown by the program's own customizer of channels. The call continues at the present address.
                 LOG.log(System.Logger.Level.ERROR, "there is no channel to the next replica", thrown);
                 return true;
             }
@@ -150,26 +158,29 @@ final class Connection {
         return true;
     }
 
-    /** Runs it after each move, on any thread. */
+    /** Runs {@code listener} after each move, on any thread. */
     void onMove(Runnable listener) {
         listeners.add(listener);
     }
 
-    /** Stops running it. */
+    /** Removes a listener of {@link #onMove}. */
     void forget(Runnable listener) {
         listeners.remove(listener);
     }
 
-    /** The connection of a position may be dead: attempts from now on get another one; calls that are under way go on. */
+    /**
+     * Makes later attempts at {@code position} open a new connection, because the present one may be dead. Calls under
+     * way continue.
+     */
     static void leave(Position position) {
         position.channel().enterIdle();
     }
 
-    /** Sees to it that a call ends when this connection is closed, whatever it is waiting for then. */
+    /** Ends {@code call} when this connection is closed, whatever the call waits for at that moment. */
     void endWithThis(CompletableFuture<?> call) {
         calls.add(call);
         call.whenComplete((answer, thrown) -> calls.remove(call));
-        // Looked at after it was added: a close either finds it, or is seen here.
+        // Checked after the call was added: a close either finds the call in the set, or is noticed here.
         if (isClosed()) {
             end(call);
         }

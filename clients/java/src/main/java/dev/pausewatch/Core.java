@@ -21,18 +21,18 @@ import java.util.function.Consumer;
 import java.util.function.Function;
 import java.util.function.Supplier;
 
-/** What the clients of one connection share, and what is to be closed with it. */
+/** The state that the clients of one connection share, and the resources that are closed with the connection. */
 final class Core implements AutoCloseable {
     private final SystemTimer timer = new SystemTimer();
     private final Connection connection;
     private final Calls calls;
     private final Set<AutoCloseable> open = ConcurrentHashMap.newKeySet();
-    /** Those that outlive this client; guarded by itself. */
+    /** The running deadlines, which outlive this client; guarded by itself. */
     private final Set<PausableDeadline> deadlines = new HashSet<>();
     /** By disconnect grace. */
     private final Map<Duration, Follower> followers = new ConcurrentHashMap<>();
 
-    /** What opens and closes elicitations. */
+    /** The calls under way that open and close elicitations. */
     private final Set<CompletableFuture<?>> finishing = ConcurrentHashMap.newKeySet();
 
     private final Duration deadline;
@@ -45,7 +45,7 @@ final class Core implements AutoCloseable {
         List<Address> addresses = new ArrayList<>(config.address().each());
         Collections.shuffle(addresses);
         List<Supplier<ManagedChannel>> replicas = new ArrayList<>();
-        // Once: a move must not depend on what is in the files by then.
+        // Read once: a move must not depend on the contents of the files at that time.
         ChannelCredentials credentials = Transport.credentials(config, addresses);
         addresses.forEach(each -> replicas.add(() -> Transport.channel(config, each, credentials)));
         connection = new Connection(replicas, config.address().toString(), config.tokenSource(), Callbacks.EXECUTOR);
@@ -78,7 +78,10 @@ final class Core implements AutoCloseable {
                         follower -> link(follower, WatchRequest.getDefaultInstance(), policy)));
     }
 
-    /** Makes a deadline, which runs on when this client is closed; it calls what it was made with when it ends. */
+    /**
+     * Makes a deadline, which continues after this client is closed. {@code make} receives a callback for the end of
+     * the deadline.
+     */
     PausableDeadline started(Function<Consumer<PausableDeadline>, PausableDeadline> make) {
         synchronized (deadlines) {
             checkOpen();
@@ -95,21 +98,24 @@ final class Core implements AutoCloseable {
         }
     }
 
-    /** With the lock. The timer goes on until the last deadline has ended. */
+    /** Requires the lock of {@link #deadlines}. The timer runs until the last deadline has ended. */
     private void shutDownTimer() {
         if (closed && deadlines.isEmpty()) {
             timer.shutdown();
         }
     }
 
-    /** Makes something that ends with this client, unless it ends before: it then calls what it was made with. */
+    /**
+     * Makes a resource that is closed with this client. {@code make} receives a callback for an earlier end of the
+     * resource.
+     */
     <T extends AutoCloseable> T opened(Function<Runnable, T> make) {
         checkOpen();
         AutoCloseable[] made = new AutoCloseable[1];
         T closeable = make.apply(() -> open.remove(made[0]));
         made[0] = closeable;
         open.add(closeable);
-        // Looked at after it was added: a close either finds it, or is seen here.
+        // Checked after the resource was added: a close either finds it in the set, or is noticed here.
         if (closed) {
             end(closeable);
             checkOpen();
@@ -133,7 +139,7 @@ final class Core implements AutoCloseable {
         return work;
     }
 
-    /** Waits even if this thread is interrupted: that is when blocks end early. */
+    /** Waits even if this thread is interrupted: an interrupt is a common reason why blocks end early. */
     private void finish() {
         long end = System.nanoTime() + Nanos.of(deadline);
         boolean interrupted = false;
@@ -164,7 +170,7 @@ final class Core implements AutoCloseable {
         }
     }
 
-    /** Whether it is being closed, or is: then no hold is opened any more. */
+    /** Whether the client is closed or being closed: then no hold is opened any more. */
     boolean isClosing() {
         return closing;
     }
@@ -189,7 +195,7 @@ final class Core implements AutoCloseable {
             closed = true;
         }
         open.forEach(Core::end);
-        // Before the connection: its end is no break that has to be mended.
+        // Before the connection: its end is not a disconnect after which the streams must reconnect.
         followers.values().forEach(Follower::close);
         connection.close();
         synchronized (deadlines) {

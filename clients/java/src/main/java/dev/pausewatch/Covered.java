@@ -13,7 +13,10 @@ import java.util.List;
  * a later error.
  */
 final class Covered {
-    /** Beyond it, the oldest two become one: a correction hardly reaches so far back, and if it does, it charges too little. */
+    /**
+     * The maximum number of parts. Beyond it, the two oldest parts are merged: a correction rarely reaches that far
+     * back, and if it does, too little is charged.
+     */
     private static final int MAX_PARTS = 32;
 
     /** From which paused time to which. */

@@ -4,12 +4,13 @@ import java.time.Duration;
 import java.util.Optional;
 
 /**
- * What a {@link PausableDeadline} may have besides its limit: {@code DeadlineOptions.defaults().withMaxWall(Duration.ofHours(1))}.
+ * The options of a {@link PausableDeadline} besides its limit: {@code
+ * DeadlineOptions.defaults().withMaxWall(Duration.ofHours(1))}.
  *
- * @param disconnectGrace how long, cut off from the coordinator, a paused thread still counts as paused, and a deadline that ran out waits for
- *     the link; deadlines of one client with the same grace share one stream
- * @param maxWall an upper bound on wall time: the deadline expires then at the latest, whatever is paused and without asking the coordinator;
- *     empty: there is none
+ * @param disconnectGrace while the coordinator is unreachable: how long a paused thread still counts as paused, and how
+ *     long a deadline that ran out waits for a reconnect; deadlines of one client with the same grace share one stream
+ * @param maxWall the limit on wall time: no pause extends it, and the coordinator is not asked before it ends the
+ *     deadline; empty: there is none
  */
 public record DeadlineOptions(Duration disconnectGrace, Optional<Duration> maxWall) {
     private static final DeadlineOptions DEFAULTS = new DeadlineOptions(Duration.ofSeconds(30), Optional.empty());

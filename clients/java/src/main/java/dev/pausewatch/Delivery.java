@@ -34,7 +34,7 @@ final class Delivery implements Runnable {
                 running.set(false);
                 LOG.log(System.Logger.Level.ERROR, "the executor of a watch's listener failed", refused);
                 if (outbox.isFull()) {
-                    // No next event comes before there is room.
+                    // A full outbox receives no next event.
                     CompletableFuture.delayedExecutor(1, TimeUnit.SECONDS).execute(this::ready);
                 }
             }

@@ -1,26 +1,26 @@
 package dev.pausewatch;
 
-/** What a release of a {@link Hold} found. */
+/** The result of a release of a {@link Hold}: how the elicitation ended. */
 public sealed interface Ending {
     /**
      * The elicitation was open until this release closed it.
      *
-     * @param count open elicitations that the thread has left
+     * @param count the number of elicitations that are still open on the thread
      * @param revision the revision of the thread that the release made
      */
     record Closed(int count, long revision) implements Ending {}
 
     /**
-     * It had expired before: what was asked of the person was answered late, and commands of the thread may have been timed out meanwhile.
+     * Its lease had already ended: the answer came too late, and commands of the thread may have timed out.
      *
-     * @param error as the server said it
+     * @param error the error that the server returned
      */
     record Expired(ElicitationExpiredException error) implements Ending {}
 
-    /** Somebody else's decrement had closed it before. */
+    /** A decrement of another caller had already closed it. */
     record Released() implements Ending {}
 
-    /** The server does not know it: it lost its state, or has long forgotten it. */
+    /** The server does not know the elicitation: it lost its state, or forgot the elicitation after some time. */
     record Unknown() implements Ending {}
 
     /** There was nothing to release: a best-effort hold that could not be opened. */

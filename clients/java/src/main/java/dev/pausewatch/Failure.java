@@ -19,11 +19,11 @@ import java.util.Optional;
 import org.jspecify.annotations.Nullable;
 
 /**
- * From a gRPC status to a {@link PausewatchException}: the one place that knows the reasons.
+ * Converts a gRPC status to a {@link PausewatchException}. Only this class knows the server's reasons.
  *
- * <p>1. Types follow the reason, else the code; never the text of a server.
+ * <p>1. The exception's type depends on the reason, else on the code; never on the server's text.
  *
- * <p>2. A call whose connection broke before its answer was whole is UNAVAILABLE, whatever code the runtime gives it.
+ * <p>2. If the connection is lost before the answer is complete, the call is UNAVAILABLE, whatever code gRPC reports.
  */
 record Failure(
         Status status,
@@ -32,10 +32,10 @@ record Failure(
         String message,
         @Nullable Throwable cause) {
     private static final String DOMAIN = "pausewatch";
-    /** How grpc-java words the reset of a stream that brought no status; such a status is made on this side. */
+    /** The beginning of grpc-java's text for a stream that was reset without a status; the client makes this status. */
     private static final String RESET = "RST_STREAM closed stream";
 
-    /** What a call to this address ended with. If the transport found nobody there, the text has the address and the cause. */
+    /** The error of a call to this address. If no connection could be made, the text has the address and the cause. */
     static PausewatchException of(Throwable thrown, String address) {
         Status status = Status.fromThrowable(thrown);
         boolean isNobodyThere = status.getCode() == Status.Code.UNAVAILABLE && status.getCause() != null;
@@ -47,7 +47,7 @@ record Failure(
         return made(Status.UNAVAILABLE, address + ": " + said, thrown);
     }
 
-    /** What a call ended with. */
+    /** The error of a call that ended with {@code thrown}. */
     static PausewatchException of(Throwable thrown) {
         Status status = Status.fromThrowable(thrown);
         List<Any> details = details(thrown);
@@ -73,7 +73,7 @@ record Failure(
         };
     }
 
-    /** A field that this library refuses before it sends anything, worded as the server words it. */
+    /** The error for a field that this library refuses before it sends anything, with the wording of the server. */
     static PausewatchException invalidField(String field, String problem) {
         String description = field + " " + problem;
         BadRequest.FieldViolation violation = BadRequest.FieldViolation.newBuilder()
@@ -94,17 +94,17 @@ record Failure(
                 .build()));
     }
 
-    /** A deadline that passed on this side. */
+    /** The error for a deadline that passed in this process. */
     static PausewatchException deadline(Duration after, Throwable cause) {
         return made(Status.DEADLINE_EXCEEDED, "no answer within " + Nanos.text(after), cause);
     }
 
-    /** Something that this library gives up by itself. */
+    /** An error that this library makes itself, without an answer of the server. */
     static PausewatchException made(Status status, String message, @Nullable Throwable cause) {
         return of(new StatusRuntimeException(status.withDescription(message).withCause(cause)));
     }
 
-    /** What a request on a stream was refused with. */
+    /** The error for a refused request of a stream. */
     static PausewatchException refused(Refusal refusal) {
         ErrorInfo info = ErrorInfo.newBuilder()
                 .setReason(refusal.getReason())
@@ -126,7 +126,7 @@ record Failure(
         return switch (failure.status.getCode()) {
             case UNAVAILABLE -> new UnavailableException(failure);
             case DEADLINE_EXCEEDED -> new DeadlineExceededException(failure);
-            // By their code: a proxy in front of the server may ask for tokens as well.
+            // Chosen by the code, without a reason: a proxy in front of the server may require a token too.
             case UNAUTHENTICATED -> new UnauthenticatedException(failure);
             case PERMISSION_DENIED -> new PermissionDeniedException(failure);
             default ->
@@ -160,10 +160,10 @@ record Failure(
         return new LimitExceededException(failure, failure.metadata.getOrDefault("limit", ""), retryAfter);
     }
 
-    /** What is negative counts as 0. */
+    /** A negative duration counts as 0. */
     private static Duration duration(com.google.protobuf.Duration sent) {
         long most = Long.MAX_VALUE / 2;
-        // A server may say any number, and a Duration throws beyond its own.
+        // A server may send any number, and a Duration throws beyond its range.
         Duration read = Duration.ofSeconds(Math.max(-most, Math.min(most, sent.getSeconds())), sent.getNanos());
         return read.isNegative() ? Duration.ZERO : read;
     }

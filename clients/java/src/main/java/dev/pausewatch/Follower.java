@@ -10,12 +10,12 @@ import java.util.function.Predicate;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Which threads are followed for stopwatches, and the link that feeds their clocks.
+ * Follows the threads of stopwatches, and passes the events of the stream to the threads' clocks.
  *
- * <p>1. One stream follows all threads. A registration tells it at most that there is a new thread.
+ * <p>1. One stream follows all threads of a follower.
  *
- * <p>2. A thread is followed for a while after its last registration: the next command of the thread starts with exact knowledge and costs the
- * coordinator nothing.
+ * <p>2. A thread is followed for {@link #LINGER_NANOS} after its last stopwatch: the next command of the thread starts
+ * with the exact state, and without a request to the coordinator.
  *
  * <p>Its lock is its monitor, which is never held with another one.
  */
@@ -43,7 +43,7 @@ final class Follower implements WatchListener {
         }
     }
 
-    /** {@code open} makes the link that tells this follower. */
+    /** {@code open} opens the stream, whose events this follower receives. */
     Follower(Timer timer, long grace, LinkReporter reporter, Function<WatchListener, WatchLink> open) {
         this.timer = timer;
         this.reporter = reporter;
@@ -57,7 +57,7 @@ final class Follower implements WatchListener {
         if (thread == null) {
             thread = new Followed(new ThreadClock(threadId, timer, grace, link));
             threads.put(threadId, thread);
-            // Under the lock, so that it is in order with what is done about an idle one.
+            // Under the lock, so that it keeps its order with the removal of an idle thread.
             if (closed) {
                 thread.clock.close();
             } else {
@@ -82,7 +82,7 @@ final class Follower implements WatchListener {
         }
     }
 
-    /** Asks and follows no more. Its stopwatches run on, and their threads count as running. Again is harmless. */
+    /** Ends the stream. The stopwatches continue, and their threads count as running. Calling it again is harmless. */
     void close() {
         reporter.close();
         link.close();
@@ -93,7 +93,7 @@ final class Follower implements WatchListener {
             threads.values().removeIf(thread -> thread.registered == 0);
             clocks = threads.values().stream().map(thread -> thread.clock).toList();
         }
-        // Without the lock: who follows a clock may enter and leave.
+        // Without the lock: a stopwatch that this wakes may enter and leave.
         clocks.forEach(ThreadClock::close);
     }
 
@@ -105,7 +105,7 @@ final class Follower implements WatchListener {
         }
     }
 
-    /** Notes that they are refused. Whether one of them was not refused before. */
+    /** Notes that these threads are refused. Returns whether one of them was not refused before. */
     private synchronized boolean areRefused(Collection<String> threadIds) {
         boolean isNews = false;
         for (String threadId : threadIds) {
@@ -125,7 +125,7 @@ final class Follower implements WatchListener {
         }
     }
 
-    /** {@code null}: it is not followed any more. */
+    /** The clock of a thread; {@code null}: it is not followed any more. */
     private synchronized @Nullable ThreadClock clock(String threadId) {
         Followed thread = threads.get(threadId);
         return thread == null ? null : thread.clock;
@@ -177,7 +177,7 @@ final class Follower implements WatchListener {
         disconnect(threadIds, silentFor);
     }
 
-    /** The stream goes on without them: no loss of the link. */
+    /** The stream continues without these threads, so the link is not disconnected. */
     @Override
     public void refused(Collection<String> threadIds, PausewatchException error) {
         if (areRefused(threadIds)) {

@@ -11,7 +11,8 @@ import java.util.Optional;
  *
  * <p>1. A thread that is awaited several times is followed once, until the last of these waits ends.
  *
- * <p>2. The union of their pauses is settled at every change while all of them are heard, and not within a gap: see {@link PausedUnion}.
+ * <p>2. The union of their pauses is settled at every change while all threads are linked, but not within a gap: see
+ * {@link PausedUnion}.
  */
 final class Follows {
     private final PausedUnion union;
@@ -23,11 +24,11 @@ final class Follows {
         final long joinedAt;
         private final long assumed;
         private Optional<PausedTimeTracker.Joined> joined;
-        /** From the thread's paused time to the one since it joined. */
+        /** Added to the thread's paused time, it gives the paused time since the join. */
         private long shift;
 
         private long settled;
-        /** How many wait for it. */
+        /** How many times it is awaited. */
         private int awaited = 1;
 
         Follow(ThreadClock thread, long now) {
@@ -40,13 +41,15 @@ final class Follows {
         }
 
         /**
-         * How long the thread has been paused since it joined. At which paused time that was is only assumed; the next state says it. The
-         * difference may be from before, so it counts no more than the time since; the open pause of that state counts at least. What was
-         * settled meanwhile is never charged again: a pause of the stopwatch's own may have been in it.
+         * How long the thread has been paused since the stopwatch joined it. The paused time at the join is only
+         * assumed until the next state. With that state it is corrected: the difference may be older than the join, so
+         * at most the time since the join is credited, and at least the open pause of that state. Paused time that was
+         * settled meanwhile is never charged again: a pause of the stopwatch itself may overlap with it.
          */
         long pausedTime(long now) {
             long pausedTime = thread.pausedTime(now);
-            // Looked for afterwards: without a place, what was read is from before the state that gives it.
+            // Read afterwards: if there is no place yet, the paused time above is older than the state that sets the
+            // place.
             Optional<PausedTimeTracker.Place> place = joined.flatMap(PausedTimeTracker.Joined::place);
             if (place.isPresent()) {
                 long known = place.get().pausedTime();
@@ -96,26 +99,26 @@ final class Follows {
         follows.values().forEach(follow -> follow.settle(now));
     }
 
-    /** One of them changes. */
+    /** Settles the union at {@code now}, if all threads are linked. */
     void settle(long now) {
         if (isLinked()) {
             union.settle(now, pausedTimes(now));
         }
     }
 
-    /** One more waits for one that it follows already. */
+    /** Awaits a thread once more that is followed already. */
     void again(String threadId) {
         follows.get(threadId).awaited++;
     }
 
-    /** Follows one more. */
+    /** Follows a thread that is not followed yet. */
     void add(ThreadClock thread, long now) {
         Follow follow = new Follow(thread, now);
         follows.put(thread.threadId(), follow);
         union.add(thread.threadId(), follow.pausedTime(now));
     }
 
-    /** One waits for it no more. Returns the thread when that was the last. */
+    /** Ends one wait for a thread. Returns the thread if that was the last wait. */
     Optional<ThreadClock> remove(String threadId, long now) {
         Follow follow = follows.get(threadId);
         follow.awaited--;

@@ -109,8 +109,8 @@ public final class HoldBuilder {
                                     }
                                 },
                                 Callbacks.EXECUTOR))
-                // Only then: what the program attached to the hold runs here, and may close the client, which waits for
-                // what is being opened.
+                // After the opening has ended: code that the program attached to the future runs here. It may close the
+                // client, which waits for every opening.
                 .thenAccept(Runnable::run);
         return hold;
     }

@@ -13,7 +13,7 @@ public final class LimitExceededException extends PausewatchException {
     private static final Duration WITHOUT_A_TIME = Duration.ofSeconds(1);
 
     private final String limit;
-    /** Null: the coordinator did not say. */
+    /** Null: the coordinator sent none. */
     private final @Nullable Duration retryAfter;
 
     LimitExceededException(Failure failure, String limit, Optional<Duration> retryAfter) {
@@ -32,14 +32,15 @@ public final class LimitExceededException extends PausewatchException {
         return Optional.ofNullable(retryAfter);
     }
 
-    /** Whether it is the limit of calls a second. */
+    /** Whether it is the limit of calls per second. */
     @Override
     public boolean isTransient() {
         return callLessOften().isPresent();
     }
 
     /**
-     * How long to wait, if it is only that there were too many calls in this second. Any other limit is met until somebody closes something.
+     * The delay before a retry, if the limit of calls per second was exceeded; empty for any other limit, which stays
+     * reached until something is closed.
      */
     Optional<Duration> callLessOften() {
         return limit.startsWith("calls-per-second")

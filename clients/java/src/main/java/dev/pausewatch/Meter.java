@@ -33,7 +33,7 @@ final class Meter {
         this.mark = now;
     }
 
-    /** Whether it stands still by a pause of its own. */
+    /** Whether a pause of its own is open. */
     boolean isPaused() {
         return pauses > 0;
     }
@@ -58,7 +58,7 @@ final class Meter {
     private void moveMark(long chargedUntil, long now, long pausedTime) {
         covered.cut(pausedTime);
         if (isPaused()) {
-            // What is longer than the pause of its own is older.
+            // If the paused time grew by more than the time since the mark, the rest is older than this pause.
             long span = Math.max(0, now - mark);
             covered.add(Math.max(pausedTimeAtMark, pausedTime - span), pausedTime);
         }
@@ -70,19 +70,19 @@ final class Meter {
     /** What has been charged, as exactly as is known now. */
     long charged(long now, long pausedTime) {
         long span = Math.max(0, now - mark);
-        // Negative when less was paused than had been assumed while cut off.
+        // Negative if the thread was paused for less time than was assumed while disconnected.
         long growth = pausedTime - pausedTimeAtMark;
         long sinceMark;
         if (pauses == 0 || growth > span) {
-            // In a pause of its own all of the span is free already; what the thread was paused beyond it was paused
-            // before the mark.
+            // In a pause of its own, the whole span is not charged anyway; if the thread's paused time grew by more
+            // than the span, the rest is older than the mark.
             sinceMark = span - growth;
         } else {
             sinceMark = Math.max(0, -growth);
         }
         long sum = charged + sinceMark - covered.beyond(pausedTime);
         if (sum < 0) {
-            // More paused time than time: the rest must not be spent later.
+            // More paused time than wall time: the rest must not be credited later.
             moveMark(0, now, pausedTime);
         }
         return Math.max(0, Math.min(sum, Nanos.MAX));

@@ -2,7 +2,7 @@ package dev.pausewatch;
 
 import java.time.Duration;
 
-/** Durations as nanoseconds in a {@code long}, within bounds that sums of a few cannot leave. */
+/** Durations as nanoseconds in a {@code long}, bounded so that the sum of a few cannot overflow. */
 final class Nanos {
     /** 36 years: longer than any process, and an eighth of what a {@code long} holds. */
     static final long MAX = Long.MAX_VALUE / 8;

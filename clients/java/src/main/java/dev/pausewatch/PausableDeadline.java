@@ -40,7 +40,7 @@ public final class PausableDeadline implements AutoCloseable {
     private final Stopwatch stopwatch;
     /** Its own thread, and each that it awaits; guarded by itself. */
     private final Set<String> entered = new HashSet<>();
-    /** It has left them, because it has ended; guarded by them. */
+    /** Whether it has left these threads, because it has ended; guarded by {@link #entered}. */
     private boolean left;
 
     private final CompletableFuture<Void> expired = new CompletableFuture<>();
@@ -128,7 +128,7 @@ public final class PausableDeadline implements AutoCloseable {
     public <T> CompletableFuture<T> orTimeout(CompletableFuture<T> future) {
         CompletableFuture<Void> timeout = expired();
         timeout.thenRun(() -> future.completeExceptionally(new TimeoutException(limitInWords())));
-        // A future that is over must not be kept until the deadline is.
+        // A completed future must not be kept in memory until the deadline ends.
         future.whenComplete((result, thrown) -> timeout.cancel(false));
         return future;
     }
@@ -166,7 +166,7 @@ public final class PausableDeadline implements AutoCloseable {
             }
             timeout.cancel(false);
             if (interrupted.get()) {
-                // It was ours.
+                // Clears the interrupt of this deadline.
                 Thread.interrupted();
             }
         }
@@ -301,7 +301,7 @@ public final class PausableDeadline implements AutoCloseable {
     }
 
     private void complete() {
-        // What a user does next is no business of the timer's thread.
+        // User code must not run on the timer's thread.
         expired.completeAsync(() -> null, Callbacks.EXECUTOR);
         synchronized (entered) {
             leave();
@@ -309,7 +309,7 @@ public final class PausableDeadline implements AutoCloseable {
         onEnd.accept(this);
     }
 
-    /** Its threads need not be followed for it any more. */
+    /** Leaves its threads, which need not be followed for this deadline any more. */
     private void leave() {
         if (!left) {
             left = true;

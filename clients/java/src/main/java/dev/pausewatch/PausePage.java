@@ -6,7 +6,7 @@ import java.util.List;
 /**
  * One page of ended pauses.
  *
- * @param pauses the last one to end first
+ * @param pauses the pauses, latest end first
  * @param nextPageToken for the next page; empty: this was the last
  * @param historyStartTime every pause that ended at this time or later is kept, by the server's wall clock
  */

@@ -30,8 +30,8 @@ import org.jspecify.annotations.Nullable;
  * <p>3. Another epoch, or a lower total or revision, means that the server lost its state (or forgot an idle thread). The new
  * total has nothing in common with the old one: the paused time so far is kept, and grows by the new total, by the time since the
  * last state at most. A server without epochs sends 0, which is compared by total and revision. But an open pause is not
- * forgotten: a lower total after it, of the same epoch, was told up to an earlier moment, as by another replica, and counts as
- * the known one.
+ * forgotten: a lower total after an open pause, in the same epoch, is the total at an earlier moment, for example from
+ * another replica; then the known total is used.
  *
  * <p>4. Local time stops while the machine sleeps; the server's may not. A sleep within a pause is left out, so that it cannot
  * pay for time that was charged. The total of a state that was sent before the sleep and arrived after it does not include the
@@ -79,7 +79,7 @@ final class PausedTimeTracker {
     /** The paused time {@code pausedTime} at the moment {@code at}, and how long the open pause had lasted then. */
     record Place(long at, long pausedTime, long pausedFor) {}
 
-    /** Where a stopwatch that joined gets its place: with the first state after it joined. */
+    /** Receives the place of the stopwatches that joined, with the first state after the join. */
     static final class Joined {
         private final AtomicReference<Place> place = new AtomicReference<>();
 
@@ -88,7 +88,10 @@ final class PausedTimeTracker {
         }
     }
 
-    /** The paused time at which a stopwatch joins, as far as is known, and where the next state says how much it was then. */
+    /**
+     * The paused time when a stopwatch joins, as far as it is known, and {@code joined}, which the next state
+     * completes.
+     */
     record Join(long pausedTime, Joined joined) {}
 
     /**
@@ -136,12 +139,12 @@ final class PausedTimeTracker {
         return closedAt.isPresent() && closedAt.getAsLong() - until < 0 ? closedAt : OptionalLong.of(until);
     }
 
-    /** Whether the state is known, and the watch is heard. */
+    /** Whether the state is known, and the watch is connected. */
     boolean isLinked() {
         return last != null && disconnectedAt.isEmpty();
     }
 
-    /** Needed even when the link seems to be up: it may already be dead without having been noticed. */
+    /** Notes that a stopwatch joins. Needed even if the link seems to be up: it may be dead without notice. */
     Join join(long now) {
         joinedAt = now;
         if (joined == null) {
@@ -150,7 +153,7 @@ final class PausedTimeTracker {
         return new Join(pausedTime(now), joined);
     }
 
-    /** How much of the grace the open pause has used, for a stopwatch that joined then: what cannot be confirmed. */
+    /** How much of the grace the open, unconfirmed pause uses, for a stopwatch that joined at {@code joined}. */
     long unconfirmedPause(long joined) {
         if (last == null || !last.seen.paused || disconnectedAt.isEmpty()) {
             return 0;
@@ -171,7 +174,7 @@ final class PausedTimeTracker {
         return wasPaused;
     }
 
-    /** Notes that no state will come any more: from now on the thread counts as running. */
+    /** Notes that no more states will arrive: from now on the thread counts as running. */
     void close(long now) {
         disconnect(now, now);
         closedAt = OptionalLong.of(now);
@@ -194,7 +197,7 @@ final class PausedTimeTracker {
         return assumed || (wasPaused && !seen.paused);
     }
 
-    /** Gives those who joined since the last state their place. */
+    /** Sets the place of the stopwatches that joined since the last state. */
     private void settleJoined(Place place) {
         if (joined != null) {
             joined.place.set(place);
@@ -202,7 +205,7 @@ final class PausedTimeTracker {
         }
     }
 
-    /** What is pausedTime with a state, and what the machine slept that may be in the next total. */
+    /** The paused time with a state, and the sleep of the machine that may be in the next total. */
     private record Growth(long pausedTime, long unsettled) {}
 
     private Growth pausedTimeWith(LocalTime now, ObservedState seen) {
@@ -223,8 +226,8 @@ final class PausedTimeTracker {
      * The part of {@code growth}, paused between the last state and {@code now}, in which this machine was awake; and what
      * it slept that may be in the next total instead.
      *
-     * <p>Paused when last heard of, the thread was mostly paused all the while: then the growth is as long as the time
-     * awake and those sleeps that are in it. The combination that comes closest is chosen.
+     * <p>If the thread was paused in its last state, it was probably paused all the time: then the growth is the time
+     * awake plus the sleeps that are in the total. The closest combination is chosen.
      */
     private Growth awake(LocalTime now, long growth) {
         long awake = Math.max(0, now.at - last.now.at);
@@ -245,7 +248,7 @@ final class PausedTimeTracker {
                 unsettled = choice[1];
             }
         }
-        // What was known last may have been on its way for some time, which is in the growth too.
+        // The last state may have been in transit for some time, which is in the growth too.
         return new Growth(within > 0 ? growth - within : Math.min(growth, awake + LONGEST_WAY), unsettled);
     }
 }

@@ -24,24 +24,26 @@ final class PausedUnion {
 
     private long mark;
     private final Map<String, Long> atMark = new HashMap<>();
-    /** How long those were paused that were removed since the mark. */
+    /** How long each thread that was removed since the mark was paused since the mark. */
     private final List<Long> gone = new ArrayList<>();
 
     PausedUnion(long now) {
         mark = now;
     }
 
-    /** From now on that thread counts too. */
+    /** Adds a thread, which counts from now on. */
     void add(String name, long pausedTime) {
         atMark.put(name, pausedTime);
     }
 
-    /** From now on that thread does not count. */
+    /** Removes a thread, which does not count from now on. */
     void remove(String name, long pausedTime) {
         gone.add(pausedTime - atMark.remove(name));
     }
 
-    /** Moves the mark: a change of a thread, or the end of a gap. What is earlier than the mark changes nothing. */
+    /**
+     * Moves the mark to {@code now}: a thread changes, or a gap ends. Does nothing if {@code now} is before the mark.
+     */
     void settle(long now, Map<String, Long> pausedTimes) {
         if (now - mark < 0) {
             return;

@@ -5,8 +5,9 @@ import java.util.Map;
 import java.util.Optional;
 
 /**
- * Why a call failed: one subtype for each thing that a caller does next, found by the machine-readable reason that the server sends
- * ({@code google.rpc.ErrorInfo}, domain {@code pausewatch}), never by a message's text. The gRPC exception is the {@linkplain #getCause() cause}.
+ * The error of a call: one subtype for each possible reaction of the caller. The subtype is chosen by the
+ * machine-readable reason that the server sends ({@code google.rpc.ErrorInfo}, domain {@code pausewatch}), never by its
+ * text. The gRPC exception is the {@linkplain #getCause() cause}.
  */
 public abstract sealed class PausewatchException extends RuntimeException
         permits InvalidFieldException,
@@ -33,7 +34,7 @@ public abstract sealed class PausewatchException extends RuntimeException
         this.failure = failure;
     }
 
-    /** The gRPC status as it came, or as this library made it when nothing came. */
+    /** The gRPC status: the server's, or this library's own if there was no answer. */
     public final Status status() {
         return failure.status();
     }
@@ -48,7 +49,7 @@ public abstract sealed class PausewatchException extends RuntimeException
         return failure.metadata();
     }
 
-    /** Whether the call may succeed if it is made again just so, with the same request id. */
+    /** Whether the same call may succeed if it is repeated with the same request id. */
     public boolean isTransient() {
         return false;
     }

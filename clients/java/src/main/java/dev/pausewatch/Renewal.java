@@ -29,7 +29,7 @@ final class Renewal implements AutoCloseable {
     private final Backoff pauses;
     private Timer.Alarm next = Timer.Alarm.NONE;
     private Timer.Alarm overdue = Timer.Alarm.NONE;
-    /** When the last call that got through was sent. */
+    /** When the last call that succeeded was sent. */
     private long sent;
 
     /** Guarded by this renewal, as is what follows. */
@@ -78,7 +78,9 @@ final class Renewal implements AutoCloseable {
         return lost;
     }
 
-    /** Ends the renewals; the lease is {@code as}, unless it is known to have ended before. */
+    /**
+     * Stops the renewals. The state of the lease becomes {@code as}, unless the lease is known to have ended before.
+     */
     void stop(Lease as) {
         become(as, true);
         timer.execute(this::cancelAlarms);
@@ -136,7 +138,7 @@ final class Renewal implements AutoCloseable {
                 waiting.clear();
             }
         }
-        // What a user does next is no business of this thread.
+        // User code must not run on this thread.
         notified.forEach(lost -> lost.completeAsync(() -> now, Callbacks.EXECUTOR));
         if (end) {
             onEnd.run();

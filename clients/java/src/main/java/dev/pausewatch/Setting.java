@@ -5,7 +5,9 @@ import java.util.List;
 import java.util.Locale;
 import java.util.stream.Collectors;
 
-/** What can be set by a variable of the environment or a key of the config file, for programs and libraries in every language alike. */
+/**
+ * The settings that have an environment variable and a key of the config file, the same for all programs and libraries.
+ */
 enum Setting {
     ADDRESS,
     THREAD_ID,
@@ -14,21 +16,21 @@ enum Setting {
     TLS_CERT,
     TLS_KEY;
 
-    /** All keys of the config file, as a person lists them. */
+    /** All keys of the config file, for an error message. */
     static final String KEYS =
             Arrays.stream(values()).map(setting -> "`" + setting.key() + "`").collect(Collectors.joining(", "));
 
-    /** In the config file. */
+    /** Its key in the config file. */
     String key() {
         return name().toLowerCase(Locale.ROOT);
     }
 
-    /** In the environment. */
+    /** Its environment variable. */
     String variable() {
         return "PAUSEWATCH_" + name();
     }
 
-    /** Where the environment may have it, the first that is set and not empty; an agent sets its own for its commands. */
+    /** Its environment variables; the first that is not empty is used. Agents set their own for their commands. */
     List<String> variables() {
         return this == THREAD_ID
                 ? List.of(variable(), "CODEX_THREAD_ID", "CLAUDE_CODE_SESSION_ID")

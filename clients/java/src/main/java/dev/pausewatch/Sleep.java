@@ -14,8 +14,9 @@ final class Sleep {
     private Sleep() {}
 
     /**
-     * The time asleep in nanoseconds, from a beginning that is the same for the whole process; only differences mean something. Where it is not
-     * known, it stands still, and a pause that spans a sleep is credited whole, up to the time that was charged.
+     * The time asleep in nanoseconds, since a moment that is the same for the whole process; only differences are
+     * meaningful. If it is not known, it stays constant: then a sleep within a pause is credited too, up to the time
+     * that was charged.
      */
     static long slept() {
         try {

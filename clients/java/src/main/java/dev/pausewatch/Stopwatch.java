@@ -35,11 +35,11 @@ final class Stopwatch {
     /** The limit that ended it, which is final. */
     private Optional<EndedBy> endedBy = Optional.empty();
 
-    /** What it read when it expired, and reads from then on. */
+    /** The reading when it expired, which does not change any more. */
     private Optional<Reading> atEnd = Optional.empty();
 
     private boolean stopped;
-    /** When a look has found that the time ran out; empty: it has not. */
+    /** When a check found that the time had run out; empty: it has not run out. */
     private OptionalLong noticed = OptionalLong.empty();
 
     /** On the timer's thread. */
@@ -130,7 +130,7 @@ final class Stopwatch {
     }
 
     private Reading readNow() {
-        // First: what is read after it is not older than the state that made the link.
+        // Read first: what is read after it is not older than the state that completed the link.
         boolean linked = follows.isLinked();
         long now = timer.now();
         long pausedTime = follows.pausedTime(now);
@@ -151,7 +151,7 @@ final class Stopwatch {
         }
     }
 
-    /** Whether this look ends it. If not, sees to the next one. */
+    /** Whether this check ends it. If not, schedules the next check. */
     private synchronized boolean isOver() {
         boolean isOver = mustEnd();
         if (isOver) {
@@ -193,7 +193,7 @@ final class Stopwatch {
         return false;
     }
 
-    /** Waits to be told; a pause that cannot be confirmed counts until the moment that is returned. */
+    /** Waits for a change of the paused threads. Returns until when a pause that cannot be confirmed counts. */
     private OptionalLong whilePaused(long now) {
         OptionalLong validUntil = OptionalLong.empty();
         for (Follows.Follow follow : follows.all()) {
@@ -206,7 +206,7 @@ final class Stopwatch {
         return validUntil;
     }
 
-    /** What is only assumed may be corrected. */
+    /** Waits for a change of the threads that are not linked: their assumed states may be corrected. */
     private void whileAssumed() {
         for (Follows.Follow follow : follows.all()) {
             if (!follow.thread.isLinked()) {
@@ -215,7 +215,7 @@ final class Stopwatch {
         }
     }
 
-    /** Sees to it that the coordinator is asked about every thread; returns until when to wait for that. Empty: it has answered. */
+    /** Requests a confirmation of every thread. Returns until when to wait for them; empty: all have arrived. */
     private OptionalLong whileUnconfirmed(long ranOut, long noticedAt) {
         // The grace is one budget, whichever thread has used it.
         long graceLeft = Nanos.MAX;
@@ -233,7 +233,7 @@ final class Stopwatch {
                 : OptionalLong.of(waitedFor.confirmationDeadline(ranOut, noticedAt, ranOut + graceLeft));
     }
 
-    /** Looks at that moment (empty: never); at the end of the limit on wall time at the latest. */
+    /** Checks again at {@code moment} (empty: never), and at the end of the limit on wall time at the latest. */
     private void wakeAt(OptionalLong moment) {
         OptionalLong next = earlier(moment, wallEnd);
         if (next.isPresent()) {

@@ -10,7 +10,7 @@ import org.jspecify.annotations.Nullable;
  * streams of a replica end at once. Everything happens on the timer's thread.
  */
 final class StreamMove {
-    /** The longest of these delays. */
+    /** The maximum of this random delay. */
     private static final long MAX_DELAY = TimeUnit.MILLISECONDS.toNanos(500);
 
     private final Connection connection;
@@ -35,7 +35,7 @@ final class StreamMove {
         followLater();
     }
 
-    /** The stream has ended. Whether that was in order to follow its client. */
+    /** Notes that the stream has ended. Returns whether it ended in order to follow its client. */
     boolean end() {
         boolean wasFollowing = following;
         alarm.cancel();

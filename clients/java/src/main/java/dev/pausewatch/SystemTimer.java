@@ -17,7 +17,7 @@ final class SystemTimer implements Timer {
     private volatile @Nullable Thread running;
 
     SystemTimer() {
-        // After the shutdown what comes is of no interest to anybody.
+        // Tasks after the shutdown are not needed.
         thread = new ScheduledThreadPoolExecutor(1, this::daemon, new ThreadPoolExecutor.DiscardPolicy());
         thread.setRemoveOnCancelPolicy(true);
     }
@@ -51,7 +51,7 @@ final class SystemTimer implements Timer {
         try {
             task.run();
         } catch (RuntimeException unexpected) {
-            // Would vanish in a future that nobody reads.
+            // Otherwise the exception would be lost in a future that nobody reads.
             LOG.log(System.Logger.Level.ERROR, "a background task failed", unexpected);
         }
     }

@@ -5,7 +5,7 @@ import java.nio.CharBuffer;
 import java.nio.charset.CharacterCodingException;
 import java.nio.charset.StandardCharsets;
 
-/** What the server would refuse, and with it every other thread of a stream. */
+/** Checks thread ids. The server would end a stream because of an invalid id, with every other thread on it. */
 final class ThreadIds {
     private static final int MOST_BYTES = 256;
 

@@ -3,11 +3,11 @@ package dev.pausewatch;
 import java.util.concurrent.Executor;
 
 /**
- * The one thread on which a client's background work happens: watches, renewals, retries, the ends of deadlines. What runs on it needs no
- * locks against the rest of what runs on it, never blocks, and never calls a user.
+ * The one thread for the background work of a client: watches, renewals, retries, the ends of deadlines. Tasks on it
+ * need no locks against each other, never block, and never call user code.
  */
 interface Timer extends Executor {
-    /** A moment of a clock that never goes back, in nanoseconds; only differences mean something. */
+    /** The time of a monotonic clock, in nanoseconds; only differences are meaningful. */
     long now();
 
     /** Runs {@code task} on the thread when {@code nanos} have passed. */
@@ -19,7 +19,7 @@ interface Timer extends Executor {
     /** A task that waits for its time. */
     @FunctionalInterface
     interface Alarm {
-        /** One that has nothing to do. */
+        /** An alarm without a task. */
         Alarm NONE = () -> {};
 
         /** The task will not run, unless it is running; harmless at any time. */

@@ -11,9 +11,9 @@ import javax.net.ssl.SSLEngine;
 import javax.net.ssl.X509ExtendedTrustManager;
 
 /**
- * TLS with the files of a {@link Config}, which are read again for each handshake, so that certificates can be renewed while this program
- * runs. Of a handshake, the verification of the server comes first: the key manager shows what was read then. Java's own trust manager
- * verifies everything, host names too.
+ * TLS with the files of a {@link Config}, which are read again for each handshake, so that certificates can be renewed
+ * while this program runs. In a handshake, the server is verified first: the files are read then, and the key manager
+ * uses the same contents. Java's own trust manager verifies everything, including host names.
  */
 final class Tls extends X509ExtendedTrustManager {
     private static final System.Logger LOG = System.getLogger(Tls.class.getName());
@@ -22,7 +22,7 @@ final class Tls extends X509ExtendedTrustManager {
     private final AdvancedTlsX509KeyManager keys = new AdvancedTlsX509KeyManager();
     private TlsFiles.Contents good;
     private X509ExtendedTrustManager trust;
-    /** What was wrong at the last handshake. */
+    /** The problem at the last handshake; empty: there was none. */
     private String problem = "";
 
     private Tls(TlsFiles files) {
@@ -41,7 +41,7 @@ final class Tls extends X509ExtendedTrustManager {
         return builder.build();
     }
 
-    /** As the files are now; as they were when they were good last, if one is wrong. */
+    /** The trust manager of the present files; if one of them is invalid, that of the last valid files. */
     private synchronized X509ExtendedTrustManager renewed() {
         try {
             TlsFiles.Contents now = files.read(Optional.of(good));

@@ -39,7 +39,7 @@ record TlsFiles(Optional<Path> ca, Optional<Config.KeyPair> pair) {
     record Identity(X509Certificate[] chain, PrivateKey key) {}
 
     /**
-     * What they contain now. A pipe, which has its content once, has that of {@code before}.
+     * What the files contain now. A pipe can be read only once: for it, the contents of {@code before} are used.
      *
      * @throws ConfigException a file cannot be read
      */
@@ -56,7 +56,7 @@ record TlsFiles(Optional<Path> ca, Optional<Config.KeyPair> pair) {
             return before.get();
         }
         try {
-            // Any bytes are valid in it; what is no PEM is found later.
+            // Every byte is valid in this encoding; a file that is not PEM is detected later.
             return Files.readString(path, StandardCharsets.ISO_8859_1);
         } catch (IOException unreadable) {
             throw new ConfigException(setting.key() + " " + path + ": cannot be read", unreadable);

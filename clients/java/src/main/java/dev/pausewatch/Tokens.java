@@ -16,8 +16,9 @@ import java.util.regex.Pattern;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Tokens that are replaced. A source is asked for every attempt of a call and for every stream, and again while a stream is open: after two
- * thirds of what is left of the token's life, if it is a JSON web token, and at least once a minute.
+ * Tokens that are replaced. A source is called for every attempt of a call and for every stream, and again while a
+ * stream is open: after two thirds of the token's remaining lifetime, if it is a JSON web token, and at least once a
+ * minute.
  */
 final class Tokens {
     /** Also after the source has failed. */
@@ -28,12 +29,12 @@ final class Tokens {
 
     private Tokens() {}
 
-    /** Whether it can be sent. */
+    /** Whether the token can be sent: it is not empty, and visible ASCII. */
     static boolean isToken(String token) {
         return token.matches("[\\x21-\\x7e]+");
     }
 
-    /** A source that reads a file each time; white space around the token does not count. */
+    /** A source that reads the token from a file each time, and strips white space around it. */
     static Supplier<String> file(Path path) {
         return () -> {
             try {
@@ -45,9 +46,9 @@ final class Tokens {
     }
 
     /**
-     * The token as it is now.
+     * The current token.
      *
-     * @throws UnauthenticatedException the source has failed, or has none; nothing is to be sent
+     * @throws UnauthenticatedException the source failed or returned no valid token; nothing may be sent
      */
     static String ask(Supplier<String> source) {
         String token;
@@ -66,7 +67,7 @@ final class Tokens {
         return Failure.made(Status.UNAUTHENTICATED, "no token: " + why, cause);
     }
 
-    /** When to ask for the next token. */
+    /** The delay until the source is called again, in nanoseconds. */
     static long askAgainAfterNanos(String token, Instant now) {
         OptionalLong end = end(token);
         if (end.isEmpty()) {
@@ -76,7 +77,7 @@ final class Tokens {
         return Math.max(SHORTEST_NANOS, Math.min(rest, LONGEST_NANOS));
     }
 
-    /** When a JSON web token ends that says so, in seconds; its signature is not checked. */
+    /** The expiry of a JSON web token, in seconds since the epoch; empty: it has none. Its signature is not checked. */
     private static OptionalLong end(String token) {
         String[] parts = token.split("\\.", -1);
         if (parts.length != 3) {

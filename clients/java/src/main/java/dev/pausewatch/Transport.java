@@ -21,13 +21,16 @@ import java.net.UnixDomainSocketAddress;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
 
-/** From a {@link Config} to a channel: lazy, kept alive, reconnecting. */
+/**
+ * Builds the channels of a {@link Config}. A channel connects at its first call, is kept alive by pings, and
+ * reconnects.
+ */
 final class Transport {
-    /** A slower connection attempt is repeated: short enough for a second try within the default deadline. */
+    /** The timeout of a connection attempt: short enough for a second attempt within the default deadline. */
     private static final int CONNECT_TIMEOUT_MS = 2_000;
     /**
-     * A ping this often and an answer this soon: a peer that died without a word is noticed within 15 s, idle or not, and 10,000 clients cost
-     * their server 1,000 pings a second.
+     * The interval of pings, and the timeout of their answers: a dead peer is detected within 15 s, also on an idle
+     * connection. With 10,000 clients, a server gets 1,000 pings per second.
      */
     private static final int PING_EVERY_S = 10;
 
@@ -38,7 +41,7 @@ final class Transport {
 
     private Transport() {}
 
-    /** Those of a client for all its addresses, which are encrypted or are not. */
+    /** The credentials of a client: the same for all its addresses, of which all use TLS or none does. */
     static ChannelCredentials credentials(Config config, List<Address> addresses) {
         boolean isEncrypted = addresses.stream().anyMatch(each -> each instanceof Address.Tcp tcp && tcp.tls());
         return isEncrypted
@@ -50,7 +53,7 @@ final class Transport {
     static ManagedChannel channel(Config config, Address address, ChannelCredentials credentials) {
         NettyChannelBuilder builder = builder(address, credentials)
                 .userAgent("pausewatch-java")
-                // Its callbacks only hand on.
+                // The callbacks only pass results on.
                 .directExecutor()
                 // Calls are repeated by us, with the same request id.
                 .disableRetry()
@@ -79,11 +82,15 @@ final class Transport {
         return NettyChannelBuilder.forTarget(UnixResolver.target(address.path()), InsecureChannelCredentials.create())
                 .channelType(NioDomainSocketChannel.class, UnixDomainSocketAddress.class)
                 .eventLoopGroup(UnixLoop.GROUP)
-                // Set for every kind of channel, and warned of at each connect by those that do not have it.
+                // gRPC sets this option for every kind of channel; a Unix socket does not have it, and would log a
+                // warning at each connect.
                 .withOption(ChannelOption.SO_KEEPALIVE, null);
     }
 
-    /** Java's own Unix sockets, which every system has that has any; gRPC's shared threads know those of Linux only. Never shut down: daemons. */
+    /**
+     * The event loop for Java's own Unix sockets, which work on every system that has Unix sockets; gRPC's shared
+     * threads support only those of Linux. It is never shut down: its threads are daemons.
+     */
     private static final class UnixLoop {
         static final EventLoopGroup GROUP = new MultiThreadIoEventLoopGroup(
                 1, new DefaultThreadFactory("pausewatch-unix", true), NioIoHandler.newFactory());

@@ -48,14 +48,14 @@ final class UnaryCall<Q, R, T> {
     private final CompletableFuture<T> answer = new CompletableFuture<>();
     private final Backoff pauses = Backoff.ofMillis(FIRST_RETRY_DELAY_MS, MAX_RETRY_DELAY_MS);
     private int retries;
-    /** How often the attempts have left an address. */
+    /** The number of attempts after which the client moved to another address. */
     private int unanswered;
 
     private Connection.Position position;
-    /** When the attempt under way ends for want of an answer. */
+    /** When the attempt under way ends if it has no answer. */
     private long attemptEnd;
 
-    /** What the attempt before said that found nobody. */
+    /** The message of the previous attempt, if that ended with {@link UnavailableException}; else null. */
     private @Nullable String nobodyThere;
 
     private volatile @Nullable ClientCall<Q, R> attempt;
@@ -112,7 +112,7 @@ final class UnaryCall<Q, R, T> {
         });
     }
 
-    /** So that the program's interceptors run on the thread of the caller, which may wait. */
+    /** Waits for the token, so that the program's interceptors run on the thread of the caller, which may block. */
     private void await(CompletableFuture<?> token) {
         try {
             CompletableFuture.anyOf(token, answer).get(Math.max(0, left()), TimeUnit.NANOSECONDS);
@@ -142,7 +142,7 @@ final class UnaryCall<Q, R, T> {
             attempt = Connection.ready(position).newCall(method, options);
             ClientCalls.asyncUnaryCall(attempt, request, new Observer());
         } catch (RuntimeException thrown) {
-            // Of an interceptor of the program. Thrown on, it would end nothing but the timer's task.
+            // Thrown by an interceptor of the program. Rethrown, it would end only the timer's task, not the call.
             answer.completeExceptionally(thrown);
         }
     }
@@ -180,7 +180,9 @@ final class UnaryCall<Q, R, T> {
                 : Failure.made(Status.UNAVAILABLE, "no answer within " + Nanos.text(Duration.ofNanos(limit())), thrown);
     }
 
-    /** How long a replica may take: half of a short deadline, so that another one has the other half. */
+    /**
+     * How long a replica may take to answer: at most half of the deadline, so that time is left for another replica.
+     */
     private long limit() {
         return connection.several()
                 ? Math.min(Connection.ANSWER_TIMEOUT_NANOS, Nanos.of(policy.deadline()) / 2)
@@ -189,7 +191,7 @@ final class UnaryCall<Q, R, T> {
 
     private PausewatchException outOfTime(Throwable thrown) {
         PausewatchException error = Failure.deadline(policy.deadline(), thrown);
-        // It waited for a connection: that there was none is what the caller must know.
+        // The attempt waited for a connection. UNAVAILABLE says more: there was no connection.
         return nobodyThere == null
                 ? error
                 : Failure.made(Status.UNAVAILABLE, nobodyThere + "; " + error.getMessage(), thrown);

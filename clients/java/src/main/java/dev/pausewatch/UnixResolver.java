@@ -16,8 +16,8 @@ import java.util.List;
 import java.util.Set;
 
 /**
- * Leads a channel to a Unix socket, whatever is in its path: gRPC's own targets take what a URI takes. The path stands in the target as the
- * hexadecimal digits of its UTF-8.
+ * Resolves a target to a Unix socket with any path: gRPC's own targets allow only the characters of a URI. The target
+ * has the path as hexadecimal digits of its UTF-8 bytes.
  */
 final class UnixResolver extends NameResolverProvider {
     private static final String SCHEME = "pausewatch-unix";
@@ -27,7 +27,7 @@ final class UnixResolver extends NameResolverProvider {
         NameResolverRegistry.getDefaultRegistry().register(new UnixResolver());
     }
 
-    /** What a channel to the socket at {@code path} is made with. */
+    /** The target of a channel to the socket at {@code path}. */
     static String target(Path path) {
         return SCHEME + ":/" + HexFormat.of().formatHex(path.toString().getBytes(StandardCharsets.UTF_8));
     }
@@ -68,7 +68,7 @@ final class UnixResolver extends NameResolverProvider {
             this.address = new EquivalentAddressGroup(address);
         }
 
-        /** What the requests say of their server: any name will do, and servers log it. */
+        /** The authority that requests send: any valid name, which servers may log. */
         @Override
         public String getServiceAuthority() {
             return "localhost";

@@ -39,7 +39,7 @@ final class WatchLink implements WatchStream.Reader, ThreadClock.Confirmer {
     private static final long CONFIRMATION_TIMEOUT = TimeUnit.MILLISECONDS.toNanos(250);
 
     private static final long MAX_CONFIRMATION_TIMEOUT = TimeUnit.SECONDS.toNanos(30);
-    /** The minimum of that before the first answer of a stream: it may have to connect. */
+    /** The minimum of this time before the first answer of a stream, which may have to connect first. */
     private static final long FIRST_ANSWER_TIMEOUT = TimeUnit.SECONDS.toNanos(2);
 
     /** The delay before a refused request is sent again, if the server sends none. */
@@ -221,8 +221,8 @@ final class WatchLink implements WatchStream.Reader, ThreadClock.Confirmer {
                 listener.refused(refused.getAddList(), error);
             }
         }
-        // After the time for additions was set: a timer that runs out before it would add nothing, and no other one
-        // follows.
+        // Set after the time for additions: a timer that fired before that time would send no additions, and no other
+        // timer follows.
         timer.in(wait, () -> {
             refused.getConfirmList().forEach(this::confirm);
             flush();
@@ -356,7 +356,7 @@ final class WatchLink implements WatchStream.Reader, ThreadClock.Confirmer {
         try {
             opened.open(environment.firstAnswer, first);
         } catch (RuntimeException thrown) {
-            // Of an interceptor of the program.
+            // Thrown by an interceptor of the program.
             opened.cancel();
             broken(Failure.made(Status.UNKNOWN, "the stream could not be opened: " + thrown, thrown), 0, false);
             return;

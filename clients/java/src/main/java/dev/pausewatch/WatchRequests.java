@@ -51,7 +51,7 @@ final class WatchRequests {
         toAdd.add(threadId);
     }
 
-    /** Also takes back the confirmation. */
+    /** Removes a thread, and cancels its confirmation. */
     void remove(String threadId) {
         forbidden.remove(threadId);
         toConfirm.remove(threadId);

@@ -222,7 +222,7 @@ final class WatchStream implements ClientResponseObserver<WatchRequest, WatchRes
             lastChance = false;
             silence = timer.in(left, this::listen);
         } else if (!lastChance) {
-            // This process may have been late itself: messages that have arrived are read first.
+            // This process itself may have been stopped: messages that have arrived are read first.
             lastChance = true;
             silence = timer.in(0, this::listen);
         } else {

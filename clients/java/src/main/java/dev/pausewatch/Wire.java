@@ -14,9 +14,12 @@ import java.time.Instant;
 import java.util.Optional;
 import java.util.UUID;
 
-/** Between the messages of the proto and this library's own types. */
+/** Converts between the messages of the proto and this library's own types. */
 final class Wire {
-    /** What the well-known types allow: 10,000 years either way, and the years 1 to 9999. */
+    /**
+     * The ranges of the well-known types: a Duration has up to 10,000 years in both directions, a Timestamp the years 1
+     * to 9999.
+     */
     private static final long MOST_SECONDS = 315_576_000_000L;
 
     private static final long FIRST_SECOND = -62_135_596_800L;
@@ -147,7 +150,7 @@ final class Wire {
                 elicitation.hasExpireTime() ? Optional.of(instant(elicitation.getExpireTime())) : Optional.empty());
     }
 
-    /** A call without a name gets a random one, so that its retries count once. */
+    /** A call without a request id gets a random one, so that its retries count once. */
     private static String named(String requestId) {
         return requestId.isEmpty() ? UUID.randomUUID().toString() : requestId;
     }

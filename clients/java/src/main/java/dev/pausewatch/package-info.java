@@ -18,7 +18,7 @@
  * <p>2. Nothing waits forever: a call ends with its deadline, a background release with its lease. Only a watch continues until it is closed; that
  * is its purpose.
  *
- * <p>3. What this library leaves behind when it dies is bounded by a lease (G2).
+ * <p>3. If the program dies, its open elicitations end with their leases (G2).
  *
  * <p>4. All background work of a client happens on one daemon thread, which never runs a user's code.
  *

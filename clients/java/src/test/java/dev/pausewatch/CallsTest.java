@@ -292,7 +292,7 @@ class CallsTest {
         try (Client once =
                 Client.open(config().retries(0).deadline(Duration.ofMinutes(1)).build())) {
             server.stop();
-            // Each failure would double the channel's own patience.
+            // Each failure would double the channel's own reconnect delay.
             for (int failure = 0; failure < 20; failure++) {
                 assertThrows(UnavailableException.class, () -> once.incrementElicitation(CALL));
             }

@@ -294,7 +294,7 @@ class WatchTest {
             FakeServer.WatchCall stream = server.nextWatch();
             stream.complete();
             int threads = 3 * Outbox.MAX_UNREAD_EVENTS;
-            // A mebibyte and more: what has no room on the way must not keep other calls from their answers.
+            // More than a mebibyte: unread messages of a stream must not delay the answers of other calls.
             String name = "x".repeat(200);
             for (int thread = 0; thread < threads; thread++) {
                 stream.state(name + thread, 2);

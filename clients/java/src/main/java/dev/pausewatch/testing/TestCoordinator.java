@@ -14,8 +14,8 @@ import java.util.List;
 import java.util.Optional;
 
 /**
- * A coordinator for the tests of programs that use this library: the program {@code pausewatch serve}, with nothing kept, on a free port. It is the
- * real one, so counts, leases, watches and exceptions are those of production.
+ * A coordinator for the tests of programs that use this library: {@code pausewatch serve} with a memory store, on a
+ * free port. It is the real program, so counts, leases, watches and exceptions are the same as in production.
  *
  * <pre>{@code
  * try (TestCoordinator coordinator = TestCoordinator.start();
@@ -42,7 +42,8 @@ public final class TestCoordinator implements AutoCloseable {
      * Starts one, and waits until it listens. The program is the one of the variable {@code PAUSEWATCH_PROGRAM}, else that of {@code PATH}.
      *
      * @param options more options of {@code pausewatch serve}, such as {@code "--max-pause", "10s"}
-     * @throws IllegalStateException there is no program, or it does not start; the message has what it said, and what to do
+     * @throws IllegalStateException the program was not found, or does not start; the message has its error output, or
+     *     what to do
      */
     public static TestCoordinator start(String... options) {
         TestCoordinator coordinator = new TestCoordinator(List.of(options));
@@ -51,18 +52,18 @@ public final class TestCoordinator implements AutoCloseable {
         return coordinator;
     }
 
-    /** Where it listens, the same after a stop and a restart: for {@code PAUSEWATCH_ADDRESS} of what is tested. */
+    /** Its address, the same after a stop and a restart: for {@code PAUSEWATCH_ADDRESS} of the tested program. */
     public synchronized String address() {
         return address;
     }
 
-    /** A new client of it, which the environment says nothing about. */
+    /** A new client of this coordinator, which ignores the environment. */
     public Client client() {
         return Client.open(Config.builder().address(address()).build());
     }
 
     /**
-     * Starts it again after a {@link #stop()}: it then has forgotten everything.
+     * Starts it again after a {@link #stop()}, without its previous state.
      *
      * @throws IllegalStateException as {@link #start}; or it is running
      */

@@ -18,8 +18,8 @@ import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 
 /**
- * Plays this library's part in the cases of {@code clients/scenarios}: one JSON object a line comes in, one goes out, and steps overlap. What a
- * player does is written there.
+ * Runs the steps of {@code clients/scenarios} with this library: it reads one JSON object per line and writes one per
+ * line, and steps overlap. The README there specifies what a player does.
  */
 public final class Player {
     private final PrintStream answers;
@@ -41,13 +41,13 @@ public final class Player {
             JsonObject step = JsonParser.parseString(line).getAsJsonObject();
             steps.execute(() -> player.play(step));
         }
-        // Whoever is still waiting waits for nobody.
+        // Steps that still wait are abandoned.
         System.exit(0);
     }
 
     /**
-     * The first call of a JVM takes half a second to load classes. It is made here, to nobody, and not in a case that times what others do
-     * meanwhile.
+     * The first call of a JVM takes half a second to load classes. It is made here, to an address without a server, so
+     * that it does not slow down a case that measures time.
      */
     private static void warmUp() {
         Config nobody = Config.builder().address("unix:/dev/null").retries(0).build();
