@@ -96,9 +96,9 @@ fn own_open_files() -> Result<usize> {
 struct Reconnected {
     /// When each client had its stream.
     served: Latencies,
-    /// The calls of the well-behaved caller until all clients had theirs.
+    /// The calls of the well-behaved caller until all clients had their streams.
     honest: Latencies,
-    /// When it got its first answer.
+    /// When the well-behaved caller got its first answer.
     first: Duration,
     failed: u64,
 }

@@ -66,8 +66,8 @@ pub(super) fn goals(table: &mut Table, column: &str) {
     table.goal_at_most("isolation of the leader, its own watchers", (ISOLATION, WATCHERS, column), 3_000.0, "ms");
 }
 
-/// In seconds: the longest call at a follower, and of a client that knows all replicas; and the time after the fault
-/// until all watchers have a change.
+/// Returns seconds: the longest call at a follower, the longest call of a client that knows all replicas, and the time
+/// from the fault until all watchers have a change.
 async fn suffer(addresses: &[String], fault: impl FnOnce() -> Result<()>) -> Result<[f64; 3]> {
     let stop = Arc::<AtomicBool>::default();
     let mut at_follower = Vec::new();

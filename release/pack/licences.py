@@ -81,7 +81,7 @@ def clean(path: Path) -> str:
 
 
 def runtime(project: Project) -> dict[str, str]:
-    """What the compilers add: the standard library of Rust, and the unwinder of LLVM that zig links."""
+    """The licences of what the compilers add: the standard library of Rust, and the unwinder of LLVM that zig links."""
     sysroot = Path(output("rustc", "--print", "sysroot").strip())
     version = output("rustc", "--version").split()[1]
     notice = sysroot / "share/doc/rust/COPYRIGHT-library.html"

@@ -23,7 +23,7 @@ class Crate:
 
 
 def crates(project: Project) -> list[Crate]:
-    """All of them, sorted by name and version; without this one, and without what only runs during the build."""
+    """All linked crates, sorted by name and version; without this one, and without those that run only in the build."""
     tree = output(
         "cargo", "tree", "--locked", "--edges", "normal,no-proc-macro", "--prefix", "none",
         "--target", project.target.triple, "--format", "{p}",

@@ -1,4 +1,4 @@
-"""What is released: the version, the time of its commit, the target, and the directories."""
+"""A release: the version, the time of its commit, the target, and the directories."""
 
 import json
 import os
@@ -121,7 +121,7 @@ class Project:
         return self.cargo_target / "dist"
 
     def work(self, name: str) -> Path:
-        """A directory for what is built on the way."""
+        """A directory for intermediate files."""
         directory = self.cargo_target / "release-work" / self.target.triple / name
         directory.mkdir(parents=True, exist_ok=True)
         return directory

@@ -16,7 +16,7 @@ SBOM = "pausewatch.cdx.json"
 
 @dataclass(frozen=True)
 class Tree:
-    """What the packages of one target are made of."""
+    """The content of the packages of one target."""
 
     project: Project
     program: Path

@@ -1,4 +1,4 @@
-//! What all commands that call a coordinator share: options, settings, runtime, client and exit code.
+//! Shared by all commands that call a coordinator: options, settings, runtime, client and exit code.
 use super::certificate_warnings;
 use super::connection::{self, Connection, Thread};
 use super::failure::{Failure, exit_code};
@@ -48,7 +48,7 @@ pub(crate) fn run(
     };
     certificate_warnings::report(command, &settings);
     let address = settings.address.clone().unwrap_or_default();
-    // Checked before a call whose answer nobody could read.
+    // This is checked before the call, because nobody could read its answer.
     let result = check_open().and_then(|()| {
         block_on(async {
             match body(connection::client(&settings)?, &settings).await {

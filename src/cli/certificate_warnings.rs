@@ -4,7 +4,7 @@ use crate::client::Settings;
 use std::io;
 use tracing_subscriber::{filter::Targets, prelude::*};
 
-/// Prints them for a command. Call it before its client connects.
+/// Prints these warnings for a command. Call it before the client of that command connects.
 pub(crate) fn report(command: &'static str, settings: &Settings) {
     if [&settings.tls_ca, &settings.tls_cert, &settings.tls_key].iter().all(|file| file.is_none()) {
         return;

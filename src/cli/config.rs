@@ -59,7 +59,7 @@ fn check(args: &Check, serve: &clap::Command) -> Result<String, Vec<String>> {
     let place = file.as_ref().map_or("clients".into(), |file| format!("config file {}", file.path.display()));
     let problem = client.config().and_then(|config| config.check()).err();
     let mut problems: Vec<_> = problem.iter().map(|problem| format!("{place}: {problem}")).collect();
-    // That of the file was parsed with it.
+    // A thread id in the config file was checked when the file was parsed.
     if let (Some(id), Some(variable)) = (&client.thread_id, client.thread_source()) {
         problems.extend(ThreadId::parse(variable, id).err().map(|problem| problem.to_string()));
     }

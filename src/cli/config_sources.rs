@@ -34,8 +34,8 @@ pub(crate) fn find(serve: &Command, key: &str, config: Option<&Path>) -> Result<
     Ok(set.into_iter().rfind(|option| option.key == key).and_then(|option| option.values.into_iter().next()))
 }
 
-/// The options of `serve` that the environment and the config file set, in the order of precedence, the lowest first. An empty variable
-/// counts as not set.
+/// The options of `serve` that the environment and the config file set, those with the lowest precedence first. An
+/// empty variable counts as not set.
 pub(crate) fn environment_and_file(serve: &Command, config: Option<&Path>) -> Result<Vec<OptionValue>, Vec<String>> {
     let file = ConfigFile::find(config).map_err(|error| vec![error.to_string()])?;
     let mut set = file.map_or(Ok(Vec::new()), |file| file.serve_options(serve))?;

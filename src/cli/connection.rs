@@ -4,8 +4,8 @@ use crate::client::{Address, Client, Config, ConfigError, Error, Event, Settings
 use crate::trace::Parent;
 use std::{convert::Infallible, ffi::OsString, fmt, path::PathBuf, time::Duration};
 
-/// Retries after a refused connection: enough for a server that restarts within half a second, and a person who forgot to
-/// start one does not wait longer.
+/// Retries after a refused connection: enough for a server that restarts within half a second. With more retries, a
+/// person who forgot to start a server would wait longer.
 const RETRIES: usize = 4;
 
 /// How long the first connection of a watch is retried, once every address has failed.
@@ -104,8 +104,8 @@ fn client_of(config: Config) -> Result<Client, ConfigError> {
     })
 }
 
-/// The same for a command that executes another one, with the variables for that: if `PAUSEWATCH_TOKEN_FILE` is a pipe, it is
-/// empty from here on, so the other command gets the token itself.
+/// Like [`client`], for a command that executes another one. Also returns variables for the other command: if
+/// `PAUSEWATCH_TOKEN_FILE` is a pipe, it is empty from here on, so the other command gets the token itself.
 pub(crate) fn client_and_token(settings: &Settings) -> Result<(Client, Vec<(OsString, OsString)>), ConfigError> {
     let config = settings.config()?;
     let is_pipe = settings.token_file.as_deref().is_some_and(is_pipe_or_device);
@@ -127,8 +127,8 @@ pub(crate) async fn first_event(watch: &mut Watch) -> Result<Event, Error> {
     if !error.is_transient() {
         return Err(error);
     }
-    // A watch reports once that it is disconnected: the next event is from a connection. A replica that does not answer is left
-    // after less than two of these times.
+    // A watch reports a disconnect once, so its next event comes from a new connection. A watch gives up a replica that
+    // does not answer after less than two times `FIRST_CONNECTION`.
     for _ in 0..=2 * watch.untried_addresses() {
         match tokio::time::timeout(FIRST_CONNECTION, watch.next()).await {
             Ok(event) => return Ok(event),

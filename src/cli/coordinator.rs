@@ -201,7 +201,8 @@ impl Coordinator {
         if own.is_some() {
             (config.token, config.token_source) = (None, own);
         }
-        // A pipe is read now, so that no clock runs while it is awaited. An invalid token makes the calls fail.
+        // If the token comes from a pipe, the pipe is read now, so that no clock runs during the wait. An invalid token
+        // makes the calls fail.
         let token = config.token_source.as_ref().map(TokenSource::token);
         // The pipe is empty now, so the command gets the token itself.
         if settings.token_file.as_deref().is_some_and(is_pipe_or_device) {
@@ -211,7 +212,7 @@ impl Coordinator {
         Ok(Self { client, address: config.address, settings, command_token: CommandToken::Own, private: None })
     }
 
-    /// The same for commands of many threads. `signer` signs their tokens and ours.
+    /// Like [`Self::configured`], for commands of many threads. `signer` signs their tokens and ours.
     ///
     /// # Errors
     /// The settings contradict each other, or a token cannot be signed.

@@ -40,10 +40,10 @@ impl DataDir {
     }
 }
 
-/// `named`, else where the state of programs of this user lives.
+/// `named`, else the default directory for the state of this user.
 ///
 /// # Errors
-/// The environment does not say where that is.
+/// The environment sets neither `XDG_STATE_HOME` nor `HOME`.
 pub(crate) fn or_default(named: Option<PathBuf>) -> Result<PathBuf, String> {
     let set = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let state = set("XDG_STATE_HOME").filter(|path| Path::is_absolute(path));

@@ -11,7 +11,8 @@ use tokio::{net::TcpStream, time::timeout};
 
 /// The maximum time for the connection.
 const MAX_CONNECT_TIME: Duration = Duration::from_secs(1);
-/// The maximum time for the answer. Longer, because something is there: without it, the pauses of the thread do not count.
+/// The maximum time for the answer. It is longer, because a server has accepted the connection, and without the answer
+/// the pauses of the thread do not count.
 const MAX_ANSWER_TIME: Duration = Duration::from_secs(5);
 
 /// Sets the address of `settings` to the default if a coordinator answers there for the thread. `private`: removes it, so

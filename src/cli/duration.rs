@@ -2,7 +2,7 @@
 use crate::core::types::{MAX_TTL, MIN_TTL};
 use std::time::Duration;
 
-/// Far longer than anything is meant to last, and far from the end of any clock: 3 million years.
+/// The longest duration that is accepted, 3 million years: longer than any limit, and within the range of every clock.
 const MAX: Duration = Duration::from_secs(100_000_000_000_000);
 const EXPECTED: &str = "expected a number and ms, s, m, h or d, such as 30s";
 

@@ -20,8 +20,8 @@ impl Args {
         let mut setup = Setup::default();
         while let Some(option) = arguments.option() {
             match option.to_str() {
-                // The process id of the exec server: the command ends with it. Without it, the command runs in the caller's session and process
-                // group, outside of a sandbox.
+                // The process id of the exec server: the command ends with it. Without this option, the command runs in
+                // the caller's session and process group, outside of a sandbox.
                 Some("--parent") => parent = Some(arguments.parsed()?),
                 // Make the command's standard input the terminal of its session.
                 Some("--terminal") => terminal = true,
@@ -43,8 +43,8 @@ impl Args {
     }
 }
 
-/// Runs the command. The exec server learns its exit status; the exit code is that of the supervisor. The process that becomes the command returns
-/// only on failure.
+/// Runs the command, and reports its exit status to the exec server; the exit code is that of the supervisor itself. In
+/// the process that becomes the command, this returns only on failure.
 pub(crate) fn run(args: Args) -> ExitCode {
     match begin(args.setup) {
         Ok(Role::Command(process)) => args.command.run_judged(process),

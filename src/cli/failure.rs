@@ -17,7 +17,7 @@ pub(crate) enum Failure {
     /// The coordinator refused the call, or did not respond.
     #[error(transparent)]
     Call(#[from] Error),
-    /// The coordinator did not respond; with further findings.
+    /// The coordinator did not respond. The text has further findings.
     #[error("{0}; {1}")]
     Unanswered(Error, String),
     /// The system refused an action.
@@ -91,7 +91,8 @@ fn with_code(message: &str, error: &Error) -> String {
     }
 }
 
-/// The innermost cause, which is the most specific: "Connection refused" instead of "transport error"; with a hint, if there is one.
+/// The innermost cause, which is the most specific: "Connection refused" instead of "transport error". A hint is
+/// appended if there is one.
 pub(crate) fn cause(error: &Error) -> String {
     let text = causes(error.status()).last().map_or_else(|| error.to_string(), ToString::to_string);
     let text = without_number(&text);

@@ -41,7 +41,7 @@ pub struct Args {
     connection: Connection,
 }
 
-/// Checks once, or until the connection ends.
+/// Checks once, or with `--watch` until the connection ends.
 pub(crate) fn run(args: Args) -> ExitCode {
     let settings = match args.connection.settings() {
         Ok(settings) => settings,
@@ -163,7 +163,8 @@ fn said(status: ServingStatus) -> Result<&'static str, Unhealthy> {
 }
 
 fn explained(status: &Status, address: &Address) -> String {
-    // Only what the transport made has a cause: a connection that breaks in the middle of a stream is `Unknown`.
+    // Only errors of the transport have a source. If a connection breaks in the middle of a stream, the code is
+    // `Unknown`.
     let is_of_transport = std::error::Error::source(status).is_some();
     match status.code() {
         Code::NotFound => format!("the coordinator at {address} has no such service: look at --service"),

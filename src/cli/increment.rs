@@ -38,7 +38,7 @@ pub(crate) fn run(args: Args) -> ExitCode {
         Ok(response)
     };
     let code = call.run("increment", "IncrementElicitationResponse", increment, |_, response| text(response));
-    // Such as on a full disk: nobody could close the elicitation without its id.
+    // The output failed, for example on a full disk. Nobody could close the elicitation without its id.
     if let Some(elicitation) = opened.filter(|_| code != ExitCode::SUCCESS) {
         say("increment", &format!("the thread is paused: the elicitation {} is open", elicitation.elicitation_id));
     }

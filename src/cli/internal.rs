@@ -1,7 +1,7 @@
 //! The arguments of the hidden commands, which only this program starts: `--name VALUE` or `--name`, up to `--` or the first operand.
 //!
-//! There are many of these short processes, so they do without clap: it would take most of their start, and much of the
-//! memory of a supervisor.
+//! There are many of these short processes, so they do not use clap: it would take most of the time of their start, and
+//! much of the memory of a supervisor.
 use super::{exit, failure};
 use std::{ffi::OsString, process::ExitCode, str::FromStr};
 
@@ -19,7 +19,7 @@ impl Arguments {
         Self(arguments.into_iter().peekable())
     }
 
-    /// The next option; `None`: what is left are operands.
+    /// The next option; `None`: only operands are left.
     pub(super) fn option(&mut self) -> Option<OsString> {
         let option = self.0.next_if(|argument| argument.as_encoded_bytes().starts_with(b"--"))?;
         (option != "--").then_some(option)

@@ -4,7 +4,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The end of a chain of links, which need not exist. A circle of links is left to whoever opens the path.
+/// The target at the end of a chain of links; it need not exist. For a circle of links, returns the path itself:
+/// opening it fails.
 pub(super) fn end_of_links(path: PathBuf) -> PathBuf {
     let mut end = path.clone();
     for _ in 0..40 {

@@ -10,7 +10,7 @@ use tokio::{sync::watch, time::timeout};
 /// How long a client of several replicas may take to reach another one: longer than a takeover.
 const MOVE: Duration = Duration::from_secs(4);
 
-/// Warns of each once, in tasks that end with the controller.
+/// Warns once of a loss and once of a refusal, in tasks that end with the controller.
 pub(super) fn warn(address: &Address, controller: &StopwatchController, grace: Duration, say: fn(&str)) {
     tokio::spawn(warn_of_loss(address.clone(), controller.link(), grace, say));
     tokio::spawn(warn_of_refusal(address.clone(), controller.refusal(), grace, say));

@@ -61,10 +61,10 @@ fn write_pages(command: &Command, directory: &Path) -> io::Result<()> {
     std::fs::write(directory.join(Man::new(command.clone()).get_filename()), page(command))
 }
 
-/// The page of a command, whose footer names the program and its version. Lines of `after_help` that begin with blanks are code or a list,
-/// and stay as they are.
+/// The page of a command, whose footer names the program and its version. Lines of `after_help` that begin with blanks
+/// are code or a list, and stay as they are.
 fn page(command: &Command) -> String {
-    // An empty date has to be written as one: the version would take its place.
+    // An empty date is written as an empty string in quotes: otherwise the version would take its place.
     let man = Man::new(command.clone()).date("\"\"").source(concat!("pausewatch ", env!("CARGO_PKG_VERSION")));
     let mut page = Vec::new();
     man.render(&mut page).expect("writing to memory cannot fail");

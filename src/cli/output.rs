@@ -30,7 +30,7 @@ enum Form {
 }
 
 impl Output {
-    /// Whether text for people is meant.
+    /// Whether text for people is selected.
     pub(crate) fn is_text(self) -> bool {
         self.output == Form::Text
     }
@@ -105,7 +105,7 @@ pub(crate) fn finish(command: &str, text: &str) -> ExitCode {
 /// Writes the messages of a starting server to standard output on a separate thread, because its parent may not read
 /// them.
 pub(crate) fn print_in_background(text: String) {
-    // If there is no thread for it, the server still serves.
+    // If the system cannot start a thread, the server still serves.
     let _ = std::thread::Builder::new().spawn(move || print(text.as_bytes()));
 }
 
@@ -125,7 +125,7 @@ pub(crate) fn check_open() -> Result<(), Failure> {
     }
 }
 
-/// Writes all of it to standard output, at once.
+/// Writes all bytes to standard output, and flushes them.
 pub(crate) fn print(bytes: &[u8]) -> Result<(), Failure> {
     check_open()?;
     let mut out = io::stdout().lock();

@@ -21,9 +21,9 @@ const LAG: &str = "pausewatch-lag-entries";
 /// A replica, as it answered or did not.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Replica {
-    /// Where it was asked.
+    /// The address at which the replica was asked.
     pub(crate) address: String,
-    /// The fleet that it is of: the `store_epoch` of its states.
+    /// The fleet of the replica: the `store_epoch` of its states.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) fleet: Option<String>,
     /// `leader` or `follower`.
@@ -31,10 +31,10 @@ pub(crate) struct Replica {
     pub(crate) role: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) term: Option<u64>,
-    /// How long ago it was sure of the latest state.
+    /// The time since the replica was last sure that it had the latest state.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) state_age_ms: Option<u64>,
-    /// Changes that it knows of and does not show yet.
+    /// The number of changes that the replica knows of and does not show yet.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) lag_entries: Option<u64>,
     pub(crate) serving: bool,

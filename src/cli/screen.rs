@@ -14,7 +14,7 @@ use std::{
     time::Duration,
 };
 
-/// The other screen, without cursor, and lines that are cut instead of wrapped.
+/// Switches to the alternate screen, hides the cursor, and cuts lines instead of wrapping them.
 const ENTER: &str = "\x1b[?1049h\x1b[?25l\x1b[?7l";
 const LEAVE: &str = "\x1b[0m\x1b[?7h\x1b[?25h\x1b[?1049l";
 /// The size of the buffer, in bytes: more than a screen has.
@@ -131,7 +131,7 @@ mod tests {
 
     const ALONE: &str = "PAUSEWATCH_TEST_ALONE";
 
-    /// Removed (the hook), the message of a panic is on the other screen, and vanishes with it.
+    /// Without the panic hook, the message of a panic would be on the alternate screen, and would vanish with it.
     #[test]
     fn a_panic_is_reported_on_the_restored_terminal() {
         // In a process of its own: a panic of any test that runs beside it would restore the terminal.

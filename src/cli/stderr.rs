@@ -36,7 +36,7 @@ pub(crate) fn write_line(line: &[u8]) {
     }
 }
 
-/// Waits shortly until everything is written.
+/// Waits until everything is written, at most for [`WRITE_TIMEOUT_AT_END`].
 pub(crate) fn flush() {
     flush_within(WRITE_TIMEOUT_AT_END);
 }

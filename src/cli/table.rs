@@ -45,7 +45,7 @@ fn line<const N: usize>(cells: &[String; N], widths: &[usize; N]) -> String {
     padded.collect::<Vec<_>>().join(GAP).trim_end().to_owned() + "\n"
 }
 
-/// At most so wide; if it was wider, it ends with an ellipsis.
+/// Cuts a cell to at most `width` columns. A cell that was cut ends with an ellipsis.
 pub(crate) fn cut(cell: &str, width: usize) -> String {
     if cell.width() <= width {
         return cell.to_owned();

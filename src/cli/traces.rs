@@ -16,14 +16,14 @@ use tonic::transport::Uri;
 /// How long the end of the process waits for the last spans.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
-/// Exports for as long as it lives.
+/// Exports spans until it is dropped.
 pub(crate) struct Traces {
     provider: SdkTracerProvider,
-    /// Dropped, it ends the runtime of the exporter.
+    /// Dropping it ends the runtime of the exporter.
     _stop: tokio::sync::oneshot::Sender<()>,
 }
 
-/// Where the environment says that spans go.
+/// The endpoint for spans that the environment sets.
 pub(crate) fn endpoint() -> Option<String> {
     let set = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
     set("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT").or_else(|| set("OTEL_EXPORTER_OTLP_ENDPOINT"))
@@ -35,7 +35,7 @@ pub(crate) fn parse_endpoint(text: &str) -> Result<String, String> {
     let has_host = |url: &Uri| url.host().is_some_and(|host| !host.is_empty());
     let has_user = |url: &Uri| url.authority().is_some_and(|authority| authority.as_str().contains('@'));
     match text.parse::<Uri>() {
-        // Options are logged.
+        // Options are logged, and a URL with a user may contain a password.
         Ok(url) if has_user(&url) => Err("expected no user in it: set OTEL_EXPORTER_OTLP_HEADERS instead".into()),
         Ok(url) if is_http(&url) && has_host(&url) => Ok(text.to_owned()),
         _ => Err("expected http://HOST:PORT or https://HOST:PORT".into()),

@@ -12,8 +12,8 @@ pub(crate) fn explained(error: clap::Error, program: &clap::Command, arguments: 
     if error.kind() != Kind::InvalidUtf8 {
         return error;
     }
-    // Paths and the words of a command may contain any bytes. The invalid argument is the one whose removal changes the
-    // error.
+    // Paths and the words of a command may contain any bytes. The invalid argument is the one whose conversion to UTF-8
+    // removes the error.
     let mut rest = arguments.to_vec();
     let is_meant = |index: &usize| {
         rest[*index] = arguments[*index].to_string_lossy().into_owned().into();

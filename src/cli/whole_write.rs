@@ -18,6 +18,6 @@ pub(super) fn append(path: &Path, text: &str, mode: u32) -> io::Result<()> {
 pub(super) fn rewrite(path: &Path, old: &str, new: &str) -> io::Result<()> {
     let mut file = File::create(path)?;
     let written = file.write_all(new.as_bytes()).and_then(|()| file.sync_all());
-    // There is room for it: it was there before.
+    // The disk has space for the old text, because it was there before.
     written.inspect_err(|_| _ = file.set_len(0).and_then(|()| std::fs::write(path, old)))
 }

@@ -1,6 +1,6 @@
-//! `pausewatch askpass`: what ssh, git and sudo call to ask a person for a passphrase, with the thread paused meanwhile.
+//! `pausewatch askpass`: ssh, git and sudo call it to ask a person for a passphrase. The thread is paused meanwhile.
 //!
-//! 1. The answer goes from the real program's standard output, which is ours, to the caller. This process never has it.
+//! 1. The real program inherits our standard output, and writes the answer there. This process never reads the answer.
 //! 2. A problem with the pause is a warning: the person is asked anyway. The exit code is that of the real program.
 //! 3. A real program that calls this one again is an error, not a loop.
 use super::{real_program, terminal};
@@ -21,7 +21,7 @@ use std::{
 
 /// The variable by which a real program that calls this one is recognized.
 const ACTIVE: &str = "PAUSEWATCH_ASKPASS_ACTIVE";
-/// The usual programs, those of the desktops after the one that a distribution chose.
+/// The usual programs: first the one that the distribution chose, then those of the desktops.
 const NAMES: [&str; 6] = [
     "ssh-askpass",
     "ksshaskpass",

@@ -1,4 +1,4 @@
-//! Programs that run the program that asks a person for a passphrase, and pause the thread meanwhile.
+//! Commands that run a program which asks a person for a passphrase, and pause the thread meanwhile.
 pub(super) mod askpass;
 pub(crate) mod pinentry;
 mod real_program;
@@ -6,8 +6,9 @@ mod terminal;
 
 use std::{ffi::OsString, path::Path};
 
-/// The arguments of this process, with the command that the name of a link stands for: `pausewatch-askpass PROMPT` is
-/// `pausewatch askpass -- PROMPT`. ssh, sudo and gpg-agent start a path without arguments of their own.
+/// Adds the command to the arguments if this process was started by the name of a link: `pausewatch-askpass PROMPT`
+/// becomes `pausewatch askpass -- PROMPT`. The links exist because ssh, sudo and gpg-agent start a path without further
+/// arguments.
 pub(super) fn with_command_of_link(arguments: Vec<OsString>) -> Vec<OsString> {
     let name = arguments.first().map(Path::new).and_then(Path::file_name).and_then(|name| name.to_str());
     let command = match name {

@@ -1,6 +1,6 @@
 //! The program that really asks: named by a variable, or one of the usual ones.
 //!
-//! 1. It is never this program, under whatever name or link.
+//! 1. It is never this program itself, whatever the name or link is.
 use std::{
     env,
     ffi::OsStr,

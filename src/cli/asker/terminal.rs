@@ -87,7 +87,7 @@ fn try_to_ask(prompt: &str, kind: &str) -> io::Result<Answer> {
             if signal != Signal::CONT {
                 return Ok(Answer::Ended(signal));
             }
-            // In the background the reading stops us again, until the terminal is ours.
+            // In the background, the read stops this process again until it is in the foreground.
             if unistd::tcgetpgrp(&terminal) == Ok(unistd::getpgrp()) {
                 hidden.as_ref().map_or(Ok(()), Hidden::hide)?;
                 terminal.write_all(prompt.as_bytes())?;

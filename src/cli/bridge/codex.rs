@@ -139,7 +139,7 @@ async fn beside(path: &Path, mut plan: Plan) -> Result<(), String> {
             _ = terminate.recv() => {}
             _ = hangup.recv() => {}
         }
-        // If the bridge has ended by itself, that decides.
+        // This fails if the bridge has already ended; then the result of the bridge counts.
         let _ = stop.send(Input::Stop).await;
         std::future::pending().await
     };

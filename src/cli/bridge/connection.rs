@@ -16,7 +16,7 @@ const LIST: u64 = u64::MAX - 1;
 /// Why there is no connection that can be used.
 #[derive(Debug)]
 pub(super) enum Problem {
-    /// There is none, or none any more; later there may be one.
+    /// The connection failed or was lost. A later attempt may succeed.
     Lost(String),
     /// The app-server speaks another protocol. The message names both versions.
     Differs(String),

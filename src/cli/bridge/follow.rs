@@ -1,9 +1,9 @@
 //! The bridge itself: follows the coordinator's watch, and keeps Codex's counts in step with it.
 //!
-//! 1. A thread that Codex has is watched from its first message on until Codex closes it.
+//! 1. The bridge watches each thread of Codex from the first message about it until Codex closes it.
 //! 2. While the coordinator is unreachable, a paused thread stays paused for at most the grace; the first state after that
 //!    decides again.
-//! 3. At the end all counts that are ours are decremented, and the answers are awaited for [`END_TIMEOUT`].
+//! 3. At the end, the bridge decrements all counts that are its own, and waits at most [`END_TIMEOUT`] for the answers.
 //! 4. A problem is reported once, not once per thread.
 use super::guard::Guard;
 use super::message::{Ids, News, Op, Outcome, TESTED_VERSION, Waiting, differs, version};
@@ -26,7 +26,7 @@ const BUSY_DELAY: Duration = Duration::from_millis(200);
 const UNDO_DELAY: Duration = Duration::from_secs(1);
 /// The maximum number of threads that are followed. An app-server unloads a thread after half an hour without use.
 const MAX_THREADS: usize = 10_000;
-/// Messages between the connection and the bridge: more than the bridge can be behind, so that no client waits for it.
+/// The capacity of the queue between the connection and the bridge. It is larger than any backlog, so no client waits.
 const QUEUE_SIZE: usize = 1_024;
 
 /// An event of the connection to the app-server.
@@ -201,7 +201,7 @@ impl Bridge {
             Input::Disconnected => {
                 self.requests = None;
                 self.counts.disconnect();
-                // An app-server that is gone waits for nobody, and would not say so.
+                // A disconnected app-server cannot report that it no longer waits for a person.
                 if let Some(publisher) = &mut self.publisher {
                     publisher.clear();
                 }
@@ -229,7 +229,7 @@ impl Bridge {
                 say(&format!("Codex has more than {MAX_THREADS} threads: the others are not paused"));
             }
         } else if self.counts.add(thread_id) && self.watch.add(&self.coordinators(thread_id)).is_err() {
-            // Not an id that the coordinator allows, so no such thread can be paused.
+            // The coordinator does not allow this id, so no thread with it can be paused.
             self.counts.remove(thread_id);
         }
     }
@@ -323,7 +323,7 @@ impl Bridge {
                 self.link.lose(&thread_ids, since + self.grace);
                 self.report_refused(&thread_ids[0], &error);
             }
-            // What it says is known from the states and the refusal; nothing asks for a confirmation.
+            // The states and the refusals say the same as `OthersComplete`, and the bridge requests no confirmation.
             Message::OthersComplete | Message::Confirmed { .. } => {}
         }
     }
@@ -353,7 +353,7 @@ impl Bridge {
         }
     }
 
-    /// Sends the requests that are due. The guard is told first, so that it also undoes the last ones.
+    /// Sends the requests that are due. The guard gets the threads first, so that it can undo these requests too.
     fn send(&mut self) {
         let requests = match &self.requests {
             Some(_) => self.counts.requests(),

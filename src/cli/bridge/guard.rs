@@ -43,13 +43,13 @@ impl Guard {
     /// # Errors
     /// The system cannot start a process.
     pub(super) fn start(socket: &Path) -> io::Result<Self> {
-        // Not resolved: Codex makes the path a link, which a restart may change.
+        // Symbolic links are not resolved: Codex makes the path a link, and a restart may change its target.
         let socket = std::path::absolute(socket)?;
         let process = Some(start(&socket)?);
         Ok(Self { socket, process, last: Vec::new(), has_failed: false })
     }
 
-    /// The threads whose counts are ours.
+    /// Sends the threads whose counts are ours to the guard.
     pub(super) fn set(&mut self, ours: &[&str]) {
         if self.last == ours {
             return;
@@ -85,14 +85,14 @@ fn start(socket: &Path) -> io::Result<(Child, PipeWriter)> {
     ioctl_fionbio(&ours, true)?;
     let mut command = Command::new(program);
     command.args(["bridge", "codex-guard"]).arg(socket).stdin(theirs).stdout(Stdio::null()).stderr(Stdio::null());
-    // In the root directory, so that it does not keep another file system from being unmounted.
+    // The guard runs in the root directory, so that it does not prevent another file system from being unmounted.
     let guard = command.current_dir("/").spawn()?;
     Ok((guard, ours))
 }
 
 /// The guard's process: waits for the end of the bridge.
 pub(super) fn run(args: &Args) -> ExitCode {
-    // Fails for the leader of a process group, which a new process is not.
+    // This fails only for the leader of a process group, and a new process is not one.
     let _ = setsid();
     let lines = io::stdin().lock().lines().map_while(Result::ok);
     let last: Vec<String> = lines.last().and_then(|line| serde_json::from_str(&line).ok()).unwrap_or_default();

@@ -4,7 +4,7 @@
 //! connection, the client's own, so the bridge adds `"experimentalApi":true` to its capabilities.
 //!
 //! 1. Every other byte of the line stays as it is.
-//! 2. A client that names the capability itself, true or false, is not overruled.
+//! 2. If the client sets the capability itself, to true or false, the bridge does not change it.
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
@@ -23,11 +23,11 @@ struct Request<'a> {
 /// A client's line.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Line {
-    /// `initialize` that is complete already, or that cannot be completed: to be passed on as it is.
+    /// `initialize` that already has the capability, or that cannot get it. It is passed on unchanged.
     Initialize,
     /// `initialize`, completed.
     Completed(Vec<u8>),
-    /// Another message, or none.
+    /// Another message, or text that is not a message.
     Other,
 }
 

@@ -48,7 +48,7 @@ pub(super) enum News {
     Server(String),
     /// The app-server has loaded this thread.
     Loaded(String),
-    /// The thread is loaded, and waits for a person, or does not.
+    /// The thread is loaded. `Some`: it waits for a person.
     Status(String, Option<Waiting>),
     /// The app-server does not have the thread any more.
     Closed(String),
@@ -230,7 +230,7 @@ fn outcome(error: Option<&RawValue>) -> Outcome {
         _ if message.contains("requires experimentalApi") => Outcome::NotExperimental,
         _ if message.contains("unknown variant") => Outcome::UnknownMethod,
         _ if message.contains("thread not found") || message.contains("invalid thread id") => Outcome::NotLoaded,
-        // Only a decrement gets this, and its goal is reached.
+        // Only a decrement gets this error, and the count already is what the decrement was to make it.
         _ if message.contains("count is already zero") => Outcome::Done,
         _ => Outcome::Failed(message),
     }
@@ -264,7 +264,8 @@ pub(super) fn differs(server: Option<&str>, method: &str, why: &Outcome) -> Stri
     format!("Codex {found} does not answer {method} as Codex {TESTED_VERSION} (the tested version) does: {why}")
 }
 
-/// Whether a message of the app-server is passed on to its client, as every message is that does not answer this new `Ids`.
+/// Whether a message of the app-server is passed on to its client. Every message is, unless it answers a request with
+/// one of these new `Ids`.
 pub fn is_for_client(message: &[u8]) -> bool {
     matches!(Ids::new().read(message), Message::Theirs(_))
 }

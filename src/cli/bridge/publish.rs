@@ -1,8 +1,8 @@
 //! `--publish`: while Codex itself waits for a person, the thread is paused at the coordinator too, so that every exec server
 //! sees it.
 //!
-//! 1. A thread has at most one hold here. It is opened when Codex starts to wait, as soon as there is a coordinator, and released
-//!    when Codex stops, or is gone.
+//! 1. The bridge has at most one hold for each thread. It opens the hold when Codex starts to wait (without a
+//!    coordinator, as soon as there is one), and releases it when Codex stops waiting or disconnects.
 //! 2. If this process is killed, the lease ends the hold.
 use super::message::Waiting;
 use super::report::say;
@@ -48,12 +48,12 @@ impl Publisher {
         }
     }
 
-    /// Codex waits for nobody any more.
+    /// Releases all holds: Codex no longer waits for anybody.
     pub(super) fn clear(&mut self) {
         self.open.clear();
     }
 
-    /// Releases everything.
+    /// Releases all holds, and waits at most [`END_TIMEOUT`] until they are released.
     pub(super) async fn end(mut self) {
         self.clear();
         let all = async { while self.tasks.join_next().await.is_some() {} };
@@ -65,14 +65,15 @@ impl Publisher {
 
 async fn hold(client: Client, thread_id: String, waiting: Waiting, mut released: oneshot::Receiver<()>) {
     let Some(hold) = open(&client, &thread_id, waiting, &mut released).await else { return };
-    // The sender is dropped, never used: already, if Codex stopped waiting while the hold was being opened.
+    // Nothing is ever sent: the wait ends when the sender is dropped, which may have happened while the hold was being
+    // opened.
     let _ = released.await;
     if let Err(error) = hold.release().await {
         say(&format!("a published wait of thread {thread_id} ends with its lease: {error}"));
     }
 }
 
-/// Opens the hold, as soon as there is a coordinator. `None`: it is refused, or is to be released before it is open.
+/// Opens the hold, as soon as there is a coordinator. `None`: the coordinator refuses it, or Codex stops waiting first.
 async fn open(
     client: &Client,
     thread_id: &str,
@@ -81,8 +82,8 @@ async fn open(
 ) -> Option<Hold> {
     let mut is_reported = false;
     loop {
-        // Awaited even if Codex stops waiting meanwhile: if the bridge ended during the increment, the thread would stay paused until the
-        // lease ends.
+        // The increment is awaited even if Codex stops waiting meanwhile: if the bridge ended during the increment, the
+        // thread would stay paused until the lease ends.
         let hold = client.hold(thread_id).reason(waiting.to_string()).holder("codex").ttl(TTL);
         let error = match hold.open().await {
             Ok(hold) => return Some(hold),

@@ -57,7 +57,7 @@ pub(super) enum NextStep {
     Retry,
     /// The app-server does not have this thread; it was removed.
     NotLoaded(String),
-    /// The app-server cannot do it at all; nothing more is sent.
+    /// The app-server cannot change counts at all; nothing more is sent.
     Unusable(Outcome),
     /// The app-server refused an increment; nothing more is sent until the thread's pause changes.
     Refused(String),
@@ -71,7 +71,7 @@ pub(super) struct Reconciler {
     threads: HashMap<String, Thread>,
     /// The threads of the requests under way.
     under_way: HashMap<u64, String>,
-    /// The threads that may have something due.
+    /// The threads that may have a request due.
     changed: BTreeSet<String>,
     busy: BTreeSet<String>,
     last_number: u64,
@@ -189,7 +189,7 @@ impl Reconciler {
         NextStep::Nothing
     }
 
-    /// Makes requests due again that the app-server was too busy for, or that it failed to undo.
+    /// Makes requests due again: those that the app-server was too busy for, and decrements that it refused.
     pub(super) fn retry(&mut self) {
         self.changed.append(&mut self.busy);
     }

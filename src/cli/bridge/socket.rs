@@ -2,7 +2,8 @@
 //!
 //! The app-server announces the threads of all its clients to each of them.
 //!
-//! 1. A lost connection is opened again, for as long as it takes: people restart an app-server.
+//! 1. After a lost connection, the bridge tries to connect again without a time limit, because people restart
+//!    app-servers.
 //! 2. Each connection begins with the list of the threads that are loaded already.
 //! 3. An app-server that speaks another protocol, also after a restart, ends the bridge.
 use super::connection::{Connection, Problem};
@@ -43,7 +44,7 @@ pub(super) async fn keep_connected(mut connection: Connection, socket: &Path, id
 }
 
 async fn give_up(inputs: &Inputs, why: String) {
-    // If the bridge has ended by itself, that decides.
+    // This fails if the bridge has already ended; then the result of the bridge counts.
     let _ = inputs.send(Input::Unusable(why)).await;
 }
 

@@ -1,10 +1,10 @@
 //! `pausewatch bridge codex -- COMMAND`: a transparent wrapper around an app-server that speaks over standard streams.
 //!
 //! 1. The client's bytes reach the app-server, and the app-server's bytes the client, unchanged and in order. The exceptions:
-//!    `initialize` gets one capability (`initialize.rs`), our requests go between two lines of the client, and their answers
-//!    are not passed on.
-//! 2. Neither direction waits for the other, and the wrapper reads no faster than its reader: a slow client slows the
-//!    app-server, as without the wrapper.
+//!    `initialize` gets one capability (`initialize.rs`), our requests are inserted between two lines of the client,
+//!    and the answers to them are not passed on.
+//! 2. Neither direction waits for the other. The wrapper reads only as fast as its output is read: a slow client slows
+//!    the app-server, as it would without the wrapper.
 //! 3. When the client closes its end, or a signal arrives, our counts are undone first. Then the app-server gets the same end
 //!    of input, or the signal, and this process ends as the app-server did. Output that the client has not read a second
 //!    after the end is lost if there was a signal.
@@ -90,7 +90,7 @@ async fn supervise(
                 if let Some(pid) = server.id().and_then(|id| Pid::from_raw(id.try_into().ok()?))
                     && !from_terminal
                 {
-                    // If it is not permitted, only waiting is left.
+                    // If the signal is not permitted, the wrapper can only wait for the end.
                     let _ = signal.send(pid);
                 }
             }
@@ -190,7 +190,8 @@ async fn to_client(
             for_client.extend_from_slice(piece.bytes());
         }
         if is_open && write(&mut client, &for_client).await.is_err() {
-            // Without a reader, the app-server is to end. Until then its output is read, so that it is not stuck.
+            // The client no longer reads, so the app-server must end. Until then its output is read, so that it does
+            // not block.
             is_open = false;
             let _ = sender.send(Input::Stop).await;
         }

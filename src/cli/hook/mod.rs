@@ -1,4 +1,4 @@
-//! `pausewatch hook`: what agents call at their events, so that the limits of their own commands wait for people.
+//! `pausewatch hook`: agents call it at their events, so that the limits of their own commands wait for people.
 pub(crate) mod claude;
 
 use std::process::ExitCode;

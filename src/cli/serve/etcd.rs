@@ -69,7 +69,7 @@ impl EtcdArgs {
         ))
     }
 
-    /// `store`, which needs none of these options.
+    /// Returns `store`, which uses none of these options.
     ///
     /// # Errors
     /// One of them is set, and would have no effect.
@@ -90,7 +90,8 @@ impl EtcdArgs {
     }
 }
 
-/// Whether other machines may reach a server by the address that it listens at: not `0.0.0.0`, `[::]`, or a Unix socket.
+/// Whether the address that a server listens at names one machine, so that others may reach the server there: not
+/// `0.0.0.0`, `[::]`, or a Unix socket.
 fn is_of_one_machine(listen: &Listen) -> bool {
     match listen {
         Listen::Tcp(address) => !is_unspecified(address),
@@ -98,7 +99,7 @@ fn is_of_one_machine(listen: &Listen) -> bool {
     }
 }
 
-/// Whether the host of `HOST:PORT` is the address of no machine.
+/// Whether the host of `HOST:PORT` is `0.0.0.0` or `[::]`, which name no machine.
 fn is_unspecified(address: &str) -> bool {
     let host = address.rsplit_once(':').map_or(address, |(host, _)| host).trim_start_matches('[').trim_end_matches(']');
     host.parse::<IpAddr>().is_ok_and(|host| host.is_unspecified())

@@ -13,7 +13,8 @@ pub(super) enum Format {
     Json,
 }
 
-/// Starts the log, as RUST_LOG says (`info` if it says nothing); standard output is for the addresses.
+/// Starts the log on standard error, because standard output has the addresses. `RUST_LOG` sets the levels; the default
+/// is `info`.
 pub(super) fn start(format: Format) {
     let registry = tracing_subscriber::registry().with(stderr::targets("info"));
     let lines = tracing_subscriber::fmt::layer().with_writer(stderr::Log);

@@ -55,7 +55,8 @@ fn serve(config: Config) -> Result<(), String> {
         let handler = |kind| signal(kind).map_err(|error| format!("handle signals: {error}"));
         let (mut terminate, mut interrupt) = (handler(SignalKind::terminate())?, handler(SignalKind::interrupt())?);
         let mut hangup = handler(SignalKind::hangup())?;
-        // At a limit of file sizes, which counts as a full disk, the kernel would end the process unless the signal is handled.
+        // A limit of file sizes is treated as a full disk. Without this handler, the kernel would end the process at
+        // that limit.
         let _file_size_limit = handler(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()))?;
         // A start may wait for etcd, or read a large store.
         let started = tokio::select! {
@@ -106,7 +107,7 @@ fn use_no_huge_pages() {
 }
 
 /// Raises the soft limit of open files: a watcher needs a connection, or shares one, and the usual limit of 1,024 is
-/// for programs that use select(2). Returns the limit before, for programs that this one starts; `None`: it was not
+/// for programs that use select(2). Returns the previous limit, for programs that this one starts; `None`: it was not
 /// raised.
 pub(super) fn raise_open_files() -> Option<u64> {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};

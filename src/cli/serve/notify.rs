@@ -6,7 +6,7 @@ use std::time::Duration;
 pub(super) struct Manager(Option<(UnixDatagram, SocketAddr)>);
 
 impl Manager {
-    /// The one that `NOTIFY_SOCKET` names.
+    /// The service manager that `NOTIFY_SOCKET` names.
     pub(super) fn find() -> Self {
         let named = std::env::var_os("NOTIFY_SOCKET").filter(|name| !name.is_empty());
         let found =
@@ -15,7 +15,8 @@ impl Manager {
         Manager(found.ok().flatten())
     }
 
-    /// Sends it `state`, such as `READY=1`. A manager that no longer exists is no error.
+    /// Sends `state` to the service manager, such as `READY=1`. A failure is logged only: the manager may no longer
+    /// exist.
     pub(super) fn tell(&self, state: &str) {
         if let Some((socket, manager)) = &self.0
             && let Err(error) = socket.send_to_addr(state.as_bytes(), manager)
@@ -24,7 +25,8 @@ impl Manager {
         }
     }
 
-    /// The time without a heartbeat after which it ends the process; `None`: it expects none.
+    /// The time without a heartbeat after which the manager ends this process; `None`: the manager expects no
+    /// heartbeats.
     pub(super) fn watchdog_timeout(&self) -> Option<Duration> {
         self.0.as_ref()?;
         let number = |name| std::env::var(name).ok()?.parse::<u64>().ok();

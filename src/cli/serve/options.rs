@@ -138,7 +138,8 @@ impl Args {
         tracing::info!(version = env!("CARGO_PKG_VERSION"), "starting with {}", options.join(", "));
     }
 
-    /// Why it cannot be a replica of a fleet. Not part of the configuration, because a file that several replicas share leaves it to their options.
+    /// Why this server cannot be a replica of a fleet. `config` does not check this, because in a file that several
+    /// replicas share it is missing: each replica sets it by an option.
     pub(super) fn unreachable(&self) -> Option<String> {
         matches!(self.store, Store::Etcd).then(|| self.etcd.unreachable(&self.listen)).flatten()
     }

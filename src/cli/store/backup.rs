@@ -68,7 +68,7 @@ pub(crate) fn run(args: Args, serve: &clap::Command) -> ExitCode {
     }
 }
 
-/// The destination of a copy. It remembers its own errors, so that they are not blamed on the source.
+/// The destination of a copy. It keeps its own errors, so that they are not reported as errors of the source.
 struct Target<W> {
     name: String,
     out: W,

@@ -14,13 +14,13 @@ fn misused(command: &str, problems: &[String]) -> ExitCode {
     ExitCode::from(exit::USAGE)
 }
 
-/// Runs what talks to etcd.
+/// Runs a future that calls etcd.
 fn block_on<T>(talk: impl Future<Output = Result<T, OpenError>>) -> Result<T, OpenError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.map_err(|error| OpenError::Io(format!("start: {error}")))?.block_on(talk)
 }
 
-/// Says why, and returns the exit code.
+/// Reports the reason, and returns the exit code.
 fn failed(command: &str, why: &str) -> ExitCode {
     failure::say(command, why);
     ExitCode::from(exit::FAILED)

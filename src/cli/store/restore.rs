@@ -50,7 +50,7 @@ pub(crate) fn run(args: Args, serve: &clap::Command) -> ExitCode {
     };
     match restored {
         Ok(report) => finish("restore", &report),
-        // It is the backup that cannot be read: the store is new.
+        // The backup is corrupt, not the store, which is new.
         Err(why @ OpenError::Corrupt(_)) => failed("restore", &format!("{}: {why}", args.backup.display())),
         Err(why) => failed("restore", &why.to_string()),
     }

@@ -27,7 +27,7 @@ pub(super) struct Args {
     file: PathBuf,
 }
 
-/// The end has whole seconds, and is not before the time.
+/// Rounds the expiry time up to whole seconds, so that the token does not expire too early.
 const ALMOST_A_SECOND: Duration = Duration::from_nanos(999_999_999);
 
 pub(super) fn run(args: Args) -> Result<String, Problem> {
@@ -41,7 +41,7 @@ pub(super) fn run(args: Args) -> Result<String, Problem> {
     });
     let secret = mint::secret().map_err(Problem::Failed)?;
     let mut entry = mint::entry(&secret, &token, expires.transpose()?.as_deref()).map_err(Problem::Usage)?;
-    // A server refuses it too. Reading a pipe could wait forever.
+    // A server refuses such a file too. Reading a pipe could wait forever.
     if fs::metadata(&args.file).is_ok_and(|found| !found.is_file()) {
         return Err(Problem::Failed(format!("token file {}: it is not a regular file", args.file.display())));
     }
@@ -49,7 +49,7 @@ pub(super) fn run(args: Args) -> Result<String, Problem> {
         Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
         original => original.map_err(|error| failed("read", &args.file, &error))?,
     };
-    // It revokes the last token. TOML does not allow it beside tables of tokens.
+    // `token = []` is the file after the last token was revoked. TOML does not allow it beside `[[token]]`.
     let is_empty_list = |line: &str| line.split_whitespace().eq(["token", "=", "[]"]);
     let rewrite = original.lines().any(is_empty_list);
     let before: String = match rewrite {
@@ -57,10 +57,11 @@ pub(super) fn run(args: Args) -> Result<String, Problem> {
         false => original.clone(),
     };
     if !before.is_empty() {
-        // Also after a line without a newline.
+        // This also ends a last line without a newline.
         entry.insert(0, '\n');
     }
-    // Another file, such as a client's config file, would be damaged, and a server would not take the token.
+    // Without this check, another file, such as a client's config file, would be damaged, and no server would accept
+    // the token.
     let whole = before + &entry;
     mint::check_file(&whole).map_err(|why| {
         Problem::Failed(format!(

@@ -29,7 +29,7 @@ pub(super) fn run(args: &Args) -> Result<String, Problem> {
             file.write_all(text.as_bytes()).map_err(|error| failed("write", path, &error))
         });
         if let Err(why) = written {
-            // Half a pair is useless, and in the way of the next attempt.
+            // One file of a pair is useless, and would make the next attempt fail.
             made.iter().for_each(|path| _ = fs::remove_file(path));
             return Err(why);
         }

@@ -38,7 +38,7 @@ enum Command {
 
 /// Runs the command.
 pub(crate) fn run(args: Args) -> ExitCode {
-    // Before a file is changed for a token that nobody gets.
+    // This is checked first: otherwise a file could be changed for a token that nobody receives.
     let open = check_open().map_err(|why| Problem::Failed(why.to_string()));
     let made = open.and_then(|()| match args.command {
         Command::Create(args) => create::run(args),

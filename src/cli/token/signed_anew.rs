@@ -11,7 +11,7 @@ const TTL: Duration = Duration::from_secs(60 * 60);
 /// Signs `content`, and signs it again when half of a token's life is over. `now`: the time since 1970.
 ///
 /// # Errors
-/// No server would take the token.
+/// No server would accept the token.
 pub(crate) fn signed_anew(
     signer: Arc<Signer>,
     content: mint::Token,
@@ -23,7 +23,7 @@ pub(crate) fn signed_anew(
         let now = now();
         let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((signed, token)) = &*last
-            // A clock that was set back has signed a token that is not valid yet.
+            // If the clock was set back after that, the token is not valid yet.
             && now.checked_sub(*signed).is_some_and(|age| age < TTL / 2)
         {
             return Ok(token.clone());

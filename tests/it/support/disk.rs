@@ -210,7 +210,7 @@ impl SimDisk {
         self.world().syncs_after_failure
     }
 
-    /// Makes syncs of the database hang from now on, but not those of the journal; or ends that.
+    /// With `hangs`, syncs of the database hang from now on, but not those of the journal. Without it, the hang ends.
     pub(crate) fn hang(&self, hangs: bool) {
         self.world().hangs = hangs;
         self.1.notify_all();

@@ -187,7 +187,8 @@ impl Raw {
         }
     }
 
-    /// Waits until this many frames of a kind have come. Not after [`Raw::wait_for_pong`], which skips frames.
+    /// Waits until this many frames of a kind have arrived. Do not call it after [`Raw::wait_for_pong`], which skips
+    /// frames.
     pub(crate) async fn wait_for(&mut self, kind: u8, count: usize) -> io::Result<()> {
         let mut come = 0;
         while come < count {

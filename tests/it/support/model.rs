@@ -256,12 +256,12 @@ pub(crate) struct Orders {
     pub(crate) fatal: bool,
     /// Another process has taken the store over.
     pub(crate) deposed: bool,
-    /// How often it was asked whether that has happened.
+    /// How often the store was asked whether it was deposed.
     pub(crate) confirmed: usize,
     pub(crate) full: bool,
     /// The next batch may take long.
     pub(crate) slow: bool,
-    /// `recover` ends these states.
+    /// Whether `recover` ends `refuse` and `full`.
     pub(crate) recovers: bool,
     pub(crate) recoveries: usize,
     /// The sizes of the committed batches.

@@ -1,4 +1,5 @@
-//! `pausewatch pinentry`: stands between gpg-agent and the real pinentry, and pauses the thread while a person is asked.
+//! `pausewatch pinentry`: relays between gpg-agent and the real pinentry, and pauses the thread while a person is
+//! asked.
 //!
 //! 1. Every byte is passed on unchanged, in both directions. No line is logged. Only the description of a question
 //!    leaves this process, as the reason of the pause.
@@ -42,7 +43,7 @@ gpg-agent is a daemon, so the coordinator and the thread come from PINENTRY_USER
 PAUSEWATCH_ADDRESS=...,PAUSEWATCH_THREAD_ID=...,PAUSEWATCH_TOKEN=... Every process of the same user can read it there: use a token \
 for this thread only. Without it, the environment of gpg-agent and the config file apply.";
 
-/// Passes on what gpg-agent and the real pinentry say, and returns the exit code of the latter.
+/// Relays the lines of gpg-agent and the real pinentry, and returns the exit code of the real pinentry.
 pub(crate) fn run(args: Args) -> ExitCode {
     let program = match real_program::find("PAUSEWATCH_PINENTRY", &NAMES, &DIRECTORIES) {
         Ok(Some(program)) => program,
@@ -86,7 +87,8 @@ async fn stand_between(program: &Path, arguments: Vec<OsString>) -> io::Result<E
     Ok(ExitAction::of(child.wait().await?, false, false))
 }
 
-/// Passes lines on until pinentry has closed its output. `hold` is open while a question is.
+/// Relays lines until pinentry has closed its output. `hold` is `Some` while a question is open and the thread is
+/// paused.
 async fn pass_on(child: &mut Child, hold: &mut Option<Hold>) -> io::Result<()> {
     let mut to_pinentry = child.stdin.take();
     let mut from_pinentry = BufReader::new(child.stdout.take().expect("it is piped"));
@@ -94,7 +96,7 @@ async fn pass_on(child: &mut Child, hold: &mut Option<Hold>) -> io::Result<()> {
     let mut questions = Questions::default();
     let (mut command, mut answer) = (Vec::new(), Vec::new());
     loop {
-        // A read that is given up keeps what it has read so far in its buffer.
+        // A read that the other branch cancels keeps the bytes that it has read so far in its buffer.
         tokio::select! {
             read = from_agent.read_until(b'\n', &mut command), if to_pinentry.is_some() => {
                 let is_end = read? == 0;

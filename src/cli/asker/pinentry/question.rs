@@ -45,7 +45,7 @@ fn decoded(text: &[u8]) -> String {
     let mut rest = text;
     while let Some((first, after)) = rest.split_first() {
         let digits = (*first == b'%').then(|| after.get(..2)).flatten();
-        // A sign is no digit, but `from_str_radix` takes one.
+        // `from_str_radix` accepts a sign, which is not a digit.
         let digits = digits.filter(|digits| digits.iter().all(u8::is_ascii_hexdigit));
         let code = digits.and_then(|digits| std::str::from_utf8(digits).ok());
         match code.and_then(|code| u8::from_str_radix(code, 16).ok()) {

@@ -87,7 +87,7 @@ fn answer(thread_id: Option<&str>, max_limit: Duration) -> Result<(), String> {
     read.map_err(|error| format!("read the event from standard input: {error}"))?;
     match Event::parse(&text).map_err(unexpected)? {
         Event::Bash(call) => {
-            // A setting that the clock could not use leaves the command to the tool's own timeout.
+            // With settings that the clock cannot use, the call stays as it is, and the tool's own timeout applies.
             crate::client::Settings::from_env()
                 .and_then(|settings| settings.config())
                 .map_err(|why| why.to_string())?;
@@ -101,7 +101,7 @@ fn answer(thread_id: Option<&str>, max_limit: Duration) -> Result<(), String> {
     }
 }
 
-/// An event of another form is most likely one of another version.
+/// Adds both versions to the message: an unexpected event most likely comes from another version of Claude Code.
 fn unexpected(why: String) -> String {
     let installed = version::installed().unwrap_or_else(|| "of an unknown version".to_owned());
     format!(

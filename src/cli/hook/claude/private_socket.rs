@@ -1,6 +1,7 @@
 //! The socket of the private coordinator of one Bash call: a name that the shell and its clock both know.
 //!
-//! 1. The shell has the address before its clock serves it: the name is made of the session and the shell's process id.
+//! 1. The shell knows the address before its clock listens there: the name consists of the session id and the shell's
+//!    process id.
 //! 2. The directory belongs to this user, and only this user can enter it.
 use crate::client::Address;
 use rustix::process::{Pid, getuid};
@@ -10,7 +11,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The characters of a session's id in the name: the path of a Unix socket has at most 107 bytes.
+/// The number of characters of the session id in the name: the path of a Unix socket has at most 107 bytes.
 const SESSION_LENGTH: usize = 8;
 
 /// Makes the directory of the sockets and returns it.

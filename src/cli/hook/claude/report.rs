@@ -12,7 +12,7 @@ pub(super) fn failed(why: &str) -> ExitCode {
     ExitCode::from(exit::FAILED)
 }
 
-/// As [`failed`], for the processes of a clock: with the exit code of `run` for its own failures.
+/// Like [`failed`], for the processes of a clock: returns the exit code that `run` uses for its own failures.
 pub(super) fn clock_failed(why: &str) -> ExitCode {
     say(why);
     ExitCode::from(exit::OWN_FAILURE)

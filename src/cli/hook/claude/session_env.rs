@@ -5,7 +5,8 @@ use super::private_socket;
 use crate::{cli::whole_write, client::Settings, core::types::ThreadId};
 use std::{env, fs, path::PathBuf};
 
-/// Writes the thread and, without a configured coordinator, the address of a private one. `thread_id` is the option's.
+/// Writes the thread and, without a configured coordinator, the address of a private one. `thread_id`: the value of the
+/// option.
 ///
 /// # Errors
 /// Nothing was written.

@@ -1,4 +1,4 @@
-//! Which Claude Code is installed, for the message about an event that is not as expected.
+//! The installed version of Claude Code, for the message about an unexpected event.
 use std::{
     env,
     process::{Command, Stdio},
@@ -9,7 +9,7 @@ use std::{
 
 /// The version that this program was tested with.
 pub(super) const TESTED: &str = "2.1.330";
-/// How long the installed one has to say its version.
+/// The maximum time to wait for the answer of the installed program.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The version of the `claude` in the PATH; `None` if there is none, or it does not answer.
@@ -17,7 +17,7 @@ pub(super) fn installed() -> Option<String> {
     let mut command = Command::new("claude");
     command.arg("--version").stdin(Stdio::null()).stderr(Stdio::null()).current_dir(env::temp_dir());
     let (sender, answer) = mpsc::channel();
-    // If it hangs, this process ends before.
+    // If the program hangs, this process ends first.
     thread::spawn(move || sender.send(command.output().ok()));
     let text = String::from_utf8(answer.recv_timeout(ANSWER_TIMEOUT).ok()??.stdout).ok()?;
     // "2.1.330 (Claude Code)"

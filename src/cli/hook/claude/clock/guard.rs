@@ -13,7 +13,8 @@ use std::{
 
 /// Waits for the end of the process that has the clock.
 pub(crate) fn run(args: &GuardArgs) -> ExitCode {
-    // Outside the process group of the shell, which the clock signals. It fails if this process leads a group already.
+    // This process leaves the process group of the shell, because the clock signals that group. `setsid` fails if this
+    // process already leads a group.
     let _ = rustix::process::setsid();
     let result = Pid::from_raw(args.shell).ok_or("--shell is not a process id".into()).and_then(|pid| guard(args, pid));
     match result {
@@ -33,7 +34,8 @@ fn guard(args: &GuardArgs, pid: Pid) -> Result<(), String> {
     {
         let _ = fs::remove_file(socket);
     }
-    // An exit code is a failure that has its message; the command has not started then, or the shell was ended already.
+    // With an exit code, the clock has already reported its failure, and the command was not started or the shell was
+    // already ended.
     if status.code().is_none() {
         say("the clock was killed, so the command is ended too");
         shell.end();

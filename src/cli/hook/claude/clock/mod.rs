@@ -5,7 +5,7 @@
 //! 1. If the clock cannot start, the shell is ended: its command must not run without a limit, as with `run`.
 //! 2. A killed clock ends the shell: `clock-guard` waits for `clock-watch`, and each ends the shell if the other is killed
 //!    (on Linux; elsewhere only the guard does).
-//! 3. The processes are in a session of their own, outside what the shell waits for and what it signals.
+//! 3. These processes have a session of their own: the shell neither waits for them nor signals them.
 //! 4. Problems with the coordinator are warnings, as with `run`: the limit holds.
 mod guard;
 mod shell;

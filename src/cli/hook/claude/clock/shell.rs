@@ -1,8 +1,9 @@
 //! The shell of a Bash call and everything that it runs.
 //!
 //! 1. A process id that the system has given to another process is not signalled: on Linux, the shell is a file descriptor.
-//! 2. Claude Code gives each shell a process group. Where it does not (in a sandbox), the descendants are looked up, and stopped first: one
-//!    that a process starts meanwhile would not be found once that process has ended.
+//! 2. Claude Code gives each shell a process group. If it does not (in a sandbox), the descendants are looked up, and
+//!    each is stopped when it is found. Otherwise a process could start another one and end, and the new one would not
+//!    be found.
 use crate::cli::stderr;
 use rustix::{
     io::Errno,
@@ -12,11 +13,11 @@ use std::{io, thread::sleep, time::Duration, time::Instant};
 
 /// The time between TERM and KILL.
 const KILL_AFTER: Duration = Duration::from_secs(5);
-/// How long the shell may live on for its reader to see why it ends.
+/// The maximum time that the end of the shell is delayed until the reason for it is written.
 const SAID_WITHIN: Duration = Duration::from_secs(5);
-/// The interval of looking whether processes have ended.
+/// The interval between two checks whether processes have ended.
 const POLL: Duration = Duration::from_millis(50);
-/// How long descendants are looked up at most. A process that waits for a disk stops later.
+/// The maximum time for looking up descendants. A process that waits for a disk stops later.
 const LOOK_UP: Duration = Duration::from_secs(1);
 
 /// A shell that calls, or has called, `clock`.
@@ -37,7 +38,7 @@ impl Shell {
         })
     }
 
-    /// Waits for its end, by a thread of the tokio runtime.
+    /// Waits for the end of the shell; on Linux, in a blocking thread of the tokio runtime.
     pub(super) async fn ended(&self) -> io::Result<()> {
         #[cfg(target_os = "linux")]
         {
@@ -65,8 +66,8 @@ impl Shell {
         }
     }
 
-    /// Sends TERM to the shell and its commands, and KILL to those that are left after 5 s. What was said before is written first: nobody
-    /// reads the output of a shell that has ended.
+    /// Sends TERM to the shell and its commands, and KILL to those that are left after 5 s. Earlier messages are
+    /// written first, because nobody reads the output of a shell that has ended.
     pub(super) fn end(&self) {
         stderr::flush_within(SAID_WITHIN);
         if self.has_ended() {
@@ -169,7 +170,8 @@ fn with_descendants(root: Pid) -> Vec<Process> {
     found
 }
 
-/// The state and the parent's id are the first fields after the name, which is in parentheses and may contain any character (`proc_pid_stat(5)`).
+/// Reads `/proc/PID/stat`: the state and the parent's id are the first fields after the name, which is in parentheses
+/// and may contain any character (`proc_pid_stat(5)`).
 fn process(pid: Pid) -> Option<Process> {
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_pid())).ok()?;
     let mut fields = stat.rsplit(") ").next()?.split(' ');

@@ -19,7 +19,7 @@ use rustix::process::Pid;
 use std::{process::ExitCode, time::Duration};
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Extra time after the limit while the coordinator is unreachable, as of `run`.
+/// Extra time after the limit while the coordinator is unreachable, as with `run`.
 const DISCONNECT_GRACE: Duration = Duration::from_secs(30);
 
 /// Ends with the shell, or ends the shell at its limit.
@@ -34,7 +34,7 @@ pub(crate) fn run(args: &WatchArgs) -> ExitCode {
 }
 
 async fn watch(args: &WatchArgs) -> Result<(), String> {
-    // Caught before the system is asked to send it.
+    // The handler is installed before the system is asked to send the signal.
     let mut orphaned = signal(SignalKind::terminate()).map_err(|error| error.to_string())?;
     die_with_parent(Signal::of(rustix::process::Signal::TERM), args.parent).map_err(|error| error.to_string())?;
     let pid = Pid::from_raw(args.shell).ok_or("--shell is not a process id")?;

@@ -2,8 +2,9 @@
 //!
 //! 1. `uninstall` after `install` gives the settings that were there before. An object or list that is empty afterwards is
 //!    removed.
-//! 2. An entry of another path of pausewatch is replaced by `install` and removed by `uninstall`. A program of another name is pausewatch
-//!    if it is this one, or is allowed to be the clock. The options that a person gave to a hook stay at `install`.
+//! 2. `install` replaces the entries of pausewatch at another path, and `uninstall` removes them. A program with
+//!    another name counts as pausewatch if it is this program, or if a rule allows it as the clock. `install` keeps the
+//!    options that a person gave to a hook.
 //! 3. A `BASH_MAX_TIMEOUT_MS` that someone else wrote stays.
 use jsonc_parser::{
     ParseOptions,
@@ -12,8 +13,8 @@ use jsonc_parser::{
 };
 use serde_json::Value;
 
-/// The maximum of the tool's timeout, in milliseconds: 7 days for people to answer, and a second by which `uninstall` knows
-/// that `install` wrote it.
+/// The maximum of the tool's timeout, in milliseconds: 7 days for people to answer, plus a second by which `uninstall`
+/// recognizes the value of `install`.
 const MAX_TIMEOUT_MS: &str = "604801000";
 const MAX_TIMEOUT: &str = "BASH_MAX_TIMEOUT_MS";
 
@@ -136,7 +137,8 @@ impl Programs {
         Self(allowed.chain([program.to_owned()]).collect())
     }
 
-    /// The options in a command of a hook, with the space before them. `None`: the command is not this program's, wherever that is.
+    /// The options in a command of a hook, with the space before them. `None`: the command does not start pausewatch,
+    /// at any path.
     fn options_of<'a>(&self, command: &'a str) -> Option<&'a str> {
         let (program, options) = command.rsplit_once(" hook claude")?;
         let has_our_name =
