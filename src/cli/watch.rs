@@ -131,8 +131,8 @@ fn open(args: &Args, client: &Client, settings: &Settings) -> Result<Watch, Fail
     Ok(if args.include_elicitations || args.exec.is_some() { watch.with_elicitations() } else { watch })
 }
 
-/// `2026-11-21T22:30:00.123+01:00  thread-1  count 1  paused  12s in all`, and a line for each elicitation; of a thread whose
-/// last pause has ended also how: `  expired`.
+/// `2026-11-21T22:30:00.123+01:00  thread-1  count 1  paused  12s in all`, and a line for each elicitation. If the last
+/// pause of the thread has ended, the line also shows how: `  expired`.
 fn text(event: &ResponseEvent, clock: &System) -> String {
     let ResponseEvent::PauseState(state) = event else { return String::new() };
     let received = format::local_time_to_the_millisecond(clock.now().wall);

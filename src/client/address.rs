@@ -1,8 +1,8 @@
 //! The address of a coordinator, as one string.
 //!
 //! `host:port` (an IPv6 host in brackets), `http://host[:port]`, `https://host[:port]`, `unix:PATH` (also
-//! `unix:///PATH`). Several replicas are the addresses of all, separated by commas. A printed address parses to the
-//! same address.
+//! `unix:///PATH`). For several replicas, it is the addresses of all, separated by commas. A printed address parses to
+//! the same address.
 use std::{
     fmt,
     net::{IpAddr, Ipv6Addr},

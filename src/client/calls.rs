@@ -23,8 +23,8 @@ use tower::Service;
 use uuid::Uuid;
 
 /// A connection to a coordinator. Cheap to clone; clones share one connection, which is opened by the first call and
-/// reopened when it is lost. With an address of several replicas, it is a connection to one of them, and moves to the next one
-/// when that is unavailable, or has not answered for 1.5 s.
+/// reopened when it is lost. With an address of several replicas, the client is connected to one of them, and moves to
+/// the next replica when that one is unavailable or has not answered for 1.5 s.
 ///
 /// Every unary call has a deadline ([`Config::deadline`], 5 s by default). Within it, a call that finds the coordinator
 /// unavailable is retried with the same request id, after random pauses. Besides the errors that its method documents, a
@@ -199,7 +199,7 @@ impl Client {
         Self { policy, ..self.clone() }
     }
 
-    /// A client on the same connection that retries until this deadline, however few retries others are allowed.
+    /// A client on the same connection that retries until this deadline, whatever [`Config::retries`] allows.
     pub(super) fn persistent(&self, deadline: Duration) -> Self {
         Self { policy: retry::RetryPolicy { deadline, retries: usize::MAX }, ..self.clone() }
     }
@@ -277,7 +277,8 @@ impl Client {
     /// Lists one page of ended pauses, the last one to end first.
     ///
     /// # Errors
-    /// [`Error::InvalidField`]; of `page_token` also if the coordinator has restarted.
+    /// [`Error::InvalidField`]: a field is out of its limits, or the coordinator has restarted since it sent
+    /// `page_token`.
     pub async fn list_pauses(&self, request: ListPausesRequest) -> Result<ListPausesResponse, Error> {
         self.unary(request, |mut stub, request| async move { stub.list_pauses(request).await }).await
     }

@@ -143,7 +143,7 @@ impl Error {
     }
 
     /// The error of a deadline that passed in this client, in the attempt after the one that ended with `last`. If that
-    /// attempt found nobody, this one waited for a connection, and the missing connection says more than the deadline.
+    /// attempt ended with UNAVAILABLE, this one waited for a connection, which explains more than the deadline.
     pub(super) fn deadline_exceeded_after(last: Option<Self>, after: Duration) -> Self {
         let late = Self::deadline_exceeded(after);
         let Some(Self::Unavailable(last)) = last else { return late };
@@ -157,7 +157,7 @@ impl Error {
     }
 }
 
-/// The reason why nobody was found, and that this did not change until the deadline.
+/// The cause of the last failed attempt, and that the next attempt had no answer until the deadline.
 #[derive(Debug)]
 struct NobodyUntilDeadline {
     text: String,

@@ -6,9 +6,9 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-/// How long a pipe waits for a program that opens it for writing, which may then take any time.
+/// How long opening a pipe waits for a program that opens it for writing. Reading it has no time limit.
 const WRITER_TIMEOUT: Duration = Duration::from_secs(5);
-/// The maximum of what is read, in bytes: a device may have no end.
+/// The maximum number of bytes that are read from a pipe or a device, which may have no end.
 const MAX_SIZE: u64 = 1 << 20;
 
 /// Whether the file can be read only once.

@@ -2,10 +2,11 @@
 //!
 //! 1. The deadline covers connecting, every attempt and every pause between them.
 //! 2. Only UNAVAILABLE and the limit of calls per second are retried; with the same request id, the call counts once (G4).
-//! 3. With several addresses, an attempt that finds nobody, or gets no answer in time, continues at the next address at
-//!    once; the pause comes after all were tried. STORE_UNAVAILABLE and limits do not move to another address: another
-//!    replica has the same store.
-//! 4. If the deadline passes in an attempt after one that found nobody, the error is still UNAVAILABLE, with the cause.
+//! 3. With several addresses, an attempt that ends with UNAVAILABLE, or gets no answer in time, is repeated at the next
+//!    address at once; the pause comes after all addresses were tried. STORE_UNAVAILABLE and limits do not move to
+//!    another address: another replica has the same store.
+//! 4. If the deadline passes in an attempt whose predecessor ended with UNAVAILABLE, the error is still UNAVAILABLE,
+//!    with the cause of the predecessor.
 //! 5. The pauses between attempts are random, so that the clients of a restarted server do not all return at once.
 use super::{
     Error,
@@ -47,7 +48,7 @@ where
 {
     let start = Instant::now();
     let give_up = deadline_after(start, policy.deadline);
-    // Half of a short deadline, so that another replica has the other half.
+    // At most half of the deadline, so that another replica has the other half.
     let no_answer = route.no_answer().map(|limit| limit.min(policy.deadline / 2));
     let mut pauses = backoff(Duration::from_millis(25), Duration::from_secs(1)).take(policy.retries);
     let mut unanswered = 0_usize;

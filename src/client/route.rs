@@ -1,8 +1,8 @@
 //! Which replica a client uses, and the channel to it.
 //!
-//! 1. There is one channel at a time, for all clones of a client: a clone that moves, moves all of them.
-//! 2. Several callers that fail at one replica move once: a move names the position that it leaves.
-//! 3. With one address nothing ever moves.
+//! 1. All clones of a client share one channel: a move by one clone moves all of them.
+//! 2. If several callers fail at one replica, the client moves only once: a move names the position that it leaves.
+//! 3. A client with one address never moves.
 use super::{Address, Config, ConfigError, connect};
 use crate::proto::v1::elicitation_service_client::ElicitationServiceClient;
 use std::time::Duration;
@@ -14,7 +14,7 @@ const NO_ANSWER: Duration = Duration::from_millis(1_500);
 
 pub(super) type Stub = ElicitationServiceClient<Channel>;
 
-/// Where the client is: the number of moves so far, and the channel since the last one.
+/// The current replica: the number of moves so far, and the channel since the last move.
 #[derive(Debug, Clone)]
 pub(super) struct Position {
     pub(super) moves: usize,
@@ -30,7 +30,8 @@ pub(super) struct Route {
 }
 
 impl Route {
-    /// A route over the addresses of `config`, in an order of its own, so that clients share the replicas evenly.
+    /// A route over the addresses of `config` in random order, so that clients are distributed evenly over the
+    /// replicas.
     pub(super) fn new(config: &Config) -> Result<Self, ConfigError> {
         let mut addresses = config.address.each().to_vec();
         if addresses.len() > 1 {

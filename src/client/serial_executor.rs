@@ -40,7 +40,7 @@ mod tests {
     use std::task::Context;
     use tokio::sync::mpsc;
 
-    /// Detects that two are polled or dropped at the same time.
+    /// Detects that two tasks are polled or dropped at the same time.
     struct Alone {
         busy: Arc<AtomicBool>,
         rounds: u32,

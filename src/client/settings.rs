@@ -17,7 +17,7 @@ use std::{env, ffi::OsString, fmt::Display, io::ErrorKind, path::Path, path::Pat
 /// that they run, so that a tool of an agent pauses the agent's thread without any setting.
 const THREAD_VARIABLES: [&str; 3] = ["PAUSEWATCH_THREAD_ID", "CODEX_THREAD_ID", "CLAUDE_CODE_SESSION_ID"];
 
-/// The source of a thread that the config file names, for people.
+/// The value of [`Settings::thread_source`] for a thread from the config file.
 const CONFIG_FILE: &str = "the config file";
 
 /// The variables that are about the coordinator.
@@ -123,7 +123,7 @@ impl Config {
 }
 
 impl Settings {
-    /// The settings of the environment and, where it has none, of the config file.
+    /// The settings of the environment; those that it does not have come from the config file.
     ///
     /// # Errors
     /// A setting is invalid or the config file cannot be read; the text names the setting and its place.
@@ -155,9 +155,9 @@ impl Settings {
         Ok(variables.or(file))
     }
 
-    /// The settings of `self` and, where it has none, those of `other`. If `self` has a plaintext address and `other` has
-    /// TLS settings (an `https://` address or certificate files), only the thread is taken from `other`: the credentials for
-    /// one coordinator are not sent to another one in plain text.
+    /// The settings of `self`; those that `self` does not have come from `other`. If `self` has a plaintext address and
+    /// `other` has TLS settings (an `https://` address or certificate files), only the thread is taken from `other`:
+    /// the credentials for one coordinator are not sent to another one in plain text.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         let is_plaintext = self.address.as_ref().is_some_and(|address| !address.is_encrypted());
@@ -184,7 +184,7 @@ impl Settings {
         }
     }
 
-    /// Where the thread was found, for people: a variable, or the config file. `None`: neither named one.
+    /// The source of the thread, as text for people: a variable, or the config file. `None`: neither names a thread.
     pub fn thread_source(&self) -> Option<&'static str> {
         self.thread_source
     }
@@ -204,7 +204,7 @@ impl Settings {
         let tls = match (&self.tls_ca, identity) {
             (None, None) => None,
             (ca, identity) => {
-                // Before the files are read, which may be missing here.
+                // Checked before the files are read, because they may be missing on this machine.
                 check_tls(&address)?;
                 Some(Tls::load(ca.as_deref(), identity)?)
             }
@@ -275,7 +275,7 @@ fn read_config_file_of(
     let Some(path) = named.or_else(|| default_path(environment)) else { return Ok(None) };
     match input_file::read_text(&path) {
         Ok(text) => Ok(Some((path, text))),
-        // A HOME of /dev/null is no directory.
+        // With HOME=/dev/null, the error is NotADirectory.
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) && !must_exist => Ok(None),
         Err(error) => Err(in_file(&path, error)),
     }

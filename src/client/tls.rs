@@ -2,7 +2,7 @@
 //!
 //! 1. Every server is verified: its certificate by the authorities, and its name by the host of the address.
 //! 2. If a file becomes invalid, the last valid certificates are used.
-//! 3. An open connection keeps its certificates. A session is resumed only with the same ones.
+//! 3. An open connection keeps its certificates. A TLS session is resumed only with the same certificates.
 //! 4. A key is never printed.
 use super::ConfigError;
 use super::pem::{Kind, Pem};

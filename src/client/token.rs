@@ -63,11 +63,11 @@ impl fmt::Debug for Token {
     }
 }
 
-/// The source of a client's token, for tokens that expire and are replaced before.
+/// The source of a client's token, for tokens that are replaced before they expire.
 ///
-/// It is asked for every attempt of a call, for every stream, and again while a stream is open: for a JSON web token
-/// after two thirds of its remaining life, and at least once a minute. A new token is sent on the open stream, which
-/// stays open. So the source must answer at once: a source that asks another service should cache its token.
+/// The client asks the source for every attempt of a call, for every stream, and again while a stream is open: with a
+/// JSON web token after two thirds of its remaining life, and at least once a minute. A new token is sent on the open
+/// stream, which stays open. The source must answer at once: a source that asks another service should cache its token.
 #[derive(Clone)]
 pub struct TokenSource(Arc<dyn Fn() -> Result<Token, ConfigError> + Send + Sync>);
 

@@ -7,7 +7,7 @@
 //! 3. Events of the same cause are reported in the order of the thread ids, so that a simulation can be replayed.
 //! 4. Every disconnect is reported, and the first state after it carries `gap`; `paused_total` covers what was missed.
 //! 5. With several addresses, a stream that ends, or has no first answer in time, moves the whole client to the next
-//!    one. If a call or another watch moves the client, the stream follows after a random delay.
+//!    address. If a call or another watch moves the client, the stream follows after a random delay.
 //! 6. If a confirmation does not arrive while the stream is silent, the stream ends, because the connection may be
 //!    dead. The confirmation is requested again on the next stream.
 mod event;
@@ -34,19 +34,21 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-/// Twice the heartbeat interval of a server that does not send it; if it does, the timeout is two and a half intervals.
+/// The silence timeout for a server that does not send its heartbeat interval: two of the usual ones. If the server
+/// sends the interval, the timeout is two and a half intervals.
 const SILENCE_TIMEOUT: Duration = Duration::from_secs(30);
 /// The shortest and the longest heartbeat interval that is accepted from a server.
 const ACCEPTED_INTERVALS: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(60 * 60)];
-/// The heartbeat interval of a server that does not send it. A connection that ends after a longer silence was dead
-/// during it: it was ended by an unanswered ping, or by this library.
+/// The heartbeat interval of a server that does not send it. If a connection ends after a longer silence, it was
+/// dead during the silence: an unanswered ping or this library ended it.
 const MAX_HEARTBEAT_INTERVAL: Duration = Duration::from_secs(15);
 /// The first and the longest delay before a stream is reopened; each plus up to 100 % at random.
 const FIRST_RETRY_DELAY: Duration = Duration::from_millis(50);
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(3);
 /// The longest delay while a confirmation waits; plus up to 100 % at random.
 const MAX_CONFIRMATION_DELAY: Duration = Duration::from_millis(100);
-/// How long a stream may be silent while a confirmation waits: at first, and without an answer to its first request.
+/// How long a stream may be silent while a confirmation is awaited: the initial value, and the minimum until the first
+/// request is answered.
 const CONFIRMATION_TIMEOUT: Duration = Duration::from_millis(250);
 const FIRST_ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -72,12 +74,12 @@ pub struct Watch {
     delays: ExponentialBackoff,
     /// The number of streams without an answer since the last one with an answer.
     unanswered: usize,
-    /// A separate connection, because that of the client was silent; until the client moves.
+    /// A separate connection, because the connection of the client was silent. It is used until the client moves.
     own: Option<Position>,
     moves: watch::Receiver<Position>,
     /// When the stream follows the client to another address.
     move_at: Option<Instant>,
-    /// When the next stream is opened: normally, and if a confirmation waits.
+    /// When the next stream is opened: normally, and while a confirmation is urgent.
     reopen_at: (Instant, Instant),
     /// How long the stream may be silent while a confirmation waits.
     confirmation_timeout: Duration,
@@ -209,7 +211,7 @@ impl Watch {
         self.requests.confirm(thread_id);
     }
 
-    /// Whether there is a stream, perhaps one that is being opened.
+    /// Whether a stream is open or being opened.
     pub(crate) fn has_stream(&self) -> bool {
         self.stream.is_some()
     }
@@ -276,7 +278,7 @@ impl Watch {
         if is_urgent { urgent } else { usual }
     }
 
-    /// When the watch has work without a message.
+    /// When the watch must act even if no message arrives.
     fn due(&self) -> Option<Instant> {
         if !self.is_needed() {
             return None;
@@ -438,7 +440,7 @@ impl Watch {
             self.delays = retry::backoff(FIRST_RETRY_DELAY, MAX_RETRY_DELAY);
             self.unanswered = 0;
         }
-        // Every replica refuses in the same way. One that has not answered within the deadline has not refused.
+        // A refusal would be the same at every replica. A missed deadline is not a refusal.
         let is_lost = matches!(error, Error::Unavailable(_) | Error::DeadlineExceeded(_));
         let leaves = leave && is_lost && route.move_on(stream.moves);
         self.unanswered += usize::from(leaves);

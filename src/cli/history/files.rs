@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 /// The longest line, ten times as long as one of the server with every text at its limit and escaped.
 const MAX_LINE: usize = 128 << 10;
-/// Enough for the first lines, by whose time the files are put in order.
+/// The size of the buffer, in bytes: enough for the first lines, whose times determine the order of the files.
 const BUFFER: usize = 256 << 10;
 /// The first bytes of compressed files: gzip, zstd, xz.
 const COMPRESSED: [&[u8]; 3] = [b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\xfd7zXZ"];

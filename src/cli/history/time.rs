@@ -39,7 +39,7 @@ impl Time {
     }
 }
 
-/// The proto counts nanoseconds upwards always, jiff downwards before 1970.
+/// Nanoseconds of the proto always count forward in time; those of jiff are negative before 1970.
 pub(super) fn wire(time: jiff::Timestamp) -> prost_types::Timestamp {
     let (seconds, nanos) = (time.as_second(), time.subsec_nanosecond());
     match nanos < 0 {

@@ -56,7 +56,7 @@ pub(super) async fn follow(output: Output, client: Client, settings: &Settings) 
                         return Ok(());
                     }
                 }
-                // A reader that does not read delays no signal.
+                // A reader that does not read must not delay signals.
                 _ = requests.next(), if !has_screen => return Ok(()),
                 () = &mut closed, if !has_screen => return Ok(()),
             },
@@ -186,7 +186,7 @@ impl Live {
                 let view = view::View { rows: &rows, address: &self.address, lost: lost.as_deref() };
                 match terminal::draw(screen, &view) {
                     Some(true) => true,
-                    // It has not taken the last drawing yet.
+                    // The terminal has not accepted the last drawing yet.
                     Some(false) => return Ok(true),
                     None => false,
                 }

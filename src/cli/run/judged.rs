@@ -136,7 +136,7 @@ impl Process for Judged {
         self.judging.first_process_started().await;
     }
 
-    /// Gives the terminal back to those who had it before a question.
+    /// Gives the terminal back to the process group that had it before a question.
     async fn withdraw(&mut self) {
         self.judging.withdraw_all().await;
     }

@@ -4,12 +4,13 @@
 //!
 //! 1. Options end at DURATION, the first argument that is not an option; arguments after COMMAND belong to it, also
 //!    `--help`. One `--` may stand before DURATION and one before COMMAND.
-//! 2. The command starts before the coordinator is connected, and its time counts from its start. Only with a thread (its own,
-//!    or of `--also`) and no configured address is a coordinator looked for first (`default_coordinator.rs`).
+//! 2. The command starts before the coordinator is connected, and its time counts from its start. If a thread is named
+//!    (its own, or one of `--also`) and no address is configured, a coordinator is looked for first
+//!    (`default_coordinator.rs`).
 //! 3. The environment of the command names its thread and coordinator. A `run` within a `run` uses both, so a pause of the
 //!    inner command pauses the outer one too. The command's token opens its thread and those of `--also` only, unless there is no
 //!    key to sign one: then it gets our own token.
-//! 4. The limit on wall time (`--max-wall`) holds beside the other one; the earlier one ends the command.
+//! 4. The limit on wall time (`--max-wall`) applies in addition to the other limit; the earlier one ends the command.
 //! 5. With `--rules`, programs are judged as they are executed (`judged.rs`).
 //! 6. A problem with the coordinator is only a warning; the command runs, and its time limit holds.
 mod args;

@@ -122,7 +122,7 @@ fn duplicate(number: RawFd) -> io::Result<File> {
     Ok(received.into())
 }
 
-/// The descriptor may not block: it is also that of the process that opened it.
+/// The descriptor may be non-blocking, because it is shared with the process that opened it.
 fn write_to(mut file: &File, mut line: &[u8]) -> io::Result<()> {
     while !line.is_empty() {
         match file.write(line) {

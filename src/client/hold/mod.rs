@@ -5,7 +5,7 @@
 //!    reports that the elicitation is closed: a restarted server gives every lease one full ttl again.
 //! 3. All decrements of one hold carry the same request id: a repeated release counts once and gets the first response
 //!    (G4).
-//! 4. A server with a maximum pause cuts the ends of leases. The holder learns it from the answers (`last_end.rs`).
+//! 4. A server with a maximum pause cuts the ends of leases. The holder detects this in the answers (`last_end.rs`).
 //! 5. Whatever fails here, the lease bounds the pause (G2).
 mod last_end;
 mod lease;
@@ -95,7 +95,7 @@ impl HoldBuilder {
     /// As [`open`](Self::open), for a question that is asked in any case: if the thread cannot be paused, for example because no
     /// coordinator runs, a warning is logged and there is no hold. `pausewatch hold` does the same without `--require`.
     ///
-    /// The coordinator is waited for as long as by any call: at most [`Config::deadline`](super::Config::deadline).
+    /// It waits for the coordinator as long as any call does: at most [`Config::deadline`](super::Config::deadline).
     ///
     /// ```no_run
     /// # async fn example(client: pausewatch::client::Client) -> Result<(), pausewatch::client::Error> {
@@ -236,7 +236,7 @@ impl Hold {
         &self.opened
     }
 
-    /// The state of the lease, as far as it is known now. After a release: what that found.
+    /// The state of the lease, as far as it is known now. After a release: the state that the release found.
     pub fn lease(&self) -> Lease {
         *self.lease.borrow()
     }

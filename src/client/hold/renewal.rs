@@ -13,7 +13,7 @@ use tokio::{
 
 /// The first delay before a failed renewal is repeated, unless a thirtieth of the ttl is shorter.
 const FIRST_RETRY_DELAY: Duration = Duration::from_millis(100);
-/// The longest delay, unless a sixth of the ttl is shorter. Each delay is up to twice as long at random.
+/// The longest delay, unless a sixth of the ttl is shorter. Up to 100 % is added to each delay at random.
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(2);
 
 pub(super) struct Renewal {
@@ -30,7 +30,7 @@ impl Renewal {
     where
         F: Future<Output = Result<RenewElicitationResponse, Error>>,
     {
-        // The server's ttl began before its response arrived: the lease has expired by then.
+        // The server's ttl began before its response arrived, so the lease has expired by this time.
         let mut expires = retry::deadline_after(Instant::now(), self.ttl);
         let mut next = retry::deadline_after(opened, self.ttl / 3);
         // At most twice the longest delay, so that after an outage the lease is renewed before the server ends it: the
@@ -71,12 +71,13 @@ impl Renewal {
         }
     }
 
-    /// Reports the risk before `deadline`, sets `Overdue` there, and then waits forever. `next`: when the next renewal is sent.
+    /// Reports the risk before `deadline`, sets `Overdue` at `deadline`, and then waits forever. `next`: when the next
+    /// renewal is sent.
     async fn set_overdue(&self, next: Instant, deadline: Instant, error: Option<&Error>) -> Infallible {
         let at_risk = deadline.checked_sub(self.ttl / 3).unwrap_or(deadline);
         let due = next.min(at_risk).max(Instant::now());
         sleep_until(due).await;
-        // This process was stopped (Ctrl-Z), and the answer to this renewal says what became of the lease.
+        // This process was stopped (Ctrl-Z). The answer to the pending renewal shows the state of the lease.
         if Instant::now().saturating_duration_since(due) > self.ttl / 3 {
             sleep(self.ttl / 3).await;
         }

@@ -1,7 +1,8 @@
 //! Registers stopwatches under threads.
 //!
 //! 1. One task follows the watch for all threads of a controller. A registration sends it at most one command: follow a
-//!    new thread, or check later whether a thread is idle. A stopwatch that runs out sends one to confirm that.
+//!    new thread, or check later whether a thread is idle. A stopwatch that runs out sends one to request a
+//!    confirmation.
 //! 2. A thread is followed for [`LINGER`](super::threads::LINGER) after its last registration ends: the next command of
 //!    the thread starts with exact knowledge and costs the coordinator nothing.
 use super::{

@@ -75,7 +75,7 @@ impl Meter {
         self.set_paused_at_mark(baseline.paused_time);
     }
 
-    /// From here on the paused time is another one. What was covered is certain: no correction reaches back behind it.
+    /// Continues with another paused time. The covered parts so far are final: no later correction applies to them.
     fn set_paused_at_mark(&mut self, paused_time: Duration) {
         self.paused_at_mark = paused_time;
         self.covered.clear();

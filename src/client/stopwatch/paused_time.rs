@@ -12,9 +12,10 @@
 //!    which part of its total is older than the start, so everything that may be newer is credited. (The gap until the
 //!    first state is milliseconds, unless the connection was down.)
 //! 2. While disconnected, a paused thread counts as paused for `grace` and then as running, because the expiry of its
-//!    leases cannot be seen. A connection that died silently was lost with its last message. So when that is noticed,
-//!    the time that was assumed since may be corrected. The paused time with which a stopwatch has joined since is not:
-//!    the stopwatch would be charged for time before its join. The next state corrects both, in both directions.
+//!    leases cannot be seen. A connection that died silently was lost at its last message. When the loss is noticed,
+//!    the paused time that was assumed since then may be corrected, but not below the paused time at the last join of a
+//!    stopwatch: the stopwatch would be charged for time before its join. The next state corrects both, in both
+//!    directions.
 //! 3. Another epoch, or a lower total or revision, means that the server lost its state, or forgot an idle thread. The
 //!    new total has nothing in common with the old one: the paused time so far is kept, and grows by the new total, but
 //!    at most by the time since the last state. A server without epochs sends 0; then total and revision decide. An
@@ -168,7 +169,7 @@ impl PausedTimeTracker {
     /// Records that the watch is disconnected since `since`. Returns whether waiters must check again.
     pub(super) fn disconnect(&mut self, now: Instant, since: Instant) -> bool {
         let was_paused = self.is_paused(now);
-        // The state may have been confirmed later.
+        // A confirmation may have arrived after `since`.
         let since = self.last.as_ref().map_or(since, |last| since.max(last.received.at));
         if self.disconnected_at.is_none() {
             (self.disconnected_at, self.joined_before_disconnect) = (Some(since), self.joined_at);

@@ -129,7 +129,7 @@ impl ThreadClock {
 
     /// Records that the watch is disconnected since `since`.
     pub(super) fn disconnect(&self, since: Instant) {
-        // Until then, everything was known.
+        // Everything until `since` is known.
         self.report_change(since, false);
         let wake = self.tracker().disconnect(Instant::now().into_std(), since.into_std());
         self.report_change(Instant::now(), wake);
@@ -176,8 +176,8 @@ impl ThreadClock {
         self.confirmed.notify_waiters();
     }
 
-    /// Requests a confirmation, unless one is pending or one that was requested after `since` has arrived. `None`: the
-    /// latter, or the coordinator can no longer be asked.
+    /// Requests a confirmation, unless one is pending or one that was requested after `since` has arrived. `None`: such
+    /// a confirmation has arrived, or the coordinator can no longer be asked.
     pub(super) fn ask(&self, since: Instant) -> Option<Waiting> {
         let follower = self.config.follower.as_ref()?;
         if self.tracker().is_closed() {

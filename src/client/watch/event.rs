@@ -16,8 +16,8 @@ pub enum Event {
     Disconnected {
         /// The threads; empty with [`Client::watch_all`](crate::client::Client::watch_all), where all are affected.
         thread_ids: Vec<Arc<str>>,
-        /// When the connection was lost; if it was silent for a heartbeat's interval before (15 s, if the server says no
-        /// other), when its last message arrived.
+        /// When the connection was lost; if it was silent for a heartbeat interval before that (15 s, unless the server
+        /// sends another interval), when its last message arrived.
         since: Instant,
         /// The cause.
         error: Error,

@@ -2,7 +2,8 @@
 //! are collected for the next one.
 //!
 //! 1. A request has at most [`MAX_IDS`] ids.
-//! 2. Confirmations have requests of their own and take turns with changes, so that a refused or long change delays none.
+//! 2. Confirmations have requests of their own and alternate with changes, so that a refused or long change delays no
+//!    confirmation.
 //! 3. Removals are sent before additions, so a thread that was removed and added again is watched.
 //! 4. A refused request has had no effect: all of it is sent again, except the threads that are forbidden. Fields that
 //!    only the first request may set are sent until a request is accepted.
@@ -30,7 +31,7 @@ pub(super) struct Requests {
     add: Queue,
     remove: Queue,
     confirm: Queue,
-    /// Threads whose confirmation was forbidden: asked again on the next stream.
+    /// Threads whose confirmation was forbidden: it is requested again on the next stream.
     forbidden: Ids,
     /// The number of requests that were sent on the stream.
     sent: u64,
@@ -119,7 +120,7 @@ impl Requests {
         self.confirm.not_before
     }
 
-    /// Begins again on a new stream with these threads; what was not confirmed is asked again.
+    /// Begins again on a new stream with these threads; open confirmations are requested again.
     pub(super) fn restart(&mut self, thread_ids: impl Iterator<Item = Arc<str>>) {
         let mut confirm = std::mem::take(&mut self.confirm.ids);
         confirm.append(&mut self.forbidden);
