@@ -13,7 +13,7 @@ use super::{
     format,
     output::{self, Json, Output},
 };
-use crate::client::{Client, Event, Settings, Watch, WatchPauseStateResponse};
+use crate::client::{Client, Event, Message, Settings, Watch, WatchPauseStateResponse};
 use crate::clock::{Clock, System};
 use crate::escape::escaped;
 use crate::proto::v1::{SnapshotComplete, watch_pause_state_response::Event as ResponseEvent};
@@ -68,36 +68,48 @@ pub(crate) fn run(args: Args) -> ExitCode {
 
 async fn follow(args: &Args, client: &Client, settings: &Settings) -> Result<(), Failure> {
     let mut watch = open(args, client, settings)?;
-    let mut first = Some(connection::first_event(&mut watch).await?);
+    let mut first = Some(Message::Event(connection::first_event(&mut watch).await?));
     let json = args.output.json("WatchPauseStateResponse");
     let mut notifier =
         args.exec.clone().map(|command| Notifier::new(command, args.after, args.exec_timeout, Json::of("PauseState")));
     let clock = System::new();
-    let mut is_connected = true;
+    // Whether the connection was lost, and whether all first states have been printed since it was made.
+    let (mut is_lost, mut is_complete) = (false, false);
     // Not the blocking one: a slow reader must not delay signals.
     let mut out = tokio::io::stdout();
     loop {
-        let event = match first.take() {
-            Some(event) => event,
-            None => watch.next().await,
+        let message = match first.take() {
+            Some(message) => message,
+            None => watch.next_message().await,
         };
-        let event = match event {
-            Event::Disconnected { error, .. } => {
+        let event = match message {
+            Message::Event(Event::Disconnected { error, .. }) => {
                 let (address, why) = (settings.address.clone().unwrap_or_default(), failure::cause(&error));
                 failure::say("watch", &format!("the connection to {address} is lost: {why}; trying again"));
-                is_connected = false;
+                (is_lost, is_complete) = (true, false);
                 continue;
             }
-            Event::SnapshotComplete => {
-                if !is_connected {
+            Message::Refused { thread_ids, error, .. } => {
+                for thread_id in &thread_ids {
+                    let why = failure::cause(&error);
+                    failure::say("watch", &format!("thread {} is not watched: {why}", escaped(thread_id)));
+                }
+                continue;
+            }
+            // While threads are refused, this comes after every answer.
+            Message::OthersComplete if is_complete => continue,
+            Message::Event(Event::SnapshotComplete) | Message::OthersComplete => {
+                if std::mem::take(&mut is_lost) {
                     failure::say("watch", "connected again");
                 }
-                is_connected = true;
+                is_complete = true;
                 ResponseEvent::SnapshotComplete(SnapshotComplete::default())
             }
+            // This command requests no confirmations.
+            Message::Confirmed { .. } => continue,
             // The thread did not change while the connection was lost.
-            Event::State(update) if json.is_none() && !update.changed => continue,
-            Event::State(mut update) => {
+            Message::Event(Event::State(update)) if json.is_none() && !update.changed => continue,
+            Message::Event(Event::State(mut update)) => {
                 if let Some(notifier) = notifier.as_mut().filter(|_| update.changed) {
                     notifier.changed(&update.state);
                 }

@@ -92,9 +92,9 @@ where
     }
 }
 
-/// `start + duration`; on overflow, 30 years after `start`.
+/// `start + duration`, at most 30 years after `start`: longer ones may not fit into an `Instant` or a `grpc-timeout`.
 pub(crate) fn deadline_after(start: Instant, duration: Duration) -> Instant {
-    start.checked_add(duration).unwrap_or_else(|| start + Duration::from_secs(86_400 * 365 * 30))
+    start + duration.min(Duration::from_secs(86_400 * 365 * 30))
 }
 
 /// A duration in whole milliseconds, for messages.
@@ -107,6 +107,16 @@ mod tests {
     use super::*;
     use crate::client::{Address, Config, vectors};
     use prost::Message;
+
+    #[tokio::test]
+    async fn a_call_may_have_any_deadline() {
+        let channel = crate::client::connect::channel(&Address::default(), &Config::default()).unwrap();
+        for deadline in [Duration::MAX, Duration::from_millis(u64::MAX), Duration::from_secs(400_000_000_000)] {
+            let policy = RetryPolicy { deadline, retries: 0 };
+            let answer = |_, _: Request<()>| async { Ok(Response::new(())) };
+            unary(policy, &Route::over(channel.clone()), (), answer).await.unwrap();
+        }
+    }
 
     #[tokio::test(start_paused = true)]
     async fn calls_are_repeated_as_in_all_libraries() {

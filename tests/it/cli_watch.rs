@@ -131,6 +131,33 @@ fn watch_reconnects_and_reports_it() {
 }
 
 #[test]
+fn watch_reports_a_thread_that_is_refused_after_a_reconnect_and_continues_with_the_others() {
+    let directory = tempfile::tempdir().unwrap();
+    let tokens = directory.path().join("tokens");
+    let token = ended(program().args(["token", "add", "--prefix", "a", "--prefix", "b"]).arg(&tokens)).out;
+    let listen = format!("unix:{}/p.sock", directory.path().display());
+    let start =
+        || Coordinator::start_with(["--listen", &listen, "--store", "memory", "--tokens", tokens.to_str().unwrap()]);
+    let coordinator = start();
+    let mut command = coordinator.command(["watch", "--thread-id", "a", "--thread-id", "b", "--output", "json"]);
+    command.env("PAUSEWATCH_TOKEN", token.trim_end());
+    let watch = Process::start(command);
+    while watch.line() != "{\"snapshotComplete\":{}}" {}
+    drop(coordinator);
+    assert!(watch.error_line().contains(" is lost: "));
+    let text = std::fs::read_to_string(&tokens).unwrap();
+    assert!(text.contains("[\"a\", \"b\"]"), "{text}");
+    std::fs::write(&tokens, text.replace("[\"a\", \"b\"]", "[\"a\"]")).unwrap();
+    let _coordinator = start();
+    let (refused, connected) = (watch.error_line(), watch.error_line());
+    assert!(refused.starts_with("pausewatch watch: thread b is not watched: "), "{refused}");
+    assert_eq!(connected, "pausewatch watch: connected again");
+    let state = watch.line();
+    assert!(state.contains("\"threadId\":\"a\""), "{state}");
+    assert_eq!(watch.line(), "{\"snapshotComplete\":{}}");
+}
+
+#[test]
 fn watch_does_not_repeat_unchanged_states_after_a_reconnect() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().display();

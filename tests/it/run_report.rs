@@ -1,13 +1,17 @@
 //! `pausewatch run --report` and `--max-wall`.
 use crate::program::{Coordinator, Ended, ended, program};
 use rustix::process::{Pid, Signal, kill_process};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::{
-    fs,
+    fs::{self, Permissions},
     io::Read,
     os::{
         fd::OwnedFd,
-        unix::{net::UnixStream, process::ExitStatusExt},
+        unix::{
+            fs::{PermissionsExt, symlink},
+            net::UnixStream,
+            process::ExitStatusExt,
+        },
     },
     path::Path,
     process::{Command, Stdio},
@@ -191,10 +195,19 @@ fn a_report_goes_to_a_descriptor_a_pipe_or_the_file_behind_a_link() {
     let piped = run(r#""$PAUSEWATCH" run --private --report 3 60 sh -c 'exit 3' 3>&1 >/dev/null | cat"#);
     assert_eq!(serde_json::from_str::<Value>(&piped).unwrap()["exit_code"], 3);
     fs::write(at("file"), "older").unwrap();
-    std::os::unix::fs::symlink("file", at("link")).unwrap();
+    symlink("file", at("link")).unwrap();
     run(r#""$PAUSEWATCH" run --private --report link 60 true; "$PAUSEWATCH" run --private --report /dev/null 60 true"#);
     assert_eq!(read(&at("file"))["why"], "exited");
     assert!(at("link").is_symlink());
+    fs::set_permissions(at("file"), Permissions::from_mode(0o600)).unwrap();
+    symlink("new", at("dangling")).unwrap();
+    run(
+        r#"umask 022; for to in file dangling; do "$PAUSEWATCH" run --private --report "$to" 60 sh -c 'exit 3'; done || :"#,
+    );
+    let mode = |name: &str| at(name).metadata().unwrap().permissions().mode() & 0o777;
+    assert_eq!((read(&at("file"))["exit_code"].clone(), mode("file")), (json!(3), 0o600));
+    assert!(at("dangling").is_symlink());
+    assert_eq!((read(&at("new"))["exit_code"].clone(), mode("new")), (json!(3), 0o644));
     assert!(!Path::new("/dev/null").metadata().unwrap().is_file());
 }
 

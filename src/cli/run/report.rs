@@ -2,10 +2,11 @@
 //!
 //! 1. It is written when COMMAND has ended, when it is about to be killed, and when it cannot be started: otherwise a
 //!    report of an earlier run in the same file would look like that of this one.
-//! 2. A regular file is replaced atomically: a reader finds the old report or the whole new one. Anything else (a pipe,
-//!    a socket, a device, an open file descriptor) is written to.
+//! 2. A regular file is replaced atomically, and its permissions stay: a reader finds the old report or the whole new
+//!    one. Anything else (a pipe, a socket, a device, an open file descriptor) is written to.
 //! 3. A report that cannot be written within [`WRITE_TIMEOUT`] is only a warning.
 use super::pauses::Pauses;
+use crate::cli::links::end_of_links;
 use crate::client::stopwatch::{EndedBy, Times};
 use crate::exec::supervise::Ended;
 use nix::sys::socket::{ControlMessage, MsgFlags, sendmsg};
@@ -17,7 +18,7 @@ use rustix::{
 };
 use serde_json::{Value, json};
 use std::{
-    fs::{self, File, OpenOptions, Permissions},
+    fs::{File, OpenOptions, Permissions},
     io::{self, IoSlice, IoSliceMut, Write},
     mem::MaybeUninit,
     os::{
@@ -141,15 +142,19 @@ fn write(path: &Path, line: &[u8]) -> io::Result<()> {
     if DESCRIPTORS.iter().any(|descriptors| path.starts_with(descriptors)) {
         return OpenOptions::new().append(true).open(path)?.write_all(line);
     }
-    // A link stays; its target is replaced.
-    let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    if path.metadata().is_ok_and(|metadata| !metadata.is_file()) {
+    let replaced = path.metadata().ok();
+    if replaced.as_ref().is_some_and(|metadata| !metadata.is_file()) {
         return OpenOptions::new().append(true).open(path)?.write_all(line);
     }
+    // A link stays; its target is replaced.
+    let path = end_of_links(path.to_owned());
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    // As any new file: the umask applies.
+    // As for any new file, the umask applies.
     let mode = Permissions::from_mode(0o666);
     let mut file = tempfile::Builder::new().prefix(".pausewatch-report-").permissions(mode).tempfile_in(directory)?;
+    if let Some(replaced) = replaced {
+        file.as_file().set_permissions(replaced.permissions())?;
+    }
     file.write_all(line)?;
     file.persist(&path).map_err(|error| error.error)?;
     Ok(())

@@ -18,8 +18,13 @@ pub(super) struct StreamToken {
 impl StreamToken {
     /// The token of a stream that is opened now.
     pub(super) fn of(client: &Client, now: Instant) -> Self {
-        let token = client.new_token().and_then(Result::ok);
-        Self { due: token.as_ref().map(|token| now + renewal_delay(token)), token }
+        let (token, due) = match client.new_token() {
+            Some(Ok(token)) => (Some(token.clone()), Some(now + renewal_delay(&token))),
+            // The stream may be opened with a token that the source returns a moment later.
+            Some(Err(_)) => (None, Some(now + MIN_RENEWAL)),
+            None => (None, None),
+        };
+        Self { token, due }
     }
 
     pub(super) fn due(&self) -> Option<Instant> {
