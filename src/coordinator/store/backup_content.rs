@@ -30,9 +30,7 @@ impl BackupContent {
     /// # Errors
     /// A part is invalid.
     pub(super) fn rows(&self) -> Result<Changes<'_>, OpenError> {
-        let mut rows = Changes::new();
-        let decoded = self.parts.iter().try_for_each(|part| ops::decode(part, &mut rows));
-        decoded.map(|()| rows).ok_or_else(|| invalid("a part of it cannot be read"))
+        ops::decode(self.parts.iter().map(Vec::as_slice)).ok_or_else(|| invalid("a part of it cannot be read"))
     }
 
     /// Checks that a server could start from `rows`, which are those of the backup or derived from them.
@@ -69,9 +67,9 @@ mod tests {
         let thread = ThreadId::parse("", "t").expect("valid");
         // Paused, but without an elicitation.
         let header = Header { revision: 1, pause: Pause { since: Some(NOW), ..Pause::default() }, changed: NOW };
-        let (mut batch, mut rows, mut backup) = (Vec::new(), Changes::new(), Vec::new());
+        let (mut batch, mut backup) = (Vec::new(), Vec::new());
         ops::encode(&[Write::PutThread(&thread, &header)], 1, &mut batch);
-        ops::decode(&batch, &mut rows).expect("a batch");
+        let rows = ops::decode([&batch[..]]).expect("a batch");
         let mut writer = BackupWriter::begin(3, &mut backup).expect("memory takes it");
         for ((table, key), value) in &rows {
             writer.put(*table, key, value.expect("no deletions")).expect("memory takes it");

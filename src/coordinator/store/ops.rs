@@ -71,8 +71,15 @@ pub(super) fn put_row(table: Table, key: &[u8], value: &[u8], out: &mut Vec<u8>)
     put(table, key, out, |out| out.extend_from_slice(value));
 }
 
-/// Decodes bytes that [`encode`] wrote, and adds their changes to `changes`. `None`: the bytes are invalid.
-pub(super) fn decode<'a>(mut bytes: &'a [u8], changes: &mut Changes<'a>) -> Option<()> {
+/// The final value of each key after all `batches`, which [`encode`] wrote. `None`: a batch is invalid.
+pub(super) fn decode<'a>(batches: impl IntoIterator<Item = &'a [u8]>) -> Option<Changes<'a>> {
+    let mut changes = Changes::new();
+    batches.into_iter().try_for_each(|batch| add(batch, &mut changes))?;
+    Some(changes)
+}
+
+/// Adds the changes of one batch.
+fn add<'a>(mut bytes: &'a [u8], changes: &mut Changes<'a>) -> Option<()> {
     while let Some((&tag, rest)) = bytes.split_first() {
         let table = match tag >> 1 {
             0 => Table::Meta,
@@ -116,8 +123,7 @@ mod tests {
         ];
         let mut bytes = Vec::new();
         encode(&batch, 5, &mut bytes);
-        let mut changes = Changes::new();
-        decode(&bytes, &mut changes).unwrap();
+        let changes = decode([&bytes[..]]).unwrap();
         let mut row = Vec::new();
         RowCodec { boot_id: 5, now: moment }.put_thread(&header(2), &mut row);
         let (floor, seven) = (9_u64.to_be_bytes(), 7_u64.to_be_bytes());
@@ -129,8 +135,8 @@ mod tests {
         .into();
         assert_eq!(changes, expected);
         for cut in 1..bytes.len() {
-            let _ = decode(&bytes[..cut], &mut Changes::new());
+            let _ = decode([&bytes[..cut]]);
         }
-        assert_eq!(decode(&bytes[..bytes.len() - 1], &mut Changes::new()), None);
+        assert_eq!(decode([&bytes[..bytes.len() - 1]]), None);
     }
 }

@@ -140,8 +140,7 @@ pub(in crate::coordinator::store) fn read(
         match kind {
             HEADER => summary.taken = header(&bytes)?,
             ROWS => {
-                let mut changes = ops::Changes::new();
-                ops::decode(&bytes, &mut changes).ok_or_else(|| invalid("the backup is damaged"))?;
+                let changes = ops::decode([&bytes[..]]).ok_or_else(|| invalid("the backup is damaged"))?;
                 changes.keys().for_each(|(table, _)| summary.count(*table));
                 rows(bytes)?;
             }

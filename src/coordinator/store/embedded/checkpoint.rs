@@ -12,7 +12,7 @@ use super::journal::{self, Journal, ReadError};
 use super::lower_priority::lower_priority;
 use super::segments::{self, MAX_SEGMENTS, Pool, Segment};
 use crate::coordinator::store::rows::RowCodec;
-use crate::coordinator::store::{Contents, OpenError};
+use crate::coordinator::store::{Contents, OpenError, ops};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
 use std::thread;
@@ -27,8 +27,6 @@ const VIEW_WITHIN: Duration = Duration::from_secs(30);
 /// The writer's side.
 pub(super) struct Checkpoints {
     shared: Arc<Shared>,
-    disk: Arc<dyn Disk>,
-    health: Arc<Health>,
     thread: Option<thread::JoinHandle<()>>,
 }
 
@@ -40,8 +38,12 @@ pub(super) enum NoFile {
     Broken(String),
 }
 
-#[derive(Default)]
+/// What the writer and the thread share.
 struct Shared {
+    disk: Arc<dyn Disk>,
+    health: Arc<Health>,
+    /// The store, in messages.
+    name: String,
     state: Mutex<State>,
     changed: Condvar,
     /// Why the database cannot be trusted any more. Outside of the lock, so that no commit waits for the thread, which
@@ -91,17 +93,13 @@ impl Checkpoints {
         health: Arc<Health>,
         name: &str,
     ) -> Result<Self, OpenError> {
-        let shared = Arc::<Shared>::default();
-        {
-            let mut state = shared.lock();
-            state.pool = pool;
-            state.database = Some(database);
-        }
-        let thread =
-            Checkpointer { shared: shared.clone(), disk: disk.clone(), health: health.clone(), name: name.to_owned() };
-        let thread = thread::Builder::new().name("checkpoint".into()).spawn(move || thread.run());
+        let state = Mutex::new(State { pool, database: Some(database), ..State::default() });
+        let (changed, broken, name) = (Condvar::new(), OnceLock::new(), name.to_owned());
+        let shared = Arc::new(Shared { disk, health, name, state, changed, broken });
+        let by_thread = shared.clone();
+        let thread = thread::Builder::new().name("checkpoint".into()).spawn(move || by_thread.run());
         let thread = thread.map_err(|error| OpenError::Io(format!("start the checkpoint thread: {error}")))?;
-        Ok(Checkpoints { shared, disk, health, thread: Some(thread) })
+        Ok(Checkpoints { shared, thread: Some(thread) })
     }
 
     /// Reads everything that the database has.
@@ -151,14 +149,15 @@ impl Checkpoints {
                 return Err(NoFile::DiskFull);
             }
             // On a full disk the remaining space is that of the reserve, which is for the database.
-            let may_grow = !self.health.full.load(Relaxed) && !self.disk.is_low();
+            let Shared { disk, health, .. } = &*self.shared;
+            let may_grow = !health.full.load(Relaxed) && !disk.is_low();
             if state.pool.next_number < MAX_SEGMENTS && may_grow {
-                match segments::create(&*self.disk, state.pool.next_number) {
+                match segments::create(&**disk, state.pool.next_number) {
                     Ok(made) => {
                         state.pool.next_number += 1;
                         return Ok(made);
                     }
-                    Err(error) if is_no_space(&error) => self.health.full.store(true, Relaxed),
+                    Err(error) if is_no_space(&error) => health.full.store(true, Relaxed),
                     // No new file is needed: the writer waits for an existing one.
                     Err(error) if is_out_of_files(&error) => {}
                     Err(error) => return Err(NoFile::Broken(format!("make a file of the journal: {error}"))),
@@ -215,21 +214,14 @@ impl Drop for Checkpoints {
 }
 
 /// The thread's side.
-struct Checkpointer {
-    shared: Arc<Shared>,
-    disk: Arc<dyn Disk>,
-    health: Arc<Health>,
-    name: String,
-}
-
-impl Checkpointer {
-    fn run(self) {
+impl Shared {
+    fn run(&self) {
         #[cfg(target_os = "linux")]
         lower_priority();
         loop {
-            let mut state = self.shared.lock();
+            let mut state = self.lock();
             while !state.has_work() {
-                state = self.shared.changed.wait(state).expect("nothing panics while it holds the pool");
+                state = self.changed.wait(state).expect("nothing panics while it holds the pool");
             }
             let full: Vec<_> = state.pool.full.drain(..).collect();
             let finishing = state.finishing;
@@ -250,7 +242,7 @@ impl Checkpointer {
                 Ok(()) => (full.map(Segment::reused).collect(), Vec::new()),
                 Err(_) => (Vec::new(), full.collect()),
             };
-            let mut state = self.shared.lock();
+            let mut state = self.lock();
             state.database = database;
             state.pool.free.extend(free);
             full.into_iter().rev().for_each(|segment| state.pool.full.push_front(segment));
@@ -258,12 +250,12 @@ impl Checkpointer {
             let is_broken = matches!(carried, Err(ApplyError::Broken(_)));
             if let Err(ApplyError::Broken(why)) = carried {
                 self.health.broken.store(true, Relaxed);
-                let _ = self.shared.broken.set(why);
+                let _ = self.broken.set(why);
             }
             if state.out_of_space {
                 self.health.full.store(true, Relaxed);
             }
-            self.shared.changed.notify_all();
+            self.changed.notify_all();
             // The journal keeps what could not be applied, for the next process.
             if is_broken || finishing && state.out_of_space {
                 return;
@@ -289,7 +281,7 @@ impl Checkpointer {
         let payloads: Result<Vec<_>, _> =
             full.iter().map(|segment| journal::payloads(segment, database.seed).map_err(damaged)).collect();
         let done = payloads.and_then(|payloads| {
-            let changes = journal::changes(payloads.iter().flatten().map(Vec::as_slice));
+            let changes = ops::decode(payloads.iter().flatten().map(Vec::as_slice));
             let changes = changes.ok_or_else(|| ApplyError::Broken("the journal is invalid".into()))?;
             database.apply(&changes, full.last().map_or(0, |segment| segment.last))
         });

@@ -11,7 +11,6 @@
 use super::disk::{Disk, durable, is_no_space};
 use super::entry;
 use super::segments::{self, SEGMENT, Segment};
-use crate::coordinator::store::ops::{self, Changes};
 use std::collections::BTreeMap;
 use std::io;
 
@@ -123,13 +122,6 @@ pub(super) fn payloads(segment: &Segment, seed: u64) -> Result<Vec<Vec<u8>>, Rea
         true => Ok(payloads),
         false => Err(ReadError::Damaged(format!("entry {} of the journal is damaged", last.unwrap_or(0) + 1))),
     }
-}
-
-/// The final value of each key after all payloads. `None`: a payload is invalid.
-pub(super) fn changes<'a>(payloads: impl IntoIterator<Item = &'a [u8]>) -> Option<Changes<'a>> {
-    let mut changes = Changes::new();
-    payloads.into_iter().try_for_each(|payload| ops::decode(payload, &mut changes))?;
-    Some(changes)
 }
 
 fn offset(at: u64) -> usize {

@@ -114,7 +114,7 @@ impl Embedded {
         let found = journal::read(&*disk, database.seed, database.applied);
         let (payloads, last) = found.map_err(|error| error.into_open_error(name))?;
         if last > database.applied {
-            let changes = journal::changes(payloads.iter().map(Vec::as_slice));
+            let changes = ops::decode(payloads.iter().map(Vec::as_slice));
             let changes = changes.ok_or_else(|| damaged(name, "the journal is invalid"))?;
             let applied = caught(|| database.apply(&changes, last));
             applied.unwrap_or_else(|panic| Err(database::ApplyError::Broken(panic))).map_err(|error| match error {

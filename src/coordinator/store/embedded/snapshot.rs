@@ -14,7 +14,7 @@ use super::checkpoint::Viewer;
 use super::database::{View, damaged};
 use super::disk::Disk;
 use super::journal;
-use crate::coordinator::store::OpenError;
+use crate::coordinator::store::{OpenError, ops};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -62,7 +62,7 @@ impl Snapshot {
     /// # Errors
     /// `out` cannot be written, or the store cannot be read any more. The written part must not be used.
     pub fn write(&self, taken: i64, out: &mut dyn io::Write) -> io::Result<Summary> {
-        let changes = journal::changes(self.payloads.iter().map(Vec::as_slice));
+        let changes = ops::decode(self.payloads.iter().map(Vec::as_slice));
         let changes = changes.ok_or_else(|| io::Error::other(format!("{}: the journal is invalid", self.name)))?;
         let mut writer = backup::Writer::begin(taken, out)?;
         self.view.merged(&changes, &mut |table, key, value| writer.put(table, key, value))?;

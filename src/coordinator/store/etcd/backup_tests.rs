@@ -9,7 +9,7 @@ use super::record::{Applied, Entry, Keys};
 use super::tests::{lead, put};
 use super::wire::{RequestOp, TxnRequest};
 use crate::coordinator::store::embedded::{Summary, read_backup};
-use crate::coordinator::store::ops::{self, Changes, Table};
+use crate::coordinator::store::ops::{self, Table};
 use crate::coordinator::store::rows::ThreadRow;
 use crate::coordinator::store::{OpenError, Write};
 use crate::core::types::{ElicitationId, ThreadId};
@@ -57,8 +57,7 @@ fn rows(snapshot: &FleetSnapshot) -> (Rows, Summary) {
     let (mut bytes, mut rows) = (Vec::new(), Rows::new());
     let written = snapshot.write(7, &mut bytes).expect("memory takes it");
     let read = read_backup(&mut &bytes[..], &mut io::sink(), |part| {
-        let mut changes = Changes::new();
-        ops::decode(&part, &mut changes).expect("rows");
+        let changes = ops::decode([&part[..]]).expect("rows");
         let put = |((table, key), value): ((Table, &[u8]), Option<&[u8]>)| {
             ((table, key.to_vec()), value.expect("a backup has no deletions").to_vec())
         };

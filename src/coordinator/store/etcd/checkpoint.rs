@@ -66,8 +66,7 @@ impl Checkpoint {
         if seq <= self.applied {
             return Ok(());
         }
-        let mut changes = ops::Changes::new();
-        ops::decode(batch, &mut changes).ok_or("it is not a batch")?;
+        let changes = ops::decode([batch]).ok_or("it is not a batch")?;
         self.bytes += batch.len();
         self.since.get_or_insert(clock);
         for ((table, key), value) in changes {

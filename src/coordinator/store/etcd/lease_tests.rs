@@ -5,7 +5,7 @@ use super::record::{Entry, Keys};
 use super::standby::Standby;
 use crate::clock::{Clock, Manual};
 use crate::coordinator::hub::Hub;
-use crate::coordinator::store::ops::{self, Changes, Table};
+use crate::coordinator::store::ops::{self, Table};
 use crate::coordinator::store::{CommitError, Contents, OpenError, Store, Write};
 use crate::coordinator::{Call, Engine, Settings};
 use crate::core::types::{ThreadId, Ttl};
@@ -50,8 +50,7 @@ impl Store for Leader {
         let mut bytes = Vec::new();
         ops::encode(batch, EPOCH, &mut bytes);
         let stored = &mut *self.0.lock().expect("no panic while locked");
-        let mut changes = Changes::new();
-        ops::decode(&bytes, &mut changes).expect("a batch");
+        let changes = ops::decode([&bytes[..]]).expect("a batch");
         for ((table, key), value) in changes {
             match value {
                 Some(value) => _ = stored.rows.insert((table, key.to_vec()), value.to_vec()),

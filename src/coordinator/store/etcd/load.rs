@@ -84,9 +84,7 @@ pub(super) async fn load<K: Kv>(kv: &K, keys: &Keys) -> Result<Loaded, LoadError
     .await?;
     loaded.begun = entries(kv, keys, all_entries, (applied, last), |_, _, whole| {
         let Some(whole) = whole else { return Some(()) };
-        let mut changes = ops::Changes::new();
-        ops::decode(whole, &mut changes)?;
-        for ((table, key), value) in changes {
+        for ((table, key), value) in ops::decode([whole])? {
             see(table, key);
             match value {
                 Some(value) => _ = rows.insert((table, key.to_vec()), value.to_vec()),

@@ -4,7 +4,7 @@ use super::load;
 use super::record::{Entry, LeaderRecord};
 use super::tests::{keys, put};
 use crate::coordinator::store::Write;
-use crate::coordinator::store::ops::{self, Changes};
+use crate::coordinator::store::ops;
 use crate::core::types::ThreadId;
 use crate::core::{Header, Pause, Timestamp};
 use prost::Message;
@@ -30,8 +30,7 @@ async fn a_log_that_went_from_quiet_to_busy_is_loaded() {
         let writes: Vec<_> = ids.iter().map(|id| Write::PutThread(id, &header)).collect();
         let mut ops = Vec::new();
         ops::encode(&writes, 1, &mut ops);
-        let mut changes = Changes::new();
-        ops::decode(&ops, &mut changes).expect("a batch");
+        let changes = ops::decode([&ops[..]]).expect("a batch");
         let rows =
             changes.into_iter().filter_map(|((table, key), value)| Some(((table, key.to_vec()), value?.to_vec())));
         expected.extend(rows);

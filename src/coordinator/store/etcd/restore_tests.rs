@@ -10,7 +10,7 @@ use super::standby::Standby;
 use super::tests::{lead, put};
 use super::wire::{RequestOp, TxnRequest};
 use crate::coordinator::store::embedded::BackupWriter;
-use crate::coordinator::store::ops::{self, Changes, FLOOR_KEY, Table};
+use crate::coordinator::store::ops::{self, FLOOR_KEY, Table};
 use crate::coordinator::store::{Contents, OpenError, Write};
 use crate::core::types::{ElicitationId, ThreadId};
 use crate::core::{
@@ -39,9 +39,9 @@ fn thread(name: &str) -> ThreadId {
 
 /// A backup of a store whose times belong to the boot `boot_id`: `writes`, and the floor 7.
 fn backup_of(writes: &[Write<'_>], boot_id: u64) -> Vec<u8> {
-    let (mut encoded, mut backup, mut changes) = (Vec::new(), Vec::new(), Changes::new());
+    let (mut encoded, mut backup) = (Vec::new(), Vec::new());
     ops::encode(writes, boot_id, &mut encoded);
-    ops::decode(&encoded, &mut changes).expect("a batch");
+    let mut changes = ops::decode([&encoded[..]]).expect("a batch");
     let floor = 7_u64.to_be_bytes();
     changes.insert((Table::Meta, FLOOR_KEY.as_bytes()), Some(&floor));
     let mut writer = BackupWriter::begin(3, &mut backup).expect("memory takes it");
@@ -153,8 +153,7 @@ fn a_backup_is_cut_into_entries_of_limited_size() {
         let image = Image::read(&mut &backup[..], (HERE, NOW), fleet.id, most).expect("it is a backup");
         let mut rows = 0;
         for entry in &image.entries {
-            let mut changes = Changes::new();
-            ops::decode(&entry.ops, &mut changes).expect("each is a batch");
+            let changes = ops::decode([&entry.ops[..]]).expect("each is a batch");
             assert!(!entry.more && (entry.ops.len() <= most || changes.len() == 1), "{} bytes", entry.ops.len());
             rows += changes.len() as u64;
         }

@@ -73,8 +73,7 @@ impl Standby {
             self.begun = Some(entry);
             return Ok(Vec::new());
         }
-        let mut changes = ops::Changes::new();
-        ops::decode(&entry.ops, &mut changes).ok_or("it is not a batch")?;
+        let changes = ops::decode([&entry.ops[..]]).ok_or("it is not a batch")?;
         let codec = codec(self.epoch);
         let (mut changed, mut committed) = (HashSet::new(), Vec::new());
         for ((table, key), value) in changes {

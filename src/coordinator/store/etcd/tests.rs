@@ -12,7 +12,7 @@ use super::standby::Standby;
 use super::wire::{RequestOp, TxnRequest};
 use super::{LeaderClock, join};
 use crate::coordinator::hub::Hub;
-use crate::coordinator::store::ops::{self, Changes, Table};
+use crate::coordinator::store::ops::{self, Table};
 use crate::coordinator::store::{CommitError, OpenError, Write};
 use crate::core::types::{ElicitationId, ThreadId};
 use crate::core::{Closing, Elicitation, Header, Open, Pause, RememberedClosing, Timestamp};
@@ -416,8 +416,7 @@ async fn a_load_gives_what_was_committed_at_every_step_of_a_checkpoint() {
             }
             let mut bytes = Vec::new();
             ops::encode(&writes, 1, &mut bytes);
-            let mut changes = Changes::new();
-            ops::decode(&bytes, &mut changes).expect("a batch");
+            let changes = ops::decode([&bytes[..]]).expect("a batch");
             for ((table, key), value) in changes {
                 match value {
                     Some(value) => _ = expected.insert((table, key.to_vec()), value.to_vec()),
