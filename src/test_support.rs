@@ -47,8 +47,8 @@ pub mod store {
 #[cfg(feature = "etcd")]
 pub mod etcd {
     pub use crate::coordinator::store::etcd::{
-        ClusterClock, Endpoints, Etcd, Fleet, FleetConfig, Kv, KvError, Leader, LeaderClock, Progress, Pulse, Room,
-        Tail, Term, Work, wire,
+        ClusterClock, Endpoints, Etcd, Fleet, FleetConfig, Kv, KvError, Leader, LeaderClock, Progress, Pulse,
+        SpaceUsage, Tail, Term, Work, wire,
     };
     pub use crate::server::ReplicaConfig;
     pub use crate::server::fleet::{LeaderLink, Leading, Leads, Looking, ReplicaClock, Vouched};

@@ -11,7 +11,7 @@ use crate::cli::links::end_of_links;
 use crate::cli::output::{check_open, finish};
 use crate::clock::{Clock, System};
 use crate::coordinator::store::etcd::FleetSnapshot;
-use crate::coordinator::store::{OpenError, Summary, copy_backup, look_at, would_break_a_store};
+use crate::coordinator::store::{OpenError, Summary, copy_backup, open_read_only, would_break_a_store};
 use crate::server::ask_for_backup;
 use std::fs::{File, Permissions};
 use std::io::{self, BufWriter, Write};
@@ -112,7 +112,7 @@ fn copy_fleet(fleet: &Fleet, out: &mut dyn Write) -> Result<Summary, String> {
 /// Copies from the server that has it open or, if there is none, from the files.
 fn copy_directory(directory: &Path, out: &mut dyn Write) -> Result<Summary, String> {
     let clock = System::new();
-    let closed = match look_at(directory, clock.boot_id()) {
+    let closed = match open_read_only(directory, clock.boot_id()) {
         Ok(store) => store,
         Err(in_use @ OpenError::InUse(_)) => {
             let mut from = ask_for_backup(directory).map_err(|error| match error.kind() {

@@ -58,7 +58,7 @@ impl RecordBuilder {
     /// A record contradicts itself.
     pub(super) fn finish(self) -> Result<(Vec<Record>, u64), Box<dyn Error>> {
         if self.records.iter().any(|record| record.header.pause.since.is_some() == record.open.is_empty()) {
-            return Err("a thread is paused without elicitations, or the reverse".into());
+            return Err("a thread is paused without elicitations, or not paused with some".into());
         }
         Ok((self.records, self.next_row))
     }

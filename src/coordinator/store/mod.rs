@@ -25,7 +25,7 @@ pub(crate) use embedded::lower_priority;
 pub use embedded::{Disk, Embedded, FORMAT, RESERVE_BYTES, Snapshot, restore};
 pub(crate) use embedded::{Snapshots, Summary, copy_backup, would_break_a_store};
 #[cfg(unix)]
-pub(crate) use embedded::{inspect, look_at};
+pub(crate) use embedded::{inspect, open_read_only};
 pub use memory::Memory;
 pub(super) use rows::LONG_LEASE;
 

@@ -9,7 +9,7 @@ use super::net::{Net, Node, random_of};
 use super::oracle::Oracle;
 use fastrand::Rng;
 use pausewatch::test_support::etcd::wire::{KeyValue, RangeRequest, RangeResponse, TxnRequest, TxnResponse};
-use pausewatch::test_support::etcd::{Kv, KvError, Room, Tail};
+use pausewatch::test_support::etcd::{Kv, KvError, SpaceUsage, Tail};
 use std::collections::BTreeMap;
 use std::future::pending;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
@@ -247,8 +247,8 @@ impl Kv for SimKv {
         self.call(ATTEMPT, forgotten).await
     }
 
-    async fn room(&self) -> Result<Room, KvError> {
-        Ok(Room { used: 0, quota: 1_000, alarm: false })
+    async fn space(&self) -> Result<SpaceUsage, KvError> {
+        Ok(SpaceUsage { used: 0, quota: 1_000, alarm: false })
     }
 }
 

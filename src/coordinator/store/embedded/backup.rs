@@ -149,7 +149,7 @@ pub(in crate::coordinator::store) fn read(
         }
     }
     if from.read(&mut [0])? > 0 {
-        return Err(invalid("there is something behind the end of the backup"));
+        return Err(invalid("the file continues after the end of the backup"));
     }
     copy.flush()?;
     Ok(summary)

@@ -125,7 +125,7 @@ impl Checkpoints {
     }
 
     /// Hands over a full file.
-    pub(super) fn take_up(&self, full: Segment) {
+    pub(super) fn hand_over(&self, full: Segment) {
         self.shared.lock().pool.full.push_back(full);
         self.shared.changed.notify_all();
     }
@@ -234,11 +234,11 @@ impl Shared {
                 return;
             }
             drop(state);
-            let (database, carried) =
-                caught(|| self.carry(database, &full)).unwrap_or_else(|panic| (None, Err(ApplyError::Broken(panic))));
+            let (database, applied) = caught(|| self.apply_segments(database, &full))
+                .unwrap_or_else(|panic| (None, Err(ApplyError::Broken(panic))));
             let full = full.into_iter();
             // Files are truncated before the lock is taken, so that the writer does not wait for it.
-            let (free, full): (Vec<_>, Vec<_>) = match carried {
+            let (free, full): (Vec<_>, Vec<_>) = match applied {
                 Ok(()) => (full.map(Segment::reused).collect(), Vec::new()),
                 Err(_) => (Vec::new(), full.collect()),
             };
@@ -246,9 +246,9 @@ impl Shared {
             state.database = database;
             state.pool.free.extend(free);
             full.into_iter().rev().for_each(|segment| state.pool.full.push_front(segment));
-            state.out_of_space = matches!(carried, Err(ApplyError::NoSpace));
-            let is_broken = matches!(carried, Err(ApplyError::Broken(_)));
-            if let Err(ApplyError::Broken(why)) = carried {
+            state.out_of_space = matches!(applied, Err(ApplyError::NoSpace));
+            let is_broken = matches!(applied, Err(ApplyError::Broken(_)));
+            if let Err(ApplyError::Broken(why)) = applied {
                 self.health.broken.store(true, Relaxed);
                 let _ = self.broken.set(why);
             }
@@ -265,7 +265,11 @@ impl Shared {
 
     /// Applies the files in one transaction. If there is no space, the database is closed, because it must be reopened
     /// before it can be used again.
-    fn carry(&self, database: Option<Database>, full: &[Segment]) -> (Option<Database>, Result<(), ApplyError>) {
+    fn apply_segments(
+        &self,
+        database: Option<Database>,
+        full: &[Segment],
+    ) -> (Option<Database>, Result<(), ApplyError>) {
         let database = match database {
             Some(database) => database,
             None => match Database::open(&self.disk, &self.health, &self.name) {

@@ -43,15 +43,15 @@ pub(super) struct Database {
 }
 
 /// Why the database was not opened.
-pub(super) struct Unopened {
+pub(super) struct OpenFailure {
     pub(super) error: OpenError,
     /// The disk has no space for the writes that opening the database needs.
     pub(super) no_space: bool,
 }
 
-impl From<OpenError> for Unopened {
+impl From<OpenError> for OpenFailure {
     fn from(error: OpenError) -> Self {
-        Unopened { error, no_space: false }
+        OpenFailure { error, no_space: false }
     }
 }
 
@@ -65,12 +65,12 @@ pub(super) enum ApplyError {
 
 impl Database {
     /// Opens the database, or creates it if there is none, and checks the checksum of every page.
-    pub(super) fn open(disk: &Arc<dyn Disk>, health: &Arc<Health>, name: &str) -> Result<Self, Unopened> {
+    pub(super) fn open(disk: &Arc<dyn Disk>, health: &Arc<Health>, name: &str) -> Result<Self, OpenFailure> {
         caught(|| Self::try_open(disk, health, name)).unwrap_or_else(|panic| Err(damaged(name, &panic).into()))
     }
 
-    fn try_open(disk: &Arc<dyn Disk>, health: &Arc<Health>, name: &str) -> Result<Self, Unopened> {
-        let io = |error: io::Error| Unopened {
+    fn try_open(disk: &Arc<dyn Disk>, health: &Arc<Health>, name: &str) -> Result<Self, OpenFailure> {
+        let io = |error: io::Error| OpenFailure {
             no_space: is_no_space(&error),
             error: OpenError::Io(format!("open {name}/{DATABASE}: {error}")),
         };
@@ -93,8 +93,8 @@ impl Database {
 
     /// Creates a database, atomically. Its journal is created first. So if there is a database, and a file of the
     /// journal is missing, that file was lost.
-    fn make(disk: &Arc<dyn Disk>, health: &Arc<Health>, name: &str) -> Result<(), Unopened> {
-        let failed = |error: io::Error| Unopened {
+    fn make(disk: &Arc<dyn Disk>, health: &Arc<Health>, name: &str) -> Result<(), OpenFailure> {
+        let failed = |error: io::Error| OpenFailure {
             no_space: is_no_space(&error),
             error: OpenError::Io(format!("make a store in {name}: {error}")),
         };
@@ -116,7 +116,7 @@ impl Database {
         disk: &Arc<dyn Disk>,
         health: &Arc<Health>,
         name: &str,
-    ) -> Result<Self, Unopened> {
+    ) -> Result<Self, OpenFailure> {
         let guarded = ReservedSpaceFile { file, disk: disk.clone(), health: health.clone() };
         let mut builder = redb::Database::builder();
         builder.set_cache_size(CACHE_BYTES).set_check_integrity_on_open(true);
@@ -124,7 +124,7 @@ impl Database {
             redb::DatabaseError::Storage(StorageError::Io(cause))
                 if !matches!(cause.kind(), io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof) =>
             {
-                Unopened {
+                OpenFailure {
                     no_space: is_no_space(&cause),
                     error: OpenError::Io(format!("open {name}/{DATABASE}: {cause}")),
                 }
@@ -153,7 +153,7 @@ impl Database {
                 "{name}/{DATABASE}: written by a later pausewatch (format {later}, this one reads up to {FORMAT}). Run that \
                  version, or give another --data-dir: a newer store cannot be taken back"
             ))),
-            _ => Err(damaged(name, "a redb database, but not of pausewatch")),
+            _ => Err(damaged(name, "a redb database of another program")),
         }
     }
 

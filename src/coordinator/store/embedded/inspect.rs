@@ -28,7 +28,7 @@ pub(crate) struct Inspection {
 ///
 /// # Errors
 /// There is no store, a server has it open, or a server could not start on it.
-pub(crate) fn look_at(directory: &Path, boot_id: u64) -> Result<Embedded, OpenError> {
+pub(crate) fn open_read_only(directory: &Path, boot_id: u64) -> Result<Embedded, OpenError> {
     let name = directory.display().to_string();
     let overlay = ReadOnlyOverlay::before(directory);
     match overlay.has_database() {
@@ -40,7 +40,7 @@ pub(crate) fn look_at(directory: &Path, boot_id: u64) -> Result<Embedded, OpenEr
         Ok(false) => return Err(OpenError::Io(format!("{name}: there is no store in it, no {DATABASE}"))),
         Err(error) => return Err(OpenError::Io(format!("open {name}/{DATABASE}: {error}"))),
     }
-    let lock = lock::look(directory)?;
+    let lock = lock::take_shared(directory)?;
     restore::none_unfinished(directory)?;
     let mut store = Embedded::on(Arc::new(overlay), &name, boot_id)?;
     store._lock = Some(lock);
@@ -50,9 +50,9 @@ pub(crate) fn look_at(directory: &Path, boot_id: u64) -> Result<Embedded, OpenEr
 /// Checks the store in `directory`: every page and row of it.
 ///
 /// # Errors
-/// As [`look_at`].
+/// As [`open_read_only`].
 pub(crate) fn inspect(directory: &Path, boot_id: u64, now: Timestamp) -> Result<Inspection, OpenError> {
-    let contents = look_at(directory, boot_id)?.load(now)?;
+    let contents = open_read_only(directory, boot_id)?.load(now)?;
     let records = &contents.records;
     let database = directory.join(DATABASE).metadata();
     Ok(Inspection {

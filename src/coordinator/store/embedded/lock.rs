@@ -69,7 +69,7 @@ pub(super) fn take(directory: &Path) -> Result<Lock, OpenError> {
 }
 
 /// Keeps others from opening the directory while the lock exists, without changing anything there.
-pub(super) fn look(directory: &Path) -> Result<Lock, OpenError> {
+pub(super) fn take_shared(directory: &Path) -> Result<Lock, OpenError> {
     let open = |name: &str| match File::open(directory.join(name)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         file => file.map(Some),

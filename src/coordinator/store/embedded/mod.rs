@@ -31,7 +31,7 @@ pub use database::FORMAT;
 pub use disk::{Disk, RESERVE_BYTES};
 pub(crate) use file_names::would_break_a_store;
 #[cfg(unix)]
-pub(crate) use inspect::{inspect, look_at};
+pub(crate) use inspect::{inspect, open_read_only};
 #[cfg(target_os = "linux")]
 pub(crate) use lower_priority::lower_priority;
 pub use restore::restore;
@@ -119,7 +119,7 @@ impl Embedded {
             let applied = caught(|| database.apply(&changes, last));
             applied.unwrap_or_else(|panic| Err(database::ApplyError::Broken(panic))).map_err(|error| match error {
                 database::ApplyError::NoSpace => {
-                    OpenError::Io(format!("open {name}: no space left to take up the journal"))
+                    OpenError::Io(format!("open {name}: no space left to apply the journal to the database"))
                 }
                 database::ApplyError::Broken(why) => damaged(name, &why),
             })?;
@@ -196,7 +196,7 @@ impl Store for Embedded {
         let mut refusal = None;
         if journal.is_full(payload) {
             match self.checkpoints.free_segment() {
-                Ok(free) => self.checkpoints.take_up(journal.rotate(free)),
+                Ok(free) => self.checkpoints.hand_over(journal.rotate(free)),
                 Err(NoFile::Broken(why)) => return Err(self.fatal(&why)),
                 Err(NoFile::DiskFull) => refusal = Some("the disk is full".to_owned()),
             }

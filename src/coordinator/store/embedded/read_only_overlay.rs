@@ -48,8 +48,8 @@ impl ReadOnlyOverlay {
     }
 }
 
-fn only_to_look_at<T>() -> io::Result<T> {
-    Err(io::Error::new(io::ErrorKind::Unsupported, "it is only looked at, and a part of it is not there"))
+fn read_only_error<T>() -> io::Result<T> {
+    Err(io::Error::new(io::ErrorKind::Unsupported, "a file of the store is missing, and the store is open read-only"))
 }
 
 impl Disk for ReadOnlyOverlay {
@@ -62,11 +62,11 @@ impl Disk for ReadOnlyOverlay {
     }
 
     fn draft(&self) -> io::Result<Box<dyn StorageBackend>> {
-        only_to_look_at()
+        read_only_error()
     }
 
     fn adopt_draft(&self) -> io::Result<()> {
-        only_to_look_at()
+        read_only_error()
     }
 
     fn segment(&self, number: u64) -> io::Result<Box<dyn StorageBackend>> {
@@ -74,7 +74,7 @@ impl Disk for ReadOnlyOverlay {
     }
 
     fn make_segment(&self, _number: u64, _zeros: u64) -> io::Result<()> {
-        only_to_look_at()
+        read_only_error()
     }
 
     fn has_segment(&self, number: u64) -> io::Result<bool> {

@@ -73,7 +73,7 @@ pub fn restore(
     let before = store_files(directory);
     if !before.is_empty() && !replace {
         return Err(OpenError::Io(format!(
-            "{name}: there is a store already. Give an empty directory, or say --force: then what is there is moved aside"
+            "{name}: there is a store already. Give an empty directory, or --force to move the existing store aside"
         )));
     }
     let staging = directory.join(STAGING);

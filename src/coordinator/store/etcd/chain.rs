@@ -134,7 +134,9 @@ impl<K: Kv> Chain<K> {
                 }
                 Written::Refused(why) if i == 0 => return Ok(Written::Refused(why)),
                 // A batch whose beginning is stored can no longer be refused; the next leader ignores the beginning.
-                Written::Refused(why) => return Err(Ended(format!("etcd has taken a part of a batch only: {why}"))),
+                Written::Refused(why) => {
+                    return Err(Ended(format!("etcd accepted the first part of a batch only: {why}")));
+                }
             }
         }
         Ok(Written::Done)
@@ -259,7 +261,7 @@ impl<K: Kv> Chain<K> {
             return Err(Ended(format!("etcd was not reached for {} s: {error}", CUT_OFF / 1_000_000_000)));
         }
         self.pulse.in_doubt.fetch_add(1, Relaxed);
-        tracing::debug!(%error, "etcd is asked again");
+        tracing::debug!(%error, "retrying a call of etcd");
         sleep(AGAIN_AFTER).await;
         Ok(())
     }

@@ -5,7 +5,7 @@
 //!
 //! An answer counts only if it comes from the cluster that answered first: members that were never joined to one
 //! cluster know nothing of each other, and each cluster would have a leader of its own.
-use super::kv::{Kv, KvError, Room, Tail};
+use super::kv::{Kv, KvError, SpaceUsage, Tail};
 use super::version;
 use super::wire::{
     Answer, CompactionRequest, Done, KeyValue, Nothing, RangeRequest, RangeResponse, StatusResponse, TxnRequest,
@@ -230,11 +230,11 @@ impl Member {
         let of = answer.header().map_or(0, |header| header.cluster_id);
         match self.cluster.compare_exchange(0, of, Relaxed, Relaxed) {
             Err(first) if first != of => {
-                let why = "it is of another cluster than the one that this process began with";
+                let why = "it belongs to another cluster than at the start of this process";
                 if !self.is_reported.swap(true, Relaxed) {
                     tracing::warn!(
                         url = self.url,
-                        "etcd is not used: {why}. Correct --etcd-endpoints; or start again, if etcd was restored from a snapshot"
+                        "a member of etcd is not used: {why}. Correct --etcd-endpoints, or restart this process if etcd was restored from a snapshot"
                     );
                 }
                 Err(KvError::Unknown(format!("{}: {why}", self.url)))
@@ -420,9 +420,9 @@ impl Kv for Client {
         compacted.map(|_| ())
     }
 
-    async fn room(&self) -> Result<Room, KvError> {
+    async fn space(&self) -> Result<SpaceUsage, KvError> {
         let status: StatusResponse = self.call("/etcdserverpb.Maintenance/Status", Nothing {}, ATTEMPT).await?;
-        Ok(Room { used: status.db_size_in_use, quota: quota(&status), alarm: is_out_of_space(&status) })
+        Ok(SpaceUsage { used: status.db_size_in_use, quota: quota(&status), alarm: is_out_of_space(&status) })
     }
 }
 

@@ -1,6 +1,6 @@
 //! An etcd in memory whose answers can be lost, late or refused; and a clock that follows the paused time of tokio.
 use super::fake_history::History;
-use super::kv::{Kv, KvError, Room, Tail};
+use super::kv::{Kv, KvError, SpaceUsage, Tail};
 use super::wire::{KeyValue, Operation, RangeRequest, RangeResponse, RequestOp, TxnRequest, TxnResponse};
 use crate::clock::Clock;
 use crate::core::Timestamp;
@@ -212,8 +212,8 @@ impl Kv for FakeEtcd {
         Ok(())
     }
 
-    async fn room(&self) -> Result<Room, KvError> {
-        Ok(Room { used: 0, quota: 1_000, alarm: false })
+    async fn space(&self) -> Result<SpaceUsage, KvError> {
+        Ok(SpaceUsage { used: 0, quota: 1_000, alarm: false })
     }
 }
 

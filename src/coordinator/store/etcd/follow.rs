@@ -16,7 +16,7 @@ use super::load;
 use super::progress::Progress;
 use super::record::{Entry, FleetRecord, Keys, LeaderRecord, check_format};
 use super::standby::Standby;
-use super::tail::{Log, News};
+use super::tail::{LogEvent, LogFollower};
 use super::wire::{Compare, KeyValue, RangeRequest, RangeResponse, RequestOp, TxnRequest};
 use crate::clock::Clock;
 use crate::coordinator::store::OpenError;
@@ -108,7 +108,7 @@ impl<K: Kv> Follower<K> {
         let mut refused = None;
         // An entry that is known to be written and has not arrived, and since when.
         let mut missing: Option<(u64, i64)> = None;
-        let mut log = Log::follow(self.kv.clone(), self.keys.clone(), self.fleet.id);
+        let mut log = LogFollower::follow(self.kv.clone(), self.keys.clone(), self.fleet.id);
         let mut reading = Box::pin(self.read(progress));
         let mut gone = pin!(self.until_gone());
         loop {
@@ -146,16 +146,16 @@ impl<K: Kv> Follower<K> {
                     }
                 }
                 news = log.news.recv() => match news {
-                    Some(News::Loaded(loaded)) => {
+                    Some(LogEvent::Loaded(loaded)) => {
                         show(&loaded, self.machine.now(), progress);
                         standby = Some(*loaded);
                     }
-                    Some(News::Entries(entries)) => {
+                    Some(LogEvent::Entries(entries)) => {
                         if let Some(standby) = &mut standby {
                             self.apply(entries, standby, progress)?;
                         }
                     }
-                    Some(News::Unusable(error)) => return Err(error),
+                    Some(LogEvent::Unusable(error)) => return Err(error),
                     None => return Err(OpenError::Io("the task that follows the log has ended".into())),
                 },
             }
@@ -199,7 +199,7 @@ impl<K: Kv> Follower<K> {
 
     fn gone(&self) -> OpenError {
         OpenError::Corrupt(format!(
-            "etcd under {}: the fleet that this replica had joined is gone, or another one is in its place. Start again to join that",
+            "etcd under {}: the fleet that this replica had joined is gone, or another one is in its place. Restart this replica to join the new one",
             self.keys.prefix()
         ))
     }
@@ -264,7 +264,7 @@ impl<K: Kv> Follower<K> {
             Err(error) => {
                 let how = Some(discriminant(&error));
                 if std::mem::replace(refused, how) != how {
-                    tracing::warn!(%error, "take over the leadership: tried until it succeeds");
+                    tracing::warn!(%error, "cannot take over the leadership: retrying");
                 }
                 return Ok(None);
             }

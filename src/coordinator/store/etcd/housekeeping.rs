@@ -29,14 +29,14 @@ impl Housekeeping {
     pub(super) async fn keep(&mut self, kv: &impl Kv, pulse: &Pulse, revision: i64, now: i64) {
         if now >= self.next_look {
             self.next_look = now.saturating_add(LOOK_EVERY);
-            if let Ok(room) = kv.room().await
-                && pulse.full.swap(room.is_full(), Relaxed) != room.is_full()
+            if let Ok(space) = kv.space().await
+                && pulse.full.swap(space.is_full(), Relaxed) != space.is_full()
             {
                 tracing::warn!(
-                    used = room.used,
-                    quota = room.quota,
+                    used = space.used,
+                    quota = space.quota,
                     "etcd is {}",
-                    if room.is_full() { "full" } else { "no longer full" }
+                    if space.is_full() { "full" } else { "no longer full" }
                 );
             }
         }

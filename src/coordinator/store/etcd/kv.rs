@@ -21,7 +21,7 @@ pub trait Kv: Clone + Send + Sync + 'static {
     fn compact(&self, revision: i64) -> impl Future<Output = Result<(), KvError>> + Send;
 
     /// The used and free space.
-    fn room(&self) -> impl Future<Output = Result<Room, KvError>> + Send;
+    fn space(&self) -> impl Future<Output = Result<SpaceUsage, KvError>> + Send;
 }
 
 /// The writes in their order.
@@ -38,7 +38,7 @@ pub trait Tail: Send + 'static {
 
 /// The space of an etcd cluster, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Room {
+pub struct SpaceUsage {
     /// Bytes that are used.
     pub used: i64,
     /// The maximum.
@@ -47,7 +47,7 @@ pub struct Room {
     pub alarm: bool,
 }
 
-impl Room {
+impl SpaceUsage {
     /// Whether increments should be refused, because closing elicitations takes space too.
     pub fn is_full(self) -> bool {
         self.alarm || self.used / 4 >= self.quota / 5
@@ -70,13 +70,13 @@ pub enum KvError {
 
 #[cfg(test)]
 mod tests {
-    use super::Room;
+    use super::SpaceUsage;
 
     #[test]
     fn four_fifths_of_the_quota_are_full() {
-        let room = |used, alarm| Room { used, quota: 1_000, alarm };
-        assert!(!room(799, false).is_full());
-        assert!(room(800, false).is_full());
-        assert!(room(0, true).is_full());
+        let space = |used, alarm| SpaceUsage { used, quota: 1_000, alarm };
+        assert!(!space(799, false).is_full());
+        assert!(space(800, false).is_full());
+        assert!(space(0, true).is_full());
     }
 }

@@ -176,7 +176,7 @@ pub(super) async fn pages<K: Kv>(
             Err(KvError::Compacted) => return Err(LoadError::Compacted),
             Err(KvError::Unknown(why)) => {
                 if !std::mem::replace(&mut has_failed, true) {
-                    tracing::warn!(why, "read from etcd; it is asked again");
+                    tracing::warn!(why, "cannot read from etcd: retrying");
                 }
                 // The page may be too large to arrive in time, or at all.
                 range.limit = (range.limit / 2).max(1);

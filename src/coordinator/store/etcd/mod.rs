@@ -54,7 +54,7 @@ pub use client::Endpoints;
 pub use cluster_clock::{ClusterClock, LeaderClock};
 pub use follow::Leader;
 pub(crate) use follow::SURE_FOR;
-pub use kv::{Kv, KvError, Room, Tail};
+pub use kv::{Kv, KvError, SpaceUsage, Tail};
 pub(crate) use progress::FRESH_FOR;
 pub use progress::Progress;
 pub use pulse::Pulse;

@@ -1,6 +1,6 @@
 //! An etcd cluster with a total timeout, for commands whose users wait for a result.
 use super::client::{Client, Endpoints};
-use super::kv::{Kv, KvError, Room};
+use super::kv::{Kv, KvError, SpaceUsage};
 use super::wire::{RangeRequest, RangeResponse, TxnRequest, TxnResponse};
 use crate::clock::Clock;
 use crate::coordinator::store::OpenError;
@@ -74,7 +74,7 @@ impl<K: Kv> Kv for Patient<K> {
         self.judged(self.kv.compact(revision).await)
     }
 
-    async fn room(&self) -> Result<Room, KvError> {
-        self.judged(self.kv.room().await)
+    async fn space(&self) -> Result<SpaceUsage, KvError> {
+        self.judged(self.kv.space().await)
     }
 }

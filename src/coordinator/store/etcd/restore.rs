@@ -28,7 +28,7 @@ const AGAIN_AFTER: Duration = Duration::from_millis(50);
 
 /// The result of a restore.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Founded {
+pub(crate) struct RestoredFleet {
     /// The content of the backup.
     pub(crate) summary: Summary,
     /// The revision that every thread has now.
@@ -47,21 +47,21 @@ pub(crate) async fn restore(
     endpoints: &Endpoints,
     prefix: &str,
     machine: Arc<dyn Clock>,
-) -> Result<Founded, OpenError> {
+) -> Result<RestoredFleet, OpenError> {
     let fleet = new_fleet()?;
     let image = Image::read(backup, (machine.boot_id(), machine.now()), fleet.id, MAX_ENTRY)?;
     let kv = patient::connect(endpoints, true, machine.clone()).await?;
-    found(&kv, &Keys::under(prefix), machine, fleet, image).await
+    write_image(&kv, &Keys::under(prefix), machine, fleet, image).await
 }
 
 /// Writes an image that was made for this `fleet`.
-pub(super) async fn found<K: Kv>(
+pub(super) async fn write_image<K: Kv>(
     kv: &K,
     keys: &Keys,
     machine: Arc<dyn Clock>,
     fleet: FleetRecord,
     image: Image,
-) -> Result<Founded, OpenError> {
+) -> Result<RestoredFleet, OpenError> {
     // The token is unique, because no other process knows the key of the new fleet.
     let restore = Restore { kv, keys, token: fleet.encode_to_vec() };
     let removed = restore.begin().await?;
@@ -88,7 +88,7 @@ pub(super) async fn found<K: Kv>(
         restore.clean_up().await;
         return Err(error);
     }
-    Ok(Founded { summary, revision, removed })
+    Ok(RestoredFleet { summary, revision, removed })
 }
 
 #[derive(Clone, Copy)]

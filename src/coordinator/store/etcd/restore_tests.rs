@@ -5,7 +5,7 @@ use super::image::Image;
 use super::join::{join, new_fleet};
 use super::kv::Kv;
 use super::record::{FleetRecord, Keys};
-use super::restore::{Founded, found};
+use super::restore::{RestoredFleet, write_image};
 use super::standby::Standby;
 use super::tests::{lead, put};
 use super::wire::{RequestOp, TxnRequest};
@@ -63,9 +63,9 @@ fn image(backup: &[u8], fleet: &FleetRecord) -> Image {
     Image::read(&mut &backup[..], (HERE, NOW), fleet.id, MOST).expect("it is a backup")
 }
 
-async fn restore<K: Kv>(kv: &K, backup: &[u8]) -> Result<Founded, OpenError> {
+async fn restore<K: Kv>(kv: &K, backup: &[u8]) -> Result<RestoredFleet, OpenError> {
     let fleet = new_fleet().expect("there are random numbers");
-    found(kv, &keys(), Machine::clock(HERE), fleet.clone(), image(backup, &fleet)).await
+    write_image(kv, &keys(), Machine::clock(HERE), fleet.clone(), image(backup, &fleet)).await
 }
 
 /// The state that the first leader loads.
@@ -76,7 +76,7 @@ async fn led(etcd: &FakeEtcd) -> Contents {
 }
 
 /// Asserts that it is all of [`many`].
-fn is_whole(contents: &Contents, founded: Founded) {
+fn is_whole(contents: &Contents, founded: RestoredFleet) {
     assert_eq!((contents.records.len() as u64, founded.summary.threads), (THREADS, THREADS));
     for record in &contents.records {
         assert_eq!((record.header.revision, record.header.pause.accrued), (founded.revision, Duration::ZERO));
@@ -119,7 +119,7 @@ async fn a_backup_is_restored_on_the_clock_of_the_new_fleet() {
         // Above all earlier revisions, and all that may have been used since.
         assert_eq!(image.revision, (1 << 60) + 1);
         let revision = image.revision;
-        found(&etcd, &keys(), Machine::clock(HERE), fleet.clone(), image).await.expect("it is founded");
+        write_image(&etcd, &keys(), Machine::clock(HERE), fleet.clone(), image).await.expect("it is founded");
         let loaded = super::load::load(&etcd, &keys()).await.expect("it is sound");
         let contents = loaded.contents(fleet.id, &keys()).expect("it is sound");
         assert_eq!((contents.epoch, contents.floor, contents.next_row), (fleet.id, revision, 78));
@@ -177,7 +177,7 @@ fn what_is_no_whole_backup_is_refused_before_anything_is_written() {
     let contradictory = backup_of(&[Write::PutThread(&thread("t"), &lonely)], HERE);
     assert!(
         read(&contradictory)
-            .contains("paused without elicitations, or the reverse. Use another one. Nothing was changed")
+            .contains("paused without elicitations, or not paused with some. Use another one. Nothing was changed")
     );
 }
 

@@ -37,7 +37,7 @@ impl<K: Kv> Chain<K> {
                 () = self.rest() => Ok(()),
                 left = &mut left_behind, if !self.checkpoints.have_begun() => match left {
                     Ok(left) => self.begin_checkpoints(left),
-                    Err(LoadError::Compacted) => Err(Ended("etcd has forgotten what there was at the takeover".into())),
+                    Err(LoadError::Compacted) => Err(Ended("etcd compacted the log of earlier terms before it was read".into())),
                     Err(LoadError::Damaged(error)) => Err(Ended(error.to_string())),
                 },
                 request = requests.recv() => match request {

@@ -85,7 +85,7 @@ impl Standby {
                 Some(record) => {
                     record.memory.forget(now, |_| ());
                     if record.header.pause.since.is_some() == record.open.is_empty() {
-                        return Err("a thread is paused without elicitations, or the reverse");
+                        return Err("a thread is paused without elicitations, or not paused with some");
                     }
                     committed.push(Committed::replaced(record));
                 }

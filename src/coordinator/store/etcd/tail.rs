@@ -16,7 +16,7 @@ const QUEUE: usize = 16;
 const AGAIN_AFTER: Duration = Duration::from_millis(50);
 
 /// The news for a follower, in this order.
-pub(super) enum News {
+pub(super) enum LogEvent {
     /// Everything, loaded again.
     Loaded(Box<Standby>),
     /// The next entries, with their numbers.
@@ -26,37 +26,37 @@ pub(super) enum News {
 }
 
 /// A log that is being followed, until this is dropped.
-pub(super) struct Log {
-    pub(super) news: mpsc::Receiver<News>,
+pub(super) struct LogFollower {
+    pub(super) news: mpsc::Receiver<LogEvent>,
     /// The follower notifies this if entries are missing that are known to be written. Then the watch is opened again.
     pub(super) stalled: Arc<Notify>,
     _task: tokio_util::task::AbortOnDropHandle<()>,
 }
 
-impl Log {
+impl LogFollower {
     pub(super) fn follow<K: Kv>(kv: K, keys: Arc<Keys>, epoch: u64) -> Self {
         let (sender, news) = mpsc::channel(QUEUE);
         let stalled = Arc::<Notify>::default();
         let task = tokio::spawn(follow(kv, keys, epoch, sender, stalled.clone()));
-        Log { news, stalled, _task: tokio_util::task::AbortOnDropHandle::new(task) }
+        LogFollower { news, stalled, _task: tokio_util::task::AbortOnDropHandle::new(task) }
     }
 }
 
-async fn follow<K: Kv>(kv: K, keys: Arc<Keys>, epoch: u64, news: mpsc::Sender<News>, stalled: Arc<Notify>) {
+async fn follow<K: Kv>(kv: K, keys: Arc<Keys>, epoch: u64, news: mpsc::Sender<LogEvent>, stalled: Arc<Notify>) {
     loop {
         let loaded = match load(&kv, &keys).await {
             Ok(loaded) => loaded,
             Err(LoadError::Compacted) => continue,
             Err(LoadError::Damaged(error)) => {
-                let _ = news.send(News::Unusable(error)).await;
+                let _ = news.send(LogEvent::Unusable(error)).await;
                 return;
             }
         };
         let mut next = loaded.revision + 1;
         match loaded.standby(epoch, &keys) {
-            Ok(standby) => _ = news.send(News::Loaded(Box::new(standby))).await,
+            Ok(standby) => _ = news.send(LogEvent::Loaded(Box::new(standby))).await,
             Err(error) => {
-                let _ = news.send(News::Unusable(error)).await;
+                let _ = news.send(LogEvent::Unusable(error)).await;
                 return;
             }
         }
@@ -78,7 +78,7 @@ async fn tail<K: Kv>(
     kv: &K,
     keys: &Keys,
     next: &mut i64,
-    news: &mpsc::Sender<News>,
+    news: &mpsc::Sender<LogEvent>,
     stalled: &Notify,
 ) -> Result<(), KvError> {
     let mut tail = kv.tail(keys.entries(), *next).await?;
@@ -95,6 +95,6 @@ async fn tail<K: Kv>(
             // An entry that cannot be decoded is left out: the load reports the gap.
             entries.extend(entry);
         }
-        news.send(News::Entries(entries)).await.map_err(|_| KvError::Unknown("nobody follows".into()))?;
+        news.send(LogEvent::Entries(entries)).await.map_err(|_| KvError::Unknown("nobody follows".into()))?;
     }
 }
