@@ -81,7 +81,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for ValidAuthority<S> {
     }
 }
 
-/// Parses the frames of a connection, and the fields in those with headers.
+/// Parses the frames of a connection, and the header fields in its HEADERS frames.
 struct Filter {
     part: Part,
     /// Bytes until the next part.
@@ -245,7 +245,7 @@ impl Fields {
         match of {
             Number::Whole => State::Start,
             Number::NameIndex => {
-                // 0: the name follows, and may be the one.
+                // 0: the name follows, and may be `:authority`.
                 self.is_authority = value == 0 || value == NAME_INDEX;
                 State::Length(if value == 0 { Text::Name } else { Text::Value })
             }

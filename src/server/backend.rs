@@ -35,7 +35,7 @@ pub(super) struct Beat {
 }
 
 impl Beat {
-    /// Under the 15 s that the contract allows.
+    /// The longest silence is two rounds, 14 s: the contract allows 15 s.
     pub(super) const ALONE: Beat = Beat { every: Duration::from_secs(1), parts: 7 };
 }
 

@@ -21,11 +21,11 @@ pub(crate) trait Sink: Send + 'static {
     /// Not all could be written. The written part was removed from `lines`.
     fn write(&mut self, lines: &mut Vec<u8>) -> io::Result<()>;
 
-    /// Lines that could not be written are retried; otherwise they are dropped.
+    /// Whether lines that could not be written are retried. Otherwise they are dropped.
     fn retries_failed_writes(&self) -> bool;
 }
 
-/// Accepts lines. When it is dropped, it waits shortly until they are written.
+/// Accepts lines. Dropping it waits up to `LAST_WORDS` until they are written.
 pub(crate) struct BackgroundWriter {
     shared: Arc<Shared>,
     most: usize,
@@ -102,7 +102,7 @@ impl BackgroundWriter {
         state.waiting.len() + state.taken > self.most / 4 * 3
     }
 
-    /// Waits shortly until all lines are written. Returns the number of unwritten bytes, which are dropped.
+    /// Waits up to `LAST_WORDS` until all lines are written. Returns the number of unwritten bytes, which are dropped.
     pub(crate) fn close(&self) -> usize {
         let mut state = self.shared.lock();
         state.stopping = true;

@@ -1,4 +1,5 @@
-//! Finds the problems that would keep a server from starting, without starting one: no listener is opened, nothing is written.
+//! Finds the problems that would keep a server from starting, without starting one: no listener is opened, and nothing
+//! is written.
 use super::listen::{self, Listen, ListenError};
 use super::tls::Tls;
 use super::{Config, StartError, metrics_http};

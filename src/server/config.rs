@@ -1,4 +1,4 @@
-//! The configuration of a server, and why one does not start.
+//! The configuration of a server, and the errors of its start.
 use super::access::AccessConfig;
 use super::audit;
 #[cfg(feature = "etcd")]
@@ -18,7 +18,7 @@ pub struct Config {
     pub listen: Vec<Listen>,
     /// Where the state is kept.
     pub store: StoreConfig,
-    /// The lease of an increment that asks for none; `None`: without end.
+    /// The lease of an increment without `ttl`; `None`: it has no end.
     pub anonymous_ttl: Option<Duration>,
     /// The maximum length of a pause, which no renewal extends; `None`: any.
     pub max_pause: Option<Duration>,
@@ -28,7 +28,7 @@ pub struct Config {
     pub tls: Option<TlsFiles>,
     /// Serve the Connect protocol and the page too, over HTTP/1.1 and HTTP/2.
     pub http: bool,
-    /// Names of the server for browsers and other clients of HTTP/1.1, besides addresses and `localhost`.
+    /// Host names that browsers and other HTTP/1.1 clients may use, besides IP addresses and `localhost`.
     pub web_hosts: Vec<String>,
     /// Access control for every listener; `None`: every client may make every call.
     pub access: Option<AccessConfig>,
@@ -44,7 +44,7 @@ pub struct Config {
     pub audit: Option<audit::Config>,
     /// Log every pause and its end, without the limit of lines per second.
     pub log_every_pause: bool,
-    /// Make a span of each call, with the global tracer of OpenTelemetry (feature `otel`).
+    /// Create a span for each call, with the global tracer of OpenTelemetry (feature `otel`).
     pub trace_calls: bool,
 }
 

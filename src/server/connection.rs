@@ -1,7 +1,7 @@
 //! Serves a connection, from its first byte to its end.
 //!
-//! 1. The first bytes determine whether it is HTTP/2 (RFC 9113) or, if that is served, HTTP/1.
-//! 2. A call with a deadline (`grpc-timeout`) is answered by then; a stream has begun by then.
+//! 1. The first bytes determine whether the connection is HTTP/2 (RFC 9113) or HTTP/1, if HTTP/1 is served.
+//! 2. A call with a deadline (`grpc-timeout`) is answered by its deadline; a stream begins by its deadline.
 //! 3. A drain lets calls in flight finish.
 use super::admission::AdmittedStream;
 use super::grpc_timeout;
@@ -30,22 +30,22 @@ const MAX_STREAMS: u32 = 10_000;
 const MAX_RESETS: usize = 100_000;
 /// The maximum of request headers in bytes.
 const MAX_HEADERS: u32 = 16 << 10;
-/// A connection without traffic for this long is sent a ping...
+/// A ping is sent on a connection that had no traffic for this long.
 const PING_AFTER: Duration = Duration::from_secs(30);
-/// ...and is closed if there is no answer to it: otherwise its watches would stay forever.
+/// A connection is closed if a ping is not answered within this time: otherwise its watches would stay forever.
 const PING_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// How connections are served.
 #[derive(Clone)]
 pub(super) struct Serving {
     pub(super) services: Arc<Services>,
-    /// HTTP/1 is served too.
+    /// Whether HTTP/1 is served too.
     pub(super) http: bool,
     /// Cancelled when connections must finish their calls in flight and end.
     pub(super) drain: CancellationToken,
 }
 
-/// Serves a connection to its end, one of HTTP/2 through `over_http2`.
+/// Serves a connection to its end. `over_http2` wraps the stream of an HTTP/2 connection.
 pub(super) async fn serve<S, T>(
     serving: Serving,
     stream: AdmittedStream<S>,

@@ -1,8 +1,8 @@
-//! Requests of the owner of the data directory to the server that has it open: a copy of the store.
+//! The control socket: the owner of the data directory requests a copy of the store from the server that has it open.
 //!
-//! It is a Unix socket in the directory, which only the owner can use. A request is one line, and so is the answer:
-//! `ok`, followed by the copy, or `error` and the reason. This is not part of the API: the program and the server must
-//! have the same version, and report it if they do not.
+//! The socket is a Unix socket in the directory, and only the owner can use it. A request is one line, and so is the
+//! answer: `ok`, followed by the copy, or `error` and the reason. This protocol is not part of the API: the program and
+//! the server must have the same version, and a difference is reported.
 //!
 //! 1. There is one copy at a time, made on a separate thread: callers do not wait for it.
 //! 2. A client that does not read its copy is dropped, because a copy keeps the database from reusing space.
@@ -34,7 +34,7 @@ const LINE: u64 = 64;
 const QUESTION_WITHIN: Duration = Duration::from_secs(5);
 /// The timeout for a client that does not read.
 const READ_WITHIN: Duration = Duration::from_secs(30);
-/// Longer paths of sockets do not fit everywhere (sun_path).
+/// The maximum length of a socket path that fits into sun_path on every system.
 const LONGEST_PATH: usize = 100;
 
 /// A short path of the socket, which fits into sun_path: if necessary through the open directory, which has to stay
@@ -64,7 +64,7 @@ impl Control {
         Ok(Control { listener, snapshots, _file: file, _directory: directory })
     }
 
-    /// Answers, until it is dropped.
+    /// Answers requests until the future is dropped.
     pub(super) async fn answer(self, clock: Arc<dyn Clock>) {
         let one = Arc::new(Semaphore::new(1));
         loop {

@@ -5,7 +5,8 @@ use std::time::Duration;
 /// How long a process that must end waits until its message is printed.
 const TIME_FOR_LAST_MESSAGE: Duration = Duration::from_millis(500);
 
-/// The content of the disk is unknown: no call may be answered. A new process starts from the store.
+/// Ends the process because the content of the disk is unknown, so that no call may be answered. A new process starts
+/// from the store.
 pub(super) fn end_process(fatal: Fatal) {
     stop_at_once(&format!(
         "{fatal}. Stopping at once; start again when the disk is sound: nothing that was acknowledged is lost"

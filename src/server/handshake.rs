@@ -25,7 +25,7 @@ use tokio_rustls::server::TlsStream;
 const LONGEST: Duration = Duration::from_secs(10);
 /// How long the server reads after a failed handshake.
 const LINGER: Duration = Duration::from_secs(1);
-/// The maximum that it reads then, in bytes: many times what is in flight before the alert arrives.
+/// The maximum number of bytes that the server reads then: many times what is in flight before the alert arrives.
 const MAX_DRAINED: u64 = 1 << 20;
 /// The maximum of concurrent handshakes per worker: about 20 kB each.
 const MOST: usize = 1_024;
@@ -112,7 +112,7 @@ impl Handshakes {
     /// The next finished handshake. `None`: there are none.
     async fn next(&mut self) -> Option<(MaybeTls, ConnectionPermit)> {
         loop {
-            // A handshake that was aborted for another one is an error here.
+            // An error: the handshake was aborted to admit another one.
             if let Ok((number, done)) = self.tasks.join_next().await? {
                 self.running.remove(&number);
                 if done.is_some() {
@@ -129,7 +129,7 @@ async fn drain_input(mut stream: TcpStream) -> io::Result<u64> {
     io::copy(&mut stream.take(MAX_DRAINED), &mut io::sink()).await
 }
 
-/// Logged at debug level: any client could fill the log with it.
+/// Logs a failed handshake, at debug level: otherwise any client could fill the log.
 fn failed(error: &io::Error) {
     tracing::debug!(%error, "a TLS handshake failed");
 }
@@ -147,7 +147,7 @@ impl Transport for MaybeTls {
 #[cfg(target_os = "linux")]
 fn break_after(socket: &TcpStream, silence: Duration) {
     let ms = silence.as_millis().try_into().unwrap_or(u32::MAX);
-    // Without it, the connection breaks when TCP gives up by itself.
+    // If this fails, the connection breaks when TCP gives up by itself.
     let _ = rustix::net::sockopt::set_tcp_user_timeout(socket, ms);
 }
 

@@ -1,5 +1,5 @@
 //! A connection to a worker without a listener: for the process itself, to check that its workers serve. No limits
-//! apply: a server that refuses others still works.
+//! apply to it, because a server that refuses other connections still works.
 use super::admission::ConnectionLimiter;
 use super::worker::Entrance;
 use crate::clock::System;

@@ -14,9 +14,9 @@ use std::time::Duration;
 use tokio::net::{TcpListener, TcpSocket, UnixListener, UnixStream};
 use tokio_util::sync::CancellationToken;
 
-/// The maximum of connections that wait to be accepted, for many clients that reconnect at once. A TCP client beyond it
-/// hears nothing, and tries again after 1, 3 and 7 s. Linux reduces it to `net.core.somaxconn`, 4,096 by default
-/// (listen(2)).
+/// The maximum number of connections that wait to be accepted, for many clients that reconnect at once. A TCP client
+/// beyond it gets no answer, and its system tries again after 1, 3 and 7 s. Linux reduces the number to
+/// `net.core.somaxconn`, 4,096 by default (listen(2)).
 const BACKLOG: u32 = 16_384;
 /// The delay after an error that would repeat at once, such as running out of file descriptors.
 const ACCEPT_AGAIN_AFTER: Duration = Duration::from_millis(100);

@@ -18,7 +18,7 @@ use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{sleep, timeout};
 
-/// The maximum of connections. One without a request gives way to a new one.
+/// The maximum number of connections. At the maximum, a connection without a request is closed to admit a new one.
 const AT_ONCE: usize = 64;
 /// The timeout of a scrape. A connection without a request is closed much sooner.
 const LONGEST: Duration = Duration::from_secs(10);
@@ -58,7 +58,7 @@ impl Listener {
         Ok(Listener { listener, browsers: Browsers { names, has_tls: false } })
     }
 
-    /// The address, as a browser takes it.
+    /// The URL of the metrics.
     pub(super) fn address(&self) -> String {
         self.listener.local_addr().map(|address| format!("http://{address}/metrics")).unwrap_or_default()
     }

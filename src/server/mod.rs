@@ -90,7 +90,7 @@ use tonic_health::ServingStatus;
 use tonic_health::server::HealthReporter;
 use worker::{Work, Worker};
 
-/// The time for calls in flight in a drain: the process ends within 5 s.
+/// The maximum time that a drain waits for calls in flight, so that the process ends within 5 s.
 const DRAIN: Duration = Duration::from_secs(4);
 
 /// A server that listens.
@@ -110,13 +110,13 @@ pub struct Server {
 }
 
 impl Server {
-    /// Opens the store and the listeners. Has to be called on a tokio runtime, which then also serves.
+    /// Opens the store and the listeners. It must be called on a tokio runtime, which then also serves connections.
     ///
     /// # Errors
     /// See [`StartError`].
     pub async fn start(config: Config) -> Result<Self, StartError> {
         let clock = Arc::new(System::new());
-        // What can be refused is checked before the store and the audit trail are created.
+        // Addresses that are not allowed are refused before the store and the audit trail are created.
         if let Some(refused) = check::refused_addresses(&config).await.into_iter().next() {
             return Err(refused.into());
         }
@@ -143,8 +143,8 @@ impl Server {
         Ok(server)
     }
 
-    /// Starts on a store that is open already; `config.store` is ignored. `clock`: the one that the store was opened
-    /// with.
+    /// Starts on a store that is open already; `config.store` is ignored. `clock`: the clock with which the store was
+    /// opened.
     ///
     /// # Errors
     /// See [`StartError`].
@@ -298,7 +298,7 @@ impl Server {
         self.listeners.iter().map(Listener::address).collect()
     }
 
-    /// Where metrics are served, as a browser takes it.
+    /// The URL of the metrics; `None`: they are not served.
     pub fn metrics_address(&self) -> Option<String> {
         self.scrape.as_ref().map(metrics_http::Listener::address)
     }
@@ -330,7 +330,7 @@ impl Server {
 
         let present = hub();
         tracing::info!(streams = present.as_ref().map_or(0, |hub| hub.streams()), "draining");
-        // Another replica serves while this one drains.
+        // The leadership is given up first, so that another replica serves while this one drains.
         running.hand_over().await;
         for service in [SERVICE_NAME, ""] {
             self.health.set_service_status(service, ServingStatus::NotServing).await;
@@ -366,7 +366,7 @@ impl Server {
     }
 }
 
-/// Logs what the drain did not wait for.
+/// Logs the calls or connections that were still open at the end of the drain.
 fn warn_of_the_rest(calls: u64, connections: u64) {
     let seconds = DRAIN.as_secs();
     match calls {
@@ -394,7 +394,7 @@ fn state(hub: Option<&Hub>, limiter: &ConnectionLimiter, clock: &dyn Clock) -> S
     }
 }
 
-/// Serves connections that the caller accepts, over any transport, forever: no listener, no drain, one runtime. Has to
+/// Serves connections that the caller accepts, over any transport, forever: no listener, no drain, one runtime. It must
 /// be called on a tokio runtime. If the future is dropped, the connections and the store are closed.
 ///
 /// # Errors

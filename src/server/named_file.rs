@@ -12,7 +12,6 @@ const LARGEST: u64 = 16 << 20;
 ///
 /// # Errors
 /// Why it cannot be read.
-/// Why it has none.
 pub(super) fn read(path: &Path) -> Result<Vec<u8>, String> {
     // Opening a pipe must not block.
     let file = open(path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty());

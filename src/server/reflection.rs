@@ -21,7 +21,7 @@ use tonic_reflection::pb::v1::{
 /// The name of the older version.
 pub(super) const V1ALPHA: &str = "grpc.reflection.v1alpha.ServerReflection";
 
-/// Made at the first request: most servers never have one, and the private coordinator of `run` must start quickly.
+/// Created at the first request: most servers never get one, and the private coordinator of `run` must start quickly.
 static POOL: LazyLock<DescriptorPool> = LazyLock::new(|| {
     let mut pool = DescriptorPool::new();
     for set in [

@@ -1,7 +1,7 @@
 //! Reloads files when they change, or on request, while the server runs.
 //!
-//! 1. The content of the files determines a change, not their dates: a link to another file (certbot, Kubernetes) is a
-//!    change, a `touch` is none.
+//! 1. A file has changed if its content has changed, not its date: a link to another file (certbot, Kubernetes) is a
+//!    change, and a `touch` is not.
 //! 2. If new content is invalid, this is logged once, and everything stays as it was.
 //! 3. The digest is computed before the content is loaded: a change in between is found the next time.
 use super::named_file;
@@ -66,7 +66,7 @@ impl Reload {
     }
 }
 
-/// Reads `sources` again whenever they change or `reload` asks for it. Never ends.
+/// Reads `sources` again whenever they change or `reload` requests it. Never returns, unless it fails.
 pub(super) async fn keep_current(mut sources: Vec<Source>, reload: Reload) {
     loop {
         let asked = tokio::select! {

@@ -1,4 +1,4 @@
-//! Which service serves a request.
+//! Finds the service for the path of a request.
 use std::convert::Infallible;
 use std::future::Future;
 use std::pin::Pin;
@@ -7,7 +7,7 @@ use tonic::codegen::http::{Request, Response};
 use tonic::server::NamedService;
 use tower::Service;
 
-/// A response that is being made.
+/// The future of a response.
 pub(crate) type Answering = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
 
 type Handler = Box<dyn Fn(Request<Body>) -> Answering + Send + Sync>;

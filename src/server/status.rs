@@ -1,4 +1,4 @@
-//! Refusals as gRPC statuses: code, `ErrorInfo` with every dynamic part (AIP-193), and the detail that goes with each.
+//! Converts refusals to gRPC statuses: the code, an `ErrorInfo` with every dynamic part (AIP-193), and further details.
 use crate::core::types::{InvalidField, MAX_OPEN, ThreadId};
 use crate::core::{Exceeded, Refusal};
 use crate::proto::v1;
@@ -48,7 +48,8 @@ pub(crate) fn of(refusal: &Refusal) -> Status {
                 details.set_retry_info(Some(RETRY_STORE_AFTER));
             });
         }
-        // No reason: a reason says that nothing was changed, and a client should try another address at once.
+        // Without `ErrorInfo`, because its reason would mean that nothing was changed, and without a retry delay,
+        // because a client should try another address at once.
         Refusal::NotLeading { .. } => return Status::unavailable(refusal.to_string()),
         Refusal::LimitExceeded(exceeded) => {
             let Exceeded { limit, was, allowed, caller, retry_after } = exceeded;
@@ -89,7 +90,7 @@ pub(crate) fn of(refusal: &Refusal) -> Status {
                 ("ended_by", "lease".to_owned()),
             ],
         ),
-        // The reason of an expired lease: it means the same for the holder, and every client knows it.
+        // This is the reason of an expired lease too: both mean the same for the holder, and every client knows it.
         Refusal::Capped { thread, elicitation_id, ago_ms } => (
             Code::NotFound,
             "ELICITATION_EXPIRED",

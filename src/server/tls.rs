@@ -16,9 +16,9 @@ use tokio_rustls::rustls::{RootCertStore, ServerConfig};
 /// The files for TLS, all PEM.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsFiles {
-    /// The certificate chain of the server, its own first.
+    /// The certificate chain of the server, with its own certificate first.
     pub cert: PathBuf,
-    /// Its key: PKCS #8, PKCS #1 (RSA) or SEC 1 (EC), not encrypted.
+    /// The private key of the certificate: PKCS #8, PKCS #1 (RSA) or SEC 1 (EC), not encrypted.
     pub key: PathBuf,
     /// Clients must have a certificate of one of these authorities; `None`: no client certificates.
     pub client_ca: Option<PathBuf>,

@@ -1,4 +1,4 @@
-//! The caller that a token stands for, and why a caller is denied.
+//! The caller that a token identifies, and the reasons why a caller is denied.
 use super::grant::{Grant, Role};
 use super::keys::Key;
 use super::tokens::Digest;

@@ -3,11 +3,11 @@
 //! | claim | |
 //! | --- | --- |
 //! | `sub` | the subject, for logs: 1 to 256 bytes |
-//! | `aud` | has to be the audience of the server, or have it in it |
+//! | `aud` | the audience of the server, or a list that contains it |
 //! | `exp` | required; no leeway |
-//! | `nbf` | optional: not valid earlier, less [`LEEWAY`] |
+//! | `nbf` | optional: the token is not valid before this time, less [`LEEWAY`] |
 //! | `iss` | checked if the server is configured with an issuer |
-//! | `pausewatch` | `{"role": "holder", "threads": ["t"], "prefixes": ["team-a/"]}`; what else stands in it makes the token invalid |
+//! | `pausewatch` | `{"role": "holder", "threads": ["t"], "prefixes": ["team-a/"]}`; another member makes it invalid |
 //!
 //! The signature is checked before anything that it signs is parsed. The usual library, `jsonwebtoken`, has no backend
 //! for `ring`, and reads the clock itself; here `now` is an argument.

@@ -71,7 +71,7 @@ impl Key {
 }
 
 impl Material {
-    /// Checks what can be: the rest makes signatures wrong, not right.
+    /// Checks the length only: any other error in a key makes signatures invalid, never valid.
     fn ed25519(key: Vec<u8>) -> Result<Self, String> {
         if key.len() == 32 { Ok(Material::Ed25519(key)) } else { Err("an Ed25519 key has 32 bytes".into()) }
     }
@@ -92,7 +92,7 @@ impl Material {
         }
     }
 
-    /// A SubjectPublicKeyInfo, as PEM has it.
+    /// Reads a SubjectPublicKeyInfo, which is the content of a public key in PEM.
     fn from_spki(der: &[u8]) -> Result<Self, String> {
         let malformed = |error: spki::der::Error| format!("no public key: {error}");
         let info = SubjectPublicKeyInfoRef::from_der(der).map_err(malformed)?;
@@ -136,7 +136,7 @@ struct Jwk {
 }
 
 impl Jwk {
-    /// `None`: a key for something else.
+    /// `None`: the key is for another purpose, or of another type.
     fn key(self) -> Result<Option<Key>, String> {
         let part = |name: &str, text: &Option<String>| {
             let text = text.as_deref().ok_or_else(|| format!("{name} is missing"))?;

@@ -1,7 +1,7 @@
 //! Access control: tokens and their permissions.
 //!
-//! A caller authenticates with a bearer token, which stands for a [`Grant`]: a role, the threads that it opens, and an
-//! expiry. There are two kinds of tokens: static tokens of a file, which the server knows by their digest
+//! A caller authenticates with a bearer token, which has a [`Grant`]: a role, the threads that it opens, and an expiry
+//! time. There are two kinds of tokens: static tokens of a file, which the server knows by their digest
 //! (`tokens.rs`), and JSON web tokens, which it verifies with the keys that it trusts (`jwt.rs`, `keys.rs`). [`mint`]
 //! makes both.
 //!
@@ -30,10 +30,10 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// How late the expiry of a token may be noticed after the wall clock was set or the machine slept.
+/// The maximum delay until an expired token is noticed, if the wall clock was set or the machine slept.
 const LOOK_AGAIN_AFTER: Duration = Duration::from_secs(60);
 
-/// The accepted tokens. They may be replaced while this is in use.
+/// The accepted tokens. [`Access::reload`] replaces them while the server runs.
 pub struct Access {
     config: AccessConfig,
     clock: Arc<dyn Clock>,

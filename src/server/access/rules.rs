@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// JSON web tokens with a verified signature, so that it is not verified for each call: about 500 bytes each.
+/// The maximum number of JSON web tokens that are remembered, so that their signature is not verified for each call:
+/// about 500 bytes each.
 const REMEMBERED: usize = 10_000;
 
 /// Where tokens come from.
@@ -83,7 +84,7 @@ impl AccessConfig {
 
 pub(super) struct Rules {
     tokens: HashMap<Digest, Arc<Caller>>,
-    /// How many of them the file names; `None`: it names none at all.
+    /// The number of tokens in the file; `None`: there is no file, or it has no entry `token`.
     in_file: Option<usize>,
     keys: Vec<Arc<Key>>,
     expected: Expected,

@@ -1,8 +1,8 @@
 //! The first layer of every call: it authenticates, counts and times the call, and refuses it if a limit is reached.
 //!
-//! A refused call costs no more than its answer: nothing of the request is read. A caller far over its rate gets its refusals
-//! delayed ([`Delay`]), so that a flood waits in its own calls. A call without a valid token ([`admit`]) counts against the
-//! limits of its peer address.
+//! A refused call costs no more than its answer: its request is not read. The refusals of a caller far over its rate
+//! are delayed ([`Delay`]), so that a flood of calls waits for its own answers. A call without a valid token
+//! ([`admit`]) counts against the limits of its peer address.
 use super::authorize::admit;
 use super::caller::account;
 use super::memory_budget::{ConnectionContext, MemoryReservation};
@@ -34,8 +34,8 @@ const LONGEST_DELAY: Duration = Duration::from_secs(1);
 /// The size of a delayed refusal in the memory of its connection, in bytes: its HTTP/2 stream and its timer.
 const DELAY_BYTES: usize = 4 << 10;
 
-/// An extension of a request that no service accepts. It counts as a call, but not as a call without a token: web pages
-/// cause such requests, whoever has opened them.
+/// An extension of a request that no service accepts. The request counts as a call, but not as a call without a token:
+/// a web page causes such requests for anyone who opens it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NotForUs;
 
@@ -109,7 +109,8 @@ fn too_often(limit: Limit, allowed: u64, caller: Option<Box<str>>, retry_after: 
     Exceeded { limit, was: allowed, allowed, caller, retry_after }
 }
 
-/// The delay of a refusal. With `n` refusals of a caller waiting, the next one waits for `n` times its share of a second.
+/// The delay of a refusal. If `n` refusals of a caller are waiting, the next one waits for `n` times its share of a
+/// second.
 struct Delay {
     account: Arc<Account>,
     over: Pin<Box<Sleep>>,

@@ -6,10 +6,10 @@ use std::time::Duration;
 use tokio::time::{Sleep, sleep};
 use tonic::Status;
 
-/// The longest request takes a second over a slow line; after this time the rest is no longer awaited.
+/// The timeout of a request. The largest request takes a second over a slow line.
 const LONGEST: Duration = Duration::from_secs(30);
 
-/// Begins when the request is polled for the first time.
+/// A timeout that begins when it is polled for the first time.
 #[derive(Default)]
 pub(crate) struct Arrival(Option<Pin<Box<Sleep>>>);
 

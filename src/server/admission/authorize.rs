@@ -1,9 +1,9 @@
 //! Authentication and authorization of calls: before a call is decoded, and again when its thread is known.
 //!
-//! [`admit`] reads the token and adds the [`Caller`] to the extensions of the request, for the later layers. A call without a
-//! valid token does not mark its connection as active ([`ConnectionContext::mark_active`]). [`Rights`] are the permissions
-//! of an admitted call. A thread is checked by its id alone, before its state is read, so the answer does not reveal whether
-//! it exists.
+//! [`admit`] reads the token and adds the [`Caller`] to the extensions of the request, for the later layers. A call
+//! without a valid token does not mark its connection as active ([`ConnectionContext::mark_active`]). [`Rights`] are
+//! the permissions of an admitted call. Access to a thread is checked by the thread's id alone, before its state is
+//! read: the answer does not reveal whether the thread exists.
 use super::memory_budget::ConnectionContext;
 use crate::coordinator::hub::Interest;
 use crate::core::scope::Scope;

@@ -2,11 +2,12 @@
 //!
 //! A connection without a request costs a file descriptor and some memory. At a limit, the oldest connection that has
 //! never made a request is closed to admit a new one: a connection of the same caller at the limit per caller, any
-//! connection at the total limit. Active connections stay. If all are active, the new connection is accepted only to refuse
-//! its calls with a reason; at most [`REFUSED`] such connections exist, and the oldest is closed for the next.
+//! connection at the total limit. Active connections stay. If all are active, the new connection is accepted only to
+//! refuse its calls with a reason. At most [`REFUSED`] such connections exist, and the oldest is closed to admit the
+//! next.
 //!
-//! A new connection gets some time for its first request before it can be closed: while connections are being closed for new ones,
-//! the next one is accepted a little later ([`ConnectionPermit::pause`]).
+//! A new connection gets some time for its first request before it can be closed: after a connection was closed to
+//! admit a new one, the next one is accepted a little later ([`ConnectionPermit::pause`]).
 use super::memory_budget::{ConnectionContext, MemoryBudget};
 use super::service_context::ServiceContext;
 use crate::clock::Clock;
@@ -27,10 +28,11 @@ use tonic::transport::server::Connected;
 
 /// File descriptors reserved for other purposes: the store, listeners, runtimes, and connections that are being closed.
 const OTHER_FILES: u64 = 64;
-/// The maximum number of connections whose calls are refused. Without file descriptors for them, nobody would be told why, and
-/// liveness probes would fail.
+/// The maximum number of connections whose calls are refused. File descriptors are reserved for them: without these, no
+/// client would learn the reason, and liveness probes would fail.
 const REFUSED: u64 = 64;
-/// The time for the first request of a new connection, under a flood of connections: a request arrives within a round trip.
+/// The time for the first request of a new connection during a flood of connections: a request arrives within a round
+/// trip.
 pub(crate) const FIRST_REQUEST_TIME: Duration = Duration::from_millis(250);
 /// The retry delay that refused connections are given.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
@@ -166,8 +168,8 @@ impl Connections {
         Ok(None)
     }
 
-    /// The first connection from `next` that has not made a request. Active ones are removed from the list, so that each is
-    /// checked once.
+    /// The first connection from `next` that has not made a request. Active ones are removed from the list, so that
+    /// each is checked once.
     fn oldest_silent(&mut self, next: impl Fn(&mut Connections) -> Option<u64>) -> Option<Arc<ConnectionContext>> {
         loop {
             let number = next(self)?;

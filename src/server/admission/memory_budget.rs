@@ -1,10 +1,11 @@
 //! Bounds the memory that connections make the server hold.
 //!
 //! An incomplete request, and an answer that the client has not read, stay in memory for as long as the client
-//! likes. Each is small, but a connection may have ten thousand of them, and a client many connections. So their total
-//! is counted, and when it exceeds [`MOST`], the connection with the largest share of the caller with the largest share is closed. Otherwise one caller
-//! with many connections could have those of all others closed, each of which would hold more than any of its own.
-//! A client that sends and reads normally holds almost nothing.
+//! likes. Each is small, but a connection may have ten thousand of them, and a client many connections. Therefore
+//! their total is counted. When it exceeds [`MOST`], the server finds the caller with the largest share, and closes the
+//! connection of this caller that has the largest share. If it looked at connections alone, one caller with many small
+//! connections could have the connections of all other callers closed, each of which would hold more than any of its
+//! own. A client that sends and reads normally holds almost nothing.
 use crate::coordinator::quota::Account;
 use crate::core::Exceeded;
 use std::collections::HashMap;
@@ -28,9 +29,9 @@ pub(crate) struct MemoryBudget {
 #[derive(Debug, Default)]
 struct Usage {
     total: usize,
-    /// Usage by the address of the account. The account lives as long as its connections.
+    /// Usage by the memory address of the account, which is valid because each connection keeps its account.
     by_caller: HashMap<usize, usize>,
-    /// Connections are being closed, which was logged.
+    /// Whether connections are being closed because the total was exceeded. This was logged.
     is_exceeded: bool,
     /// Usage by the number of the connection.
     of: HashMap<u64, ConnectionUsage>,
@@ -170,7 +171,7 @@ impl ConnectionContext {
         self.refused.as_ref()
     }
 
-    /// The room for answers that the peer has not read, in units of which the first call says how many there are.
+    /// The room for answers that the peer has not read. The first call sets the number of its units to `size`.
     #[cfg_attr(not(feature = "etcd"), allow(dead_code, reason = "only replicas use one"))]
     pub(crate) fn room(&self, size: u32) -> &Arc<Semaphore> {
         self.room.get_or_init(|| Arc::new(Semaphore::new(size as usize)))

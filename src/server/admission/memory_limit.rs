@@ -26,7 +26,7 @@ const REFLECTION: &str = "/grpc.reflection.";
 /// The approximate overhead of an answer, in bytes.
 const ANSWER: usize = 1 << 10;
 
-/// The maximum size of the buffer of an incomplete message per received byte: it grows ahead of them.
+/// The maximum size of the buffer of an incomplete message, in bytes per received byte: it grows ahead of the data.
 const BUFFERS: usize = 4;
 
 /// Counts the memory of requests and answers of `S` in flight. The connection is a
@@ -38,7 +38,7 @@ pub(crate) struct MemoryLimit<S>(pub S);
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Size(pub(crate) usize);
 
-/// An extension of an answer that counts its own memory.
+/// An extension of an answer whose body counts its own memory, so that [`MemoryLimit`] does not count it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Counts;
 
@@ -78,7 +78,7 @@ where
     }
 }
 
-/// The body of a request. It is counted only while the rest is awaited: most requests arrive complete.
+/// The body of a request. It is counted only while the server waits for the rest: most requests arrive complete.
 struct Receiving {
     body: Body,
     is_http2: bool,
@@ -185,8 +185,8 @@ pub(crate) fn until_sent(body: Body, held: impl Send + Sync + Unpin + 'static) -
     Body::new(Delivering { body, held: Some(held) })
 }
 
-/// The body of an answer. What it holds moves to its message: HTTP/2 takes the whole message as soon as the client reads
-/// one byte, drops the body, and keeps the message until the last byte is sent.
+/// The body of an answer. Its reservation moves to its message: HTTP/2 takes the whole message as soon as the client
+/// reads one byte, drops the body, and keeps the message until the last byte is sent.
 struct Delivering<H> {
     body: Body,
     held: Option<H>,
@@ -217,7 +217,7 @@ impl<H: Send + Sync + Unpin + 'static> http_body::Body for Delivering<H> {
 
 /// `bytes`, which keep `held` until the connection has sent the last one.
 pub(crate) fn counted(bytes: Bytes, held: impl Send + Sync + 'static) -> Bytes {
-    /// The bytes, and what counts until they are dropped.
+    /// The bytes, and the reservation that is dropped with them.
     struct Counted<H>(Bytes, H);
     impl<H> AsRef<[u8]> for Counted<H> {
         fn as_ref(&self) -> &[u8] {

@@ -1,4 +1,5 @@
-//! Limits the streams of health and reflection. They count like watches, weighted by their memory, and end when the server drains.
+//! Limits the streams of health and reflection. They count like watches, weighted by their memory, and end when the
+//! server drains.
 use super::caller::account;
 use super::service_context::{PROBE, ServiceContext};
 use crate::clock::Clock;

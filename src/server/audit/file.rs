@@ -20,7 +20,7 @@ pub struct Config {
 }
 
 impl Config {
-    /// Whether a trail could be opened and rotated, without a change to any file.
+    /// Checks whether a trail could be opened and rotated. Changes no file.
     ///
     /// # Errors
     /// The obstacle.
@@ -33,7 +33,7 @@ pub(super) struct Files {
     config: Config,
     file: File,
     size: u64,
-    /// The size at which the file is full.
+    /// The size at which the next rotation is tried: after a failed one, it is more than `max_size`.
     full_at: u64,
     /// The last rotation has failed.
     stuck: bool,
@@ -117,14 +117,14 @@ impl Files {
         fs::rename(&self.config.path, self.numbered(1))
     }
 
-    /// Continues in a full file. Rotation is tried again when the file has grown by the same size, so that retries cost
-    /// nothing.
+    /// Continues in a full file. Rotation is tried again when the file has grown by another `max_size`, so that retries
+    /// cost nothing.
     fn go_on(&mut self, error: &io::Error) {
         self.full_at = self.size.saturating_add(self.config.max_size);
         self.say_stuck(error);
     }
 
-    /// Reports it once, until rotation succeeds again.
+    /// Reports a failed rotation once, until rotation succeeds again.
     fn say_stuck(&mut self, error: &io::Error) {
         if !std::mem::replace(&mut self.stuck, true) {
             tracing::warn!(path = %self.config.path.display(), %error, "{STUCK}");
@@ -234,7 +234,8 @@ fn open(path: &Path) -> io::Result<(File, u64)> {
     Ok((file, metadata.len()))
 }
 
-/// A regular file, or what never keeps its writer waiting: lines go to a file at any time, to a pipe only while it is read.
+/// Refuses files that may keep their writer waiting. A regular file and a character device accept lines at any time; a
+/// named pipe accepts them only while it is read.
 fn check_type(path: &Path, metadata: &Metadata) -> io::Result<()> {
     let file_type = metadata.file_type();
     // Standard error or output of a container is a pipe without a name, which is read by the container's log.

@@ -2,9 +2,9 @@
 //!
 //! - A1: every committed change is in the trail, including lease ends and renewals. The changes of each thread are in
 //!   the order of their revisions. A refused call has changed nothing and is not in the trail.
-//! - A2: nobody waits for the file. While it cannot be written, lines wait in memory; when there are many, increments
-//!   are refused, so that there is room for the others. If there is no room for a line either, a later line says how
-//!   many are missing.
+//! - A2: no call waits for the file. While it cannot be written, lines wait in a buffer in memory. When the buffer is
+//!   nearly full, increments are refused, to keep room for the lines of other changes. When it is full, lines are
+//!   dropped, and a later line says how many are missing.
 //! - A3: only the owner can read the file. It is rotated by size, and opened again if another program has moved it.
 //!   Where it cannot be rotated, it grows.
 mod file;
@@ -154,7 +154,7 @@ impl Drop for Trail {
     }
 }
 
-/// For a replica, which has an engine for each term.
+/// A replica has an engine for each term, and all of them share the trail.
 impl ChangeObserver for Arc<Mutex<Trail>> {
     fn changed(&mut self, changed: &Changed<'_>) {
         self.lock().expect("nothing panics while it writes a line").changed(changed);

@@ -1,4 +1,4 @@
-//! Bounds what a follower has not read of the answers to the reads that it forwards.
+//! Bounds the unread answers to the reads that a follower forwards.
 //!
 //! For the memory budget of connections, all calls of a follower are those of one client, however many clients made
 //! them. Without this limit, a few dozen large answers at once exceed the budget, and the connection is closed, which
@@ -12,7 +12,7 @@ use tonic::codegen::http;
 
 /// The maximum per follower, in KiB: a quarter of the memory budget.
 const MAX_UNREAD: u32 = 32 << 10;
-/// What an answer counts until it is known, in KiB: more than any has.
+/// The room that an answer takes until its size is known, in KiB: more than any answer needs.
 const LARGEST: u32 = 8 << 10;
 
 /// The room for answers on the connection of one follower.
@@ -23,7 +23,8 @@ impl AnswerRoom {
         AnswerRoom(connection.room(MAX_UNREAD).clone())
     }
 
-    /// Makes the answer when there is room for the largest one. Then it takes its own size until it is sent.
+    /// Waits until there is room for the largest answer, and then makes the answer, which takes only its own size until
+    /// it is sent.
     pub(super) async fn limit<E>(
         self,
         answer: impl Future<Output = Result<http::Response<Body>, E>>,

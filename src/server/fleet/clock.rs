@@ -1,8 +1,8 @@
 //! The cluster clock as this replica knows it, for the durations that it shows.
 //!
 //! While this replica leads, the clock stops as soon as another replica might have decided something that this one does
-//! not know, such as after a SIGSTOP: a paused time that is shown then must not be above what the other one reports
-//! later (fleet invariant I6).
+//! not know, such as after a SIGSTOP: a paused time that is shown then must not be greater than the one that the other
+//! replica reports later (fleet invariant I6).
 use crate::clock::Clock;
 use crate::coordinator::store::etcd::{Pulse, SURE_FOR};
 use crate::core::Timestamp;

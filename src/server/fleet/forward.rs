@@ -1,5 +1,4 @@
-//! Unary calls that arrived at a replica that does not lead: it holds them until a leader is known, and forwards them
-//! to it.
+//! Unary calls that arrive at a follower: it holds them until a leader is known, and forwards them to the leader.
 //!
 //! - W1: only replicas can forward: each message is sealed with the key of the fleet (`seal.rs`), for one leader and
 //!   for a minute.
@@ -67,7 +66,7 @@ impl Held {
     /// Reads a call completely: an incomplete one is not sent to any replica.
     ///
     /// # Errors
-    /// The client has broken off, or the call is too large, or compressed.
+    /// The client has cancelled the call, or the call is too large, or compressed.
     pub(super) async fn read(request: http::Request<Body>) -> Result<Self, Status> {
         let began = Instant::now();
         let (head, body) = request.into_parts();
@@ -270,7 +269,7 @@ async fn turned(mut terms: watch::Receiver<Option<Serving>>, leading: &Leading, 
     }
 }
 
-/// Waits until there is another leader than the last one.
+/// Waits until the leader changes.
 async fn changed(links: &watch::Receiver<Option<Link>>) {
     let mut links = links.clone();
     if links.changed().await.is_err() {

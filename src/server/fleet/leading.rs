@@ -163,10 +163,10 @@ impl<T: Leads> Leading<T> {
         }
     }
 
-    /// From now on no call is held until there is a leader.
+    /// From now on, no call waits for a leader.
     pub(crate) fn stop(&self) {
         self.0.is_stopping.store(true, SeqCst);
-        // Wakes those who wait.
+        // Wakes the calls that wait.
         self.0.term.send_modify(|_| ());
     }
 
@@ -199,7 +199,7 @@ impl<T: Leads> Leading<T> {
         machine.boot().saturating_sub(sure)
     }
 
-    /// For the metrics. `following`: what is known of the leader.
+    /// The state for the metrics. `following`: the term of the known leader.
     pub(crate) fn figures(&self, following: Option<u64>, clock: &LeaderClock) -> FleetState {
         let present = &*self.0;
         let of_term = FleetState {

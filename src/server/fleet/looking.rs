@@ -1,4 +1,4 @@
-//! The looks that a follower sends its leader all the time: for its clock, and for the time up to which durations may
+//! The looks that a follower sends its leader continuously: for its clock, and for the time up to which durations may
 //! be shown.
 use super::clock::ReplicaClock;
 use super::leading::Vouched;
@@ -75,7 +75,7 @@ impl Reach {
 }
 
 impl Looking {
-    /// The leader that is known, as soon as one is.
+    /// Waits until a leader is known.
     async fn linked<L: LeaderLink>(links: &mut watch::Receiver<Option<L>>) -> L {
         match links.wait_for(Option::is_some).await.ok().and_then(|link| link.clone()) {
             Some(link) => link,
@@ -90,7 +90,7 @@ impl Looking {
         offset.into_iter().for_each(|offset| self.clock.set(offset));
     }
 
-    /// Compares the clocks, forever.
+    /// Compares the clocks. Never returns.
     pub async fn compare_clocks<L: LeaderLink>(&self, mut links: watch::Receiver<Option<L>>) {
         loop {
             let link = Self::linked(&mut links).await;
@@ -110,7 +110,7 @@ impl Looking {
         }
     }
 
-    /// Asks the leader up to when it vouches, forever.
+    /// Requests the state that the leader vouches for. Never returns.
     pub async fn look<L: LeaderLink>(&self, mut links: watch::Receiver<Option<L>>) {
         let progress = &self.progress;
         let mut reach = Reach::default();
@@ -130,8 +130,8 @@ impl Looking {
             };
             let why = match looked {
                 Ok(Ok(answer)) if answer.term == term => {
-                    // No duration may be shown by a clock that was never compared. Later comparisons are more exact, because for this
-                    // answer the leader may have waited for etcd.
+                    // No duration may be shown by a clock that was never compared. Later comparisons are more exact,
+                    // because for this answer the leader may have waited for etcd.
                     if self.leader_clock.offset(term).is_none() {
                         self.heard(term, asked, &answer);
                     }

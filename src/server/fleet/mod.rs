@@ -61,8 +61,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 pub struct ReplicaConfig {
     /// The fleet.
     pub fleet: FleetConfig,
-    /// Where clients and other replicas reach this one: `HOST:PORT` or `https://HOST:PORT`; `None`: the first address that it
-    /// listens on.
+    /// The address at which clients and other replicas reach this one: `HOST:PORT` or `https://HOST:PORT`; `None`: the
+    /// first address that it listens on.
     pub advertise: Option<String>,
     /// The authorities of the certificates of other replicas, a PEM file; `None`: those of the system.
     pub peer_ca: Option<PathBuf>,
@@ -161,7 +161,7 @@ impl Replica {
         let hub = self.fleet.progress().hub().clone();
         self.clock.set(clock.at(0));
         self.clock.beat(Some(pulse.clone()));
-        // Everything that was decided is shown, and nothing new is until the engine has started.
+        // Everything that was decided is shown. Nothing new is shown until the engine has started.
         hub.safe_time().end();
         let (store, settings) = (Box::new(store), (self.settings)());
         let coordinator = Coordinator::start_on(hub.clone(), store, clock.clone(), settings, fatal);

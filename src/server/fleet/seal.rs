@@ -58,7 +58,7 @@ struct Envelope {
     /// The replica that has to answer.
     #[prost(fixed64, tag = "1")]
     replica: u64,
-    /// Until when, by the cluster clock.
+    /// The end of its validity, by the cluster clock.
     #[prost(sfixed64, tag = "2")]
     valid_until: i64,
     #[prost(uint64, tag = "3")]

@@ -39,8 +39,8 @@ use wire::ReadContext;
 /// Makes the service of a coordinator with this clock.
 pub(crate) type MakeElicitations = Box<dyn Fn(Arc<Coordinator>, Arc<dyn Clock>) -> Elicitations + Send + Sync>;
 
-/// The largest unary request: every field at its limit takes under 2 KiB; for a larger request, the error can still name the
-/// field that is too long.
+/// The maximum size of a unary request. A request with every field at its limit takes under 2 KiB; up to this size, the
+/// error can name the field that is too long.
 pub(crate) const MAX_UNARY_REQUEST: usize = 64 << 10;
 
 /// Serves `pausewatch.v1.ElicitationService`.
@@ -51,7 +51,8 @@ pub struct Elicitations {
 }
 
 impl Elicitations {
-    /// Serves the threads of `coordinator`. With `access`, the layer [`Admission`](super::admission::Admission) must come first.
+    /// Serves the threads of `coordinator`. With `access`, the layer [`Admission`](super::admission::Admission) must
+    /// come first.
     pub fn new(
         coordinator: Arc<Coordinator>,
         clock: Arc<dyn Clock>,

@@ -20,7 +20,7 @@ pub(super) struct PauseListing {
     token: Option<Token>,
 }
 
-/// Where a listing continues. A forged token gives nothing that its client could not list.
+/// The position at which a listing continues. A forged token reveals nothing that its client could not list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Token {
     /// Identifies the process: another process numbers its pauses anew.

@@ -1,4 +1,5 @@
-//! The prefix of a message in a stream, which gRPC and Connect have in common: a byte of flags, and the length in four bytes.
+//! The prefix of a message in a stream, which is the same in gRPC and Connect: a byte of flags, and the length in four
+//! bytes.
 use crate::core::types::InvalidField;
 use crate::server::status;
 use bytes::{Buf, BufMut, Bytes, BytesMut};

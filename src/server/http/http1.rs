@@ -30,7 +30,8 @@ use tokio_util::sync::CancellationToken;
 use tonic::body::Body;
 use tonic::transport::server::Connected;
 
-/// Bytes of the head of a request at most, as over HTTP/2, and about those of an answer that are ahead of the client.
+/// The maximum size of the head of a request in bytes, as over HTTP/2. About as many bytes of an answer are buffered
+/// before the client reads them.
 const MAX_HEAD: usize = 16 << 10;
 /// A connection that is silent for this long before its first request is closed, like a connection of HTTP/2 that does
 /// not answer a ping.

@@ -80,7 +80,7 @@ fn read(method: &Method, json: &[u8], is_strict: bool) -> Result<DynamicMessage,
     Ok(message)
 }
 
-/// Refuses a field that is set twice, of which `prost-reflect` takes the last. (Requests have no fields in fields.)
+/// Refuses a field that is set twice: `prost-reflect` would use the last value. (Requests have no nested fields.)
 struct EachOnce<'a>(&'a MessageDescriptor);
 
 impl<'de> Visitor<'de> for EachOnce<'_> {

@@ -39,8 +39,8 @@ const HEADERS: [(&str, &str); 5] = [
     ("cache-control", "no-store"),
 ];
 
-/// How much later than the client the server ends a call whose deadline has passed. Otherwise a client that keeps the
-/// time itself would sometimes give up while it reads that answer.
+/// The time between the deadline of a call and its end by the server. Without it, a client that measures the deadline
+/// itself would sometimes give up while it reads the answer that the deadline has passed.
 const GRACE: Duration = Duration::from_millis(100);
 
 /// The context that all services of a server share.

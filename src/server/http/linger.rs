@@ -18,7 +18,7 @@ use tokio::time::{Sleep, sleep};
 
 /// How long a client has to close its side.
 const LINGER: Duration = Duration::from_secs(1);
-/// The maximum that is read in that time, in bytes: many times what is in flight before the answer arrives.
+/// The maximum number of bytes that are read in that time: many times what is in flight before the answer arrives.
 const HEARD: usize = 1 << 20;
 /// The maximum of one read in bytes.
 const PART: usize = 4 << 10;
@@ -108,7 +108,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Lingering<S> {
         while end.heard < HEARD {
             let mut buf = ReadBuf::new(&mut bytes);
             match stream.as_mut().poll_read(cx, &mut buf) {
-                // However it ends, it has ended.
+                // The client has closed its side, or the connection is broken: both are the end.
                 Poll::Ready(Ok(())) if buf.filled().is_empty() => break,
                 Poll::Ready(Err(_)) => break,
                 Poll::Ready(Ok(())) => end.heard += buf.filled().len(),

@@ -17,8 +17,9 @@ thread_local! {
     static WRITTEN_AT: Cell<Option<Instant>> = const { Cell::new(None) };
 }
 
-/// Records that a stream of this worker has written this many bytes. Returns until when it has to wait. A new stream has
-/// written nothing and may have to wait too: otherwise clients that open streams again and again would not be delayed.
+/// Records that a stream of this worker has written this many bytes. Returns the time until which the stream has to
+/// wait. A new stream, which has written nothing, may have to wait too: otherwise clients that open streams again and
+/// again would not be delayed.
 pub(super) fn after(bytes: usize) -> Option<Instant> {
     let now = Instant::now();
     let takes = Duration::from_nanos(bytes as u64 * 1_000_000_000 / BYTES_PER_SECOND);

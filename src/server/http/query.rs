@@ -48,7 +48,7 @@ pub(super) fn read(query: &str) -> Result<Query, Status> {
                     "compression {value:?} is not supported: send the message uncompressed"
                 )));
             }
-            // Such as a parameter that a proxy adds.
+            // Other parameters are ignored: a proxy may have added one.
             _ => {}
         }
     }

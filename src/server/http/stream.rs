@@ -132,11 +132,12 @@ impl Stream {
     }
 }
 
-/// The end of a stream. Server-sent events can only express an error.
+/// The wait of a stream that has written this many bytes; `None`: it need not wait.
 fn pause_after(written: usize) -> Option<Pin<Box<Sleep>>> {
     pace::after(written).map(|until| Box::pin(sleep_until(until)))
 }
 
+/// The end of a stream. Server-sent events can only express an error.
 fn end(methods: &Methods, framing: Framing, status: Option<&Status>, trailers: &HeaderMap) -> Bytes {
     match framing {
         Framing::Prefixed(_) => {

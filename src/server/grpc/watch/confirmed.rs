@@ -7,11 +7,11 @@ use tonic::Status;
 /// Delays a watch of a replica until the hub shows every change that any replica had answered before the request.
 #[cfg_attr(not(feature = "etcd"), allow(dead_code, reason = "only replicas make one"))]
 pub(crate) struct Confirmed {
-    /// Waits until the hub shows that.
+    /// Waits until the hub shows these changes.
     pub(crate) confirm: Box<dyn Fn() -> Confirming + Send + Sync>,
-    /// The longest silence of a watch, which its heartbeats name.
+    /// The longest silence of a watch, which is also the interval in its heartbeats.
     pub(crate) heartbeat: Duration,
 }
 
-/// Ends with an error if the watch has to.
+/// Fails if the watch must end, with the status of the watch.
 pub(crate) type Confirming = Pin<Box<dyn Future<Output = Result<(), Status>> + Send>>;

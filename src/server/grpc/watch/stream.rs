@@ -19,8 +19,8 @@ use tonic::body::Body;
 use tonic::codegen::http;
 use tonic::{Code, Status};
 
-/// States of more than this size count as memory of their connection until they are sent, and ids until they are
-/// answered.
+/// States that are larger than this (in bytes) count as memory of their connection until they are sent, and ids until
+/// their request is answered.
 const LARGE: usize = 2 << 10;
 
 /// Counts these ids as memory of the connection, if they are large.
