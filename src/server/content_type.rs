@@ -8,16 +8,11 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use tonic::body::Body;
 use tonic::codegen::{Service, http};
-use tonic::server::NamedService;
 use tonic::{Code, Status};
 
 /// Passes gRPC requests on to `S`.
 #[derive(Clone)]
 pub(super) struct GrpcOnly<S>(pub(super) S);
-
-impl<S: NamedService> NamedService for GrpcOnly<S> {
-    const NAME: &'static str = S::NAME;
-}
 
 impl<S> Service<http::Request<Body>> for GrpcOnly<S>
 where

@@ -9,17 +9,15 @@ use super::admission::ConnectionPermit;
 use super::http::Transport;
 use super::tls::Tls;
 use std::collections::BTreeMap;
-use std::io::IoSlice;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
-use tokio::io::{self, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
+use tokio::io::{self, AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::timeout;
 use tokio_rustls::server::TlsStream;
+use tokio_util::either::Either;
 
 /// The maximum time of a handshake: a distant and lossy link needs a second or two.
 const LONGEST: Duration = Duration::from_secs(10);
@@ -32,11 +30,8 @@ const MOST: usize = 1_024;
 /// The maximum of unsent bytes that a connection buffers: one record of TLS.
 const BUFFER: usize = 16 << 10;
 
-/// A TCP connection, with TLS or without.
-pub(super) enum MaybeTls {
-    Plain(TcpStream),
-    Tls(Box<TlsStream<TcpStream>>),
-}
+/// A TCP connection, without TLS (left) or with it.
+pub(super) type MaybeTls = Either<TcpStream, Box<TlsStream<TcpStream>>>;
 
 /// Sends on connections after their handshake, until the receiver is closed or no more arrive.
 pub(super) async fn shake_hands(
@@ -95,7 +90,7 @@ impl Handshakes {
                 shaken = shaken => shaken?,
             };
             stream.get_mut().1.set_buffer_limit(Some(BUFFER));
-            Ok(MaybeTls::Tls(Box::new(stream)))
+            Ok(Either::Right(Box::new(stream)))
         };
         let task = async move {
             match handshake.await {
@@ -137,8 +132,8 @@ fn failed(error: &io::Error) {
 impl Transport for MaybeTls {
     fn break_after(&self, silence: Duration) {
         let socket = match self {
-            MaybeTls::Plain(stream) => stream,
-            MaybeTls::Tls(stream) => stream.get_ref().0,
+            Either::Left(stream) => stream,
+            Either::Right(stream) => stream.get_ref().0,
         };
         break_after(socket, silence);
     }
@@ -153,50 +148,3 @@ fn break_after(socket: &TcpStream, silence: Duration) {
 
 #[cfg(not(target_os = "linux"))]
 fn break_after(_: &TcpStream, _: Duration) {}
-
-impl MaybeTls {
-    fn stream(&mut self) -> Pin<&mut (dyn Stream + Send + Unpin)> {
-        Pin::new(match self {
-            MaybeTls::Plain(stream) => stream,
-            MaybeTls::Tls(stream) => stream.as_mut(),
-        })
-    }
-}
-
-trait Stream: AsyncRead + AsyncWrite {}
-impl<S: AsyncRead + AsyncWrite> Stream for S {}
-
-impl AsyncRead for MaybeTls {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        self.stream().poll_read(cx, buf)
-    }
-}
-
-impl AsyncWrite for MaybeTls {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        self.stream().poll_write(cx, bytes)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bytes: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        self.stream().poll_write_vectored(cx, bytes)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        match self {
-            MaybeTls::Plain(stream) => stream.is_write_vectored(),
-            MaybeTls::Tls(stream) => stream.is_write_vectored(),
-        }
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.stream().poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.stream().poll_shutdown(cx)
-    }
-}

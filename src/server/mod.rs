@@ -87,10 +87,12 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tonic::transport::server::Connected;
 use tonic_health::ServingStatus;
+use tonic_health::pb::health_server::SERVICE_NAME as HEALTH;
 use tonic_health::server::HealthReporter;
 use worker::{Work, Worker};
 
-/// The maximum time that a drain waits for calls in flight, so that the process ends within 5 s.
+/// The maximum time that a drain waits for calls in flight, so that a single server ends within 5 s. A replica hands the
+/// leadership over before that, which takes up to another 5 s if etcd is not reached.
 const DRAIN: Duration = Duration::from_secs(4);
 
 /// A server that listens.
@@ -158,7 +160,7 @@ impl Server {
         let services = services(elicitations, &base.guard);
         let (health, health_service) = tonic_health::server::health_reporter();
         health.set_service_status(SERVICE_NAME, ServingStatus::Serving).await;
-        let services = services.and(base.guard.before_health(health_service));
+        let services = services.and(HEALTH, base.guard.before_health(health_service));
         let listeners = base.open_listeners().await?;
         Self::of(base, listeners, services, Backend::Alone(coordinator), health).await
     }
@@ -212,9 +214,9 @@ impl Server {
         };
         let health_service = fleet::DescribedHealth::new(health_service, id, Arc::new(describe));
         let look = fleet::LookService::new(leading.clone(), fleet.replica(), fleet.peer_key());
-        let services = services(elicitations, &base.guard).and(base.guard.before_health(health_service));
+        let services = services(elicitations, &base.guard).and(HEALTH, base.guard.before_health(health_service));
         // Their messages are sealed with the key of the fleet; the limits of clients do not apply to replicas.
-        let services = services.and(MemoryLimit(look)).and(MemoryLimit(forward));
+        let services = services.and(fleet::REPLICA, MemoryLimit(look)).and(fleet::FORWARD, MemoryLimit(forward));
         let listeners = base.open_listeners().await?;
         let address = replica.advertise.or_else(|| Some(listeners.first()?.address())).unwrap_or_default();
         let replica = fleet::Replica {

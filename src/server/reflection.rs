@@ -18,6 +18,8 @@ use tonic_reflection::pb::v1::{
     ServerReflectionResponse, ServiceResponse,
 };
 
+pub(super) use tonic_reflection::pb::v1::server_reflection_server::SERVICE_NAME as V1;
+
 /// The name of the older version.
 pub(super) const V1ALPHA: &str = "grpc.reflection.v1alpha.ServerReflection";
 

@@ -4,9 +4,10 @@ use super::content_type::GrpcOnly;
 use super::grpc::{MAX_UNARY_REQUEST, MAX_WATCH_REQUEST};
 use super::http::{self, Http, HttpContext, MaxRequest, Methods};
 use super::reflection::{self, Reflection};
-use super::services::Services;
+use super::services::{Serves, Services};
 use crate::clock::Clock;
 use crate::proto::DESCRIPTORS;
+use crate::proto::v1::elicitation_service_server::SERVICE_NAME;
 use crate::server::access::Access;
 use std::convert::Infallible;
 use std::future::{Ready, ready};
@@ -14,9 +15,7 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use tonic::Status;
 use tonic::body::Body;
-use tonic::codegen::Service;
 use tonic::codegen::http::{Request, Response};
-use tonic::server::NamedService;
 use tower::ServiceExt;
 
 /// The layers in front of each service.
@@ -71,19 +70,15 @@ impl LayerStack {
 /// All services except health. `elicitations` serves `ElicitationService`.
 pub(super) fn services<S>(elicitations: S, guard: &LayerStack) -> Services
 where
-    S: Service<Request<Body>, Response = Response<Body>, Error = Infallible, Future: Send + Unpin + 'static>
-        + NamedService
-        + Clone
-        + Send
-        + Sync
-        + 'static,
+    S: Serves,
+    S::Future: Unpin,
 {
     // Reflection needs a token too, which tools send with their reflection requests.
     let reflection = guard.before_reflection(Reflection::service());
     let services = Services::all_by(guard.before(tower::service_fn(no_such_service)))
-        .and(guard.before(elicitations))
-        .and(reflection.clone())
-        .and_named(reflection::V1ALPHA, reflection.map_request(reflection::v1));
+        .and(SERVICE_NAME, guard.before(elicitations))
+        .and(reflection::V1, reflection.clone())
+        .and(reflection::V1ALPHA, reflection.map_request(reflection::v1));
     let pages = guard.http.iter().flat_map(|_| http::paths());
     pages.fold(services, |services, path| services.and_at(path, guard.before_page(http::Page)))
 }

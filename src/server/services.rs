@@ -4,7 +4,6 @@ use std::future::Future;
 use std::pin::Pin;
 use tonic::body::Body;
 use tonic::codegen::http::{Request, Response};
-use tonic::server::NamedService;
 use tower::Service;
 
 /// The future of a response.
@@ -27,13 +26,8 @@ impl Services {
         Services { by_name: Vec::new(), by_path: Vec::new(), rest: handler(service) }
     }
 
-    /// Adds `service`.
-    pub(super) fn and<S: Serves + NamedService>(self, service: S) -> Self {
-        self.and_named(S::NAME, service)
-    }
-
-    /// Adds `service` under another name.
-    pub(super) fn and_named<S: Serves>(mut self, name: &'static str, service: S) -> Self {
+    /// Adds `service` under this name.
+    pub(super) fn and<S: Serves>(mut self, name: &'static str, service: S) -> Self {
         self.by_name.push((name, handler(service)));
         self
     }
@@ -87,10 +81,6 @@ mod tests {
     #[derive(Clone)]
     struct Says(&'static str);
 
-    impl NamedService for Says {
-        const NAME: &'static str = "a.B";
-    }
-
     impl Service<Request<Body>> for Says {
         type Response = Response<Body>;
         type Error = Infallible;
@@ -108,8 +98,8 @@ mod tests {
     #[tokio::test]
     async fn the_service_is_found_by_its_name_or_the_whole_path() {
         let services = Services::all_by(Says("rest"))
-            .and(Says("named"))
-            .and_named("a.C", Says("older"))
+            .and("a.B", Says("named"))
+            .and("a.C", Says("older"))
             .and_at("/", Says("page"))
             .and_at("/a.js", Says("script"));
         for (path, says) in [

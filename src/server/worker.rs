@@ -19,6 +19,7 @@ use tokio::sync::mpsc;
 use tokio::task::{JoinHandle, yield_now};
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_stream::{Stream, StreamExt};
+use tokio_util::either::Either;
 use tokio_util::task::TaskTracker;
 
 /// Accepted connections that wait for a worker.
@@ -115,9 +116,11 @@ fn ready(
 ) -> Pin<Box<dyn Stream<Item = (MaybeTls, ConnectionPermit)> + Send>> {
     match tls {
         // If a socket cannot be used, only this connection is lost, not the listener.
-        None => Box::pin(ReceiverStream::new(connections).filter_map(|(stream, place)| {
-            Some((MaybeTls::Plain(tokio::net::TcpStream::from_std(stream).ok()?), place))
-        })),
+        None => {
+            Box::pin(ReceiverStream::new(connections).filter_map(|(stream, place)| {
+                Some((Either::Left(tokio::net::TcpStream::from_std(stream).ok()?), place))
+            }))
+        }
         Some(tls) => {
             let (served, ready) = mpsc::channel(QUEUE);
             tokio::spawn(shake_hands(tls, connections, served));

@@ -3,6 +3,11 @@ use crate::core::scope::Scope;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
+/// The maximum of the threads and prefixes of a token, in bytes: replicas send them to each other with every call.
+const MAX_SCOPE: usize = 512 << 10;
+/// What each of them counts besides its own bytes.
+const ENTRY: usize = 8;
+
 /// The role of a token. Each role includes the one before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -54,7 +59,7 @@ impl Grant {
     }
 
     /// # Errors
-    /// The threads are missing, or given for an admin; or a name is invalid.
+    /// The threads are missing, too many, or given for an admin; or a name is invalid.
     pub(super) fn parse(subject: &str, rights: &Rights, expires: Option<i64>) -> Result<Self, String> {
         if subject.is_empty() || subject.len() > 256 || subject.chars().any(char::is_control) {
             return Err("the subject must have 1 to 256 bytes of UTF-8 without control characters".into());
@@ -69,6 +74,14 @@ impl Grant {
             }
             (threads, prefixes, _) => {
                 let [threads, prefixes] = [threads, prefixes].map(|texts| texts.as_deref().unwrap_or_default());
+                let size: usize = threads.iter().chain(prefixes).map(|text| text.len() + ENTRY).sum();
+                if size > MAX_SCOPE {
+                    return Err(
+                        "its threads and prefixes have more than 512 KiB (and 8 bytes for each): use a prefix for \
+                                several threads, or several tokens"
+                            .into(),
+                    );
+                }
                 Scope::of(threads, prefixes).map_err(|invalid| invalid.to_string())?
             }
         };
@@ -91,5 +104,22 @@ impl Grant {
     pub(super) fn left(&self, wall: i64) -> Duration {
         self.expires
             .map_or(Duration::MAX, |expires| Duration::from_nanos(expires.saturating_sub(wall).max(0).unsigned_abs()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A forwarded call has the scope of its token, and a maximum size.
+    #[test]
+    fn the_size_of_a_scope_is_limited() {
+        let parse = |count: usize| {
+            let threads = (0..count).map(|number| format!("{number:0248}")).collect();
+            Grant::parse("s", &Rights { role: Role::Holder, threads: Some(threads), prefixes: None }, None)
+        };
+        assert!(parse(MAX_SCOPE / 256).is_ok());
+        let refused = parse(MAX_SCOPE / 256 + 1).unwrap_err();
+        assert!(refused.contains("512 KiB"), "{refused}");
     }
 }

@@ -103,7 +103,7 @@ fn signed(token: &[u8], keys: &[Arc<Key>]) -> Option<(Arc<Key>, Vec<u8>)> {
         return None;
     }
     let (claims, signature) = (claims?, signature?);
-    let may_be = |key: &&Arc<Key>| key.algorithm() == header.alg && key.may_be(header.kid.as_deref());
+    let may_be = |key: &&Arc<Key>| key.is_for(&header.alg) && key.may_be(header.kid.as_deref());
     let key = keys.iter().filter(may_be).find(|key| key.verifies(message.as_bytes(), &signature))?;
     Some((key.clone(), claims))
 }

@@ -77,6 +77,15 @@ fn rsa_signatures_of_openssl_are_valid() {
     assert_eq!(grant.left(NOW), Duration::from_secs(2_000_000_000 - 1_000));
 }
 
+#[test]
+fn both_names_of_the_algorithm_of_ed25519_are_accepted() {
+    let issuer = Issuer::new();
+    for (alg, is_known) in [("EdDSA", true), ("Ed25519", true), ("ES256", false), ("none", false)] {
+        let token = issuer.sign(&format!("{{\"alg\":\"{alg}\"}}"), &claims("", ""));
+        assert_eq!(issuer.verify(&token, NOW).is_ok(), is_known, "{alg}");
+    }
+}
+
 /// G8: each claim that is missing, wrong or not valid yet makes the token invalid.
 #[test]
 fn g8_a_token_is_valid_only_with_all_its_claims() {

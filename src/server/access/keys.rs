@@ -41,7 +41,13 @@ enum Material {
 }
 
 impl Key {
-    /// The `alg` in the header of its tokens.
+    /// Whether `alg`, in the header of a token or in a JWK, names its algorithm. RFC 9864 has another name for that of
+    /// Ed25519.
+    pub(super) fn is_for(&self, alg: &str) -> bool {
+        alg == self.algorithm() || (alg == "Ed25519" && self.algorithm() == "EdDSA")
+    }
+
+    /// The `alg` in the header of the tokens that it signs.
     pub(super) fn algorithm(&self) -> &'static str {
         match self.material {
             Material::Ed25519(_) => "EdDSA",
@@ -152,9 +158,7 @@ impl Jwk {
             _ => return Ok(None),
         };
         let key = Key { id: self.kid, material };
-        // RFC 9864 has another name for the algorithm of Ed25519.
-        let fits = |alg: &str| alg == key.algorithm() || (alg == "Ed25519" && key.algorithm() == "EdDSA");
-        Ok(self.alg.as_deref().is_none_or(fits).then_some(key))
+        Ok(self.alg.as_deref().is_none_or(|alg| key.is_for(alg)).then_some(key))
     }
 }
 

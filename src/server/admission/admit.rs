@@ -24,7 +24,6 @@ use std::time::Duration;
 use tokio::time::{Sleep, sleep};
 use tonic::body::Body;
 use tonic::codegen::{Service, http};
-use tonic::server::NamedService;
 use tonic::{Code, Status};
 
 /// A caller over its rate gets at most this many refusals per admitted call; further ones wait.
@@ -131,10 +130,6 @@ impl Drop for Delay {
     fn drop(&mut self) {
         self.account.waiting_refusals.fetch_sub(1, Relaxed);
     }
-}
-
-impl<S: NamedService> NamedService for Admission<S> {
-    const NAME: &'static str = S::NAME;
 }
 
 impl<S> Service<http::Request<Body>> for Admission<S>

@@ -4,6 +4,7 @@
 //! without a valid token does not mark its connection as active ([`ConnectionContext::mark_active`]). [`Rights`] are
 //! the permissions of an admitted call. Access to a thread is checked by the thread's id alone, before its state is
 //! read: the answer does not reveal whether the thread exists.
+use super::caller::Forwarded;
 use super::memory_budget::ConnectionContext;
 use crate::coordinator::hub::Interest;
 use crate::core::scope::Scope;
@@ -38,7 +39,11 @@ impl Rights {
         if is_open {
             return Ok(Rights(None));
         }
-        let caller = extensions.get::<Arc<Caller>>().ok_or_else(status::unguarded)?;
+        let caller = extensions.get::<Arc<Caller>>().ok_or_else(|| match extensions.get::<Forwarded>() {
+            // The other replica requires no tokens yet.
+            Some(_) => status::of_denial(&Denial::Missing),
+            None => status::unguarded(),
+        })?;
         if caller.role() < role {
             return Err(status::forbidden_to_role(caller.role(), role));
         }
@@ -123,5 +128,10 @@ mod tests {
         let unguarded = Rights::of(&Extensions::new(), false, Role::Watcher).unwrap_err();
         assert_eq!(unguarded.code(), tonic::Code::Internal);
         assert!(Rights::of(&Extensions::new(), true, Role::Admin).is_ok());
+        let account = Accounts::default().of(CallerKey::Unknown, Duration::ZERO);
+        let mut forwarded = Extensions::new();
+        forwarded.insert(Forwarded { account, waited: Duration::ZERO });
+        let refused = Rights::of(&forwarded, false, Role::Watcher).unwrap_err();
+        assert_eq!(refused.code(), tonic::Code::Unauthenticated, "by a replica that requires no tokens");
     }
 }

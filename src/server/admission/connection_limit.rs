@@ -82,16 +82,11 @@ impl ConnectionLimiter {
         // A process that may open only few files, such as one started with `ulimit -n 64`, still serves.
         let most_refused = REFUSED.min(files / 4);
         let slots = (files - most_refused - OTHER_FILES.min(files / 4)).max(1);
-        let in_all = most.in_all.unwrap_or(u64::MAX).min(slots);
-        // If the total is lowered, the limit per caller is lowered to half of it.
-        let fits =
-            |own: u64| if most.in_all.is_some_and(|most| most > slots) { own.min(in_all / 2).max(1) } else { own };
-        let most = LimitPair { in_all: Some(in_all), per_caller: most.per_caller.map(fits) };
         Arc::new(ConnectionLimiter {
             budget: Arc::default(),
             context,
             clock,
-            most,
+            most: within_slots(most, slots),
             most_refused: most_refused as usize,
             entered: AtomicU64::default(),
             inside: Mutex::default(),
@@ -182,6 +177,14 @@ impl Connections {
             }
         }
     }
+}
+
+/// The limits for a process that can have `slots` connections. If the total is lowered, the limit per caller is lowered to
+/// half of it.
+fn within_slots(most: LimitPair, slots: u64) -> LimitPair {
+    let in_all = most.in_all.filter(|most| *most <= slots);
+    let own = |own: u64| if in_all.is_some() { own } else { own.min(slots / 2).max(1) };
+    LimitPair { in_all: Some(in_all.unwrap_or(slots)), per_caller: most.per_caller.map(own) }
 }
 
 fn exceeded(limit: Limit, was: u64, allowed: u64, caller: Option<Box<str>>) -> Exceeded {
@@ -310,6 +313,19 @@ mod tests {
 
     fn limit(permit: &ConnectionPermit) -> Option<Limit> {
         permit.connection.refused().map(|refused| refused.limit)
+    }
+
+    #[test]
+    fn g7_one_caller_gets_half_of_a_total_that_the_limit_of_files_lowers() {
+        let within = |in_all, per_caller| {
+            let most = within_slots(LimitPair { in_all, per_caller }, 100);
+            (most.in_all, most.per_caller)
+        };
+        assert_eq!(within(Some(100), Some(80)), (Some(100), Some(80)));
+        assert_eq!(within(Some(101), Some(80)), (Some(100), Some(50)));
+        assert_eq!(within(None, Some(80)), (Some(100), Some(50)));
+        assert_eq!(within(None, Some(20)), (Some(100), Some(20)));
+        assert_eq!(within(None, None), (Some(100), None));
     }
 
     #[tokio::test]

@@ -15,7 +15,6 @@ use tokio_util::sync::WaitForCancellationFutureOwned;
 use tonic::Status;
 use tonic::body::Body;
 use tonic::codegen::{Service, http};
-use tonic::server::NamedService;
 
 /// The maximum overhead of an incomplete request, in bytes: mostly the buffer for its message.
 pub(crate) const HALF_REQUEST: usize = 16 << 10;
@@ -41,10 +40,6 @@ pub(crate) struct Size(pub(crate) usize);
 /// An extension of an answer whose body counts its own memory, so that [`MemoryLimit`] does not count it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Counts;
-
-impl<S: NamedService> NamedService for MemoryLimit<S> {
-    const NAME: &'static str = S::NAME;
-}
 
 impl<S> Service<http::Request<Body>> for MemoryLimit<S>
 where
@@ -110,9 +105,12 @@ impl http_body::Body for Receiving {
         let polled = Pin::new(&mut this.body).poll_frame(cx);
         match &polled {
             Poll::Ready(Some(Ok(frame))) => {
-                let more = BUFFERS * frame.data_ref().map_or(0, Bytes::len);
-                this.size += more;
-                this.waiting.iter_mut().for_each(|waiting| waiting.held.grow(more));
+                // The requests of a stream are answered one after the other, so they do not add up.
+                if this.arrival.is_some() {
+                    let more = BUFFERS * frame.data_ref().map_or(0, Bytes::len);
+                    this.size += more;
+                    this.waiting.iter_mut().for_each(|waiting| waiting.held.grow(more));
+                }
             }
             Poll::Ready(_) => this.waiting = None,
             Poll::Pending => {
@@ -235,6 +233,7 @@ mod tests {
     use http_body_util::{BodyExt, StreamBody};
     use std::time::Duration;
     use tokio::time::timeout;
+    use tokio_stream::StreamExt;
     use tonic::Code;
 
     /// How the body of a request ends that never comes, within an hour; `None`: it has not ended.
@@ -267,6 +266,32 @@ mod tests {
         {
             assert_eq!(end_of_half_a_request(path).await, None, "{path}");
         }
+    }
+
+    #[tokio::test]
+    async fn the_requests_of_a_stream_do_not_add_up() {
+        let connection =
+            Arc::<MemoryBudget>::default().connection(Accounts::default().of(CallerKey::Unknown, Duration::ZERO), None);
+        let reads = tower::service_fn(|request: http::Request<Body>| {
+            Box::pin(async move {
+                let mut body = request.into_body();
+                while body.frame().await.is_some() {}
+                Ok::<_, Infallible>(http::Response::new(Body::empty()))
+            })
+        });
+        let one = Bytes::from(vec![0; 1 << 20]);
+        let requests = tokio_stream::iter(0..200).then(move |_| {
+            let one = one.clone();
+            async move {
+                tokio::task::yield_now().await;
+                Ok::<_, Status>(Frame::data(one))
+            }
+        });
+        let path = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo";
+        let body = Body::new(StreamBody::new(Box::pin(requests)));
+        let request = http::Request::builder().uri(path).extension(connection.clone()).body(body).unwrap();
+        MemoryLimit(reads).call(request).await.unwrap();
+        assert!(!connection.closing().is_cancelled());
     }
 
     #[tokio::test]

@@ -16,7 +16,6 @@ use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use tonic::Status;
 use tonic::body::Body;
 use tonic::codegen::{Service, http};
-use tonic::server::NamedService;
 
 /// A watch takes 1.0 to 1.3 kB; such a stream takes about 10 kB, mostly a buffer of the generated code.
 const WEIGHT: Weight = Weight { streams: 8, watched: 0 };
@@ -44,10 +43,6 @@ impl<S> StreamLimit<S> {
         let share = self.context.accounts.stream(account, &self.context.limits, WEIGHT);
         share.map(Some).map_err(|exceeded| self.context.refuse(exceeded))
     }
-}
-
-impl<S: NamedService> NamedService for StreamLimit<S> {
-    const NAME: &'static str = S::NAME;
 }
 
 impl<S> Service<http::Request<Body>> for StreamLimit<S>

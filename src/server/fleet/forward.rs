@@ -36,12 +36,13 @@ use tonic::body::Body;
 use tonic::client::GrpcService;
 use tonic::codegen::{Service, http};
 use tonic::metadata::MetadataValue;
-use tonic::server::NamedService;
 use tonic::transport::Channel;
 use tonic::{Code, Status};
 
 const OWN: &str = "/pausewatch.v1.ElicitationService/";
-const FORWARD: &str = "/pausewatch.internal.Forward/";
+/// The name of the service, and the paths of its methods without the method.
+pub(crate) const FORWARD: &str = "pausewatch.internal.Forward";
+const METHODS: &str = "/pausewatch.internal.Forward/";
 const ENCODING: &str = "grpc-encoding";
 /// The flag and the length before a message.
 const PREFIX: usize = 5;
@@ -51,7 +52,7 @@ const HOLD: Duration = Duration::from_secs(10);
 const AGAIN_AFTER: Duration = Duration::from_millis(20);
 /// The memory of a waiting call besides its message, in bytes: its head, and its task.
 const HELD_CALL: usize = 4 << 10;
-/// The maximum of a forwarded call in bytes: its message, and the rights of a token.
+/// The maximum of a forwarded call in bytes: its message, and the rights of a token, which are bounded (`access/grant.rs`).
 const MAX_FORWARDED: usize = MAX_UNARY_REQUEST + (1 << 20);
 
 /// A unary call that was read and not answered.
@@ -215,7 +216,7 @@ impl Forwarder {
         let sealed = self.seal.seal(link.replica, held.method(), origin, waited, &held.message, self.clock.boot());
         let answered_by = self.seal.answered(&sealed);
         let left = over.saturating_duration_since(Instant::now()).as_millis().clamp(1, 99_999_999);
-        let request = http::Request::post(format!("{FORWARD}{}", held.method()))
+        let request = http::Request::post(format!("{METHODS}{}", held.method()))
             .header(http::header::CONTENT_TYPE, "application/grpc")
             .header(http::header::TE, "trailers")
             .header("grpc-timeout", format!("{left}m"))
@@ -308,7 +309,7 @@ impl ForwardService {
         let denied = || Status::permission_denied("only replicas of this fleet may forward calls");
         let (mut head, body) = request.into_parts();
         let sealed = Limited::new(body, MAX_FORWARDED).collect().await.map_err(|_| denied())?.to_bytes();
-        let method = head.uri.path().strip_prefix(FORWARD).unwrap_or_default().to_owned();
+        let method = head.uri.path().strip_prefix(METHODS).unwrap_or_default().to_owned();
         let proof = self.seal.answered(&sealed).parse().map_err(|_| denied())?;
         let opened = self.seal.open(self.replica, &method, sealed, self.clock.boot()).map_err(|why| match why {
             Unopened::Foreign => denied(),
@@ -332,10 +333,6 @@ impl ForwardService {
         answer.headers_mut().insert(ANSWERED, proof);
         Ok(answer)
     }
-}
-
-impl NamedService for ForwardService {
-    const NAME: &'static str = "pausewatch.internal.Forward";
 }
 
 impl Service<http::Request<Body>> for ForwardService {

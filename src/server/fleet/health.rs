@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use tonic::body::Body;
 use tonic::codegen::{Service, http};
-use tonic::server::NamedService;
 
 /// The fleet: the `store_epoch` of its states.
 const FLEET: &str = "pausewatch-fleet";
@@ -32,10 +31,6 @@ impl<S> DescribedHealth<S> {
     pub(crate) fn new(inner: S, fleet: u64, describe: Arc<dyn Fn() -> FleetState + Send + Sync>) -> Self {
         DescribedHealth { inner, fleet, describe }
     }
-}
-
-impl<S: NamedService> NamedService for DescribedHealth<S> {
-    const NAME: &'static str = S::NAME;
 }
 
 impl<S> Service<http::Request<Body>> for DescribedHealth<S>

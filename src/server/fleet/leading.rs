@@ -16,7 +16,6 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
-use tokio_util::task::task_tracker::TaskTrackerToken;
 use tonic::body::Body;
 use tonic::codegen::{Service, http};
 
@@ -68,12 +67,6 @@ impl Leads for Serving {
     }
 }
 
-/// A call that is being answered. The fields are dropped in their order: the term ends after its last call.
-struct InCall {
-    serving: Serving,
-    _token: TaskTrackerToken,
-}
-
 impl Serving {
     /// Answers a unary call as the leader.
     pub(super) async fn answer(self, request: http::Request<Body>) -> Result<http::Response<Body>, Infallible> {
@@ -87,14 +80,15 @@ impl Serving {
         room: Option<AnswerRoom>,
     ) -> Result<http::Response<Body>, Infallible> {
         let _token = self.calls.token();
-        let mut call = InCall { serving: self, _token };
+        // Dropped before the token: the term ends after its last call.
+        let mut serving = self;
         if commits(request.uri().path()) {
-            return call.serving.elicitations.call(request).await;
+            return serving.elicitations.call(request).await;
         }
-        if let Err(refusal) = call.serving.coordinator.confirm().await {
+        if let Err(refusal) = serving.coordinator.confirm().await {
             return Ok(status::of(&refusal).into_http());
         }
-        let answer = call.serving.elicitations.call(request);
+        let answer = serving.elicitations.call(request);
         match room {
             Some(room) => room.limit(answer).await,
             None => answer.await,

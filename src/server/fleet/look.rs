@@ -16,11 +16,13 @@ use tonic::body::Body;
 use tonic::client::Grpc;
 use tonic::codegen::http::uri::PathAndQuery;
 use tonic::codegen::{Service, http};
-use tonic::server::{NamedService, UnaryService};
+use tonic::server::UnaryService;
 use tonic::transport::Channel;
 use tonic::{Request, Response, Status};
 use tonic_prost::ProstCodec;
 
+/// The name of the service.
+pub(crate) const REPLICA: &str = "pausewatch.internal.Replica";
 const LOOK: &str = "/pausewatch.internal.Replica/Look";
 /// The maximum size of a request: its fields have fixed sizes.
 const MAX_QUESTION: usize = 256;
@@ -108,10 +110,6 @@ pub(super) async fn look(channel: Channel, key: &hmac::Key, replica: u64, anew: 
     hmac::verify(key, &of_answer(nonce, &answer), &answer.proof)
         .map_err(|_| Status::unauthenticated("the answer is not of a replica of this fleet"))?;
     Ok(answer)
-}
-
-impl NamedService for LookService {
-    const NAME: &'static str = "pausewatch.internal.Replica";
 }
 
 impl UnaryService<Question> for LookService {

@@ -19,10 +19,10 @@ mod seal;
 mod service;
 
 pub use clock::ReplicaClock;
-pub(super) use forward::{ForwardService, Forwarder};
+pub(super) use forward::{FORWARD, ForwardService, Forwarder};
 pub(super) use health::DescribedHealth;
 pub use leading::{Leading, Leads, Vouched};
-pub(super) use look::LookService;
+pub(super) use look::{LookService, REPLICA};
 pub use looking::{LeaderLink, Looking};
 pub(super) use peers::{PeerFiles, Peers};
 pub(super) use seal::Seal;

@@ -177,15 +177,19 @@ impl Seal {
     }
 
     fn verified(&self, method: &str, mut sealed: Bytes) -> Option<(Envelope, Bytes)> {
-        let proof = sealed.split_to_checked(PROOF)?;
+        if sealed.len() < PROOF + LENGTH {
+            return None;
+        }
+        let proof = sealed.split_to(PROOF);
         let mut context = self.context(method);
         context.update(&sealed);
         let expected = context.sign();
-        if !bool::from(expected.as_ref().ct_eq(&proof)) || sealed.len() < LENGTH {
+        if !bool::from(expected.as_ref().ct_eq(&proof)) {
             return None;
         }
         let length = sealed.get_u32() as usize;
-        let envelope = Envelope::decode(sealed.split_to_checked(length)?).ok()?;
+        let envelope = (sealed.len() >= length).then(|| sealed.split_to(length))?;
+        let envelope = Envelope::decode(envelope).ok()?;
         Some((envelope, sealed))
     }
 
@@ -201,16 +205,6 @@ impl Seal {
         let mut context = self.context(method);
         context.update(sealed);
         context.sign()
-    }
-}
-
-trait SplitChecked: Sized {
-    fn split_to_checked(&mut self, at: usize) -> Option<Self>;
-}
-
-impl SplitChecked for Bytes {
-    fn split_to_checked(&mut self, at: usize) -> Option<Self> {
-        (self.len() >= at).then(|| self.split_to(at))
     }
 }
 

@@ -2,14 +2,12 @@
 use super::super::grpc::Watches;
 use super::forward::{Forwarder, Held};
 use super::leading::Leading;
-use crate::proto::v1::elicitation_service_server::SERVICE_NAME;
 use std::convert::Infallible;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use tonic::body::Body;
 use tonic::codegen::{Service, http};
-use tonic::server::NamedService;
 
 type Answer = Result<http::Response<Body>, Infallible>;
 
@@ -25,10 +23,6 @@ impl ReplicaService {
     pub(crate) fn new(leading: Leading, watches: Watches, forwarder: Forwarder) -> Self {
         ReplicaService { leading, watches, forwarder }
     }
-}
-
-impl NamedService for ReplicaService {
-    const NAME: &'static str = SERVICE_NAME;
 }
 
 impl Service<http::Request<Body>> for ReplicaService {

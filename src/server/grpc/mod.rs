@@ -31,9 +31,8 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tonic::body::Body;
 use tonic::codegen::{Service, http};
-use tonic::server::NamedService;
 use tonic::{Request, Response, Status, Streaming};
-use v1::elicitation_service_server::{ElicitationService, ElicitationServiceServer, SERVICE_NAME};
+use v1::elicitation_service_server::{ElicitationService, ElicitationServiceServer};
 use wire::ReadContext;
 
 /// Makes the service of a coordinator with this clock.
@@ -64,10 +63,6 @@ impl Elicitations {
         let calls = Calls { coordinator, clock, context, is_open };
         Elicitations { unary: ElicitationServiceServer::new(calls).max_decoding_message_size(MAX_UNARY_REQUEST), watch }
     }
-}
-
-impl NamedService for Elicitations {
-    const NAME: &'static str = SERVICE_NAME;
 }
 
 impl Service<http::Request<Body>> for Elicitations {

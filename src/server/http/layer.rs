@@ -25,7 +25,6 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::time::{Instant, sleep_until, timeout_at};
 use tonic::body::Body;
-use tonic::server::NamedService;
 use tonic::{Code, Status};
 use tower::Service;
 
@@ -83,10 +82,6 @@ impl<S> Http<S> {
     pub(crate) fn for_grpc_alone(self) -> Self {
         Http { is_grpc_alone: true, ..self }
     }
-}
-
-impl<S: NamedService> NamedService for Http<S> {
-    const NAME: &'static str = S::NAME;
 }
 
 impl<S> Service<Request<Body>> for Http<S>
