@@ -6,9 +6,9 @@ use crate::core::Timestamp;
 use std::sync::Mutex;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Two clocks whose readings are further apart are read again.
+/// Maximum time between the readings of two clocks; after a longer time, both are read again.
 const ONE_MOMENT: Duration = Duration::from_millis(1);
-/// How often they are read at most, on a machine that is too busy.
+/// Maximum number of readings, on a machine that is too busy.
 const MAX_READINGS: usize = 10;
 
 /// A source of time.
@@ -19,10 +19,10 @@ pub trait Clock: Send + Sync + 'static {
     fn boot(&self) -> i64 {
         self.now().boot
     }
-    /// The time that the machine was awake, from some start: if it grows by less than [`Clock::now`], the machine has
-    /// slept.
+    /// How long the machine has been awake, counted from an arbitrary start. If it grows by less than [`Clock::now`],
+    /// the machine has slept.
     fn awake(&self) -> Duration;
-    /// How long the machine has slept in total (nanoseconds), from some start.
+    /// How long the machine has slept in total (nanoseconds), counted from an arbitrary start.
     fn slept(&self) -> i64 {
         self.boot().saturating_sub(nanos(self.awake()))
     }
@@ -51,7 +51,7 @@ impl Default for System {
     }
 }
 
-/// The id of the boot-time clock that this process reads: that of the boot `boot_id` with the `offsets` of the time
+/// The id of the boot-time clock that this process reads. It combines the `boot_id` with the `offsets` of the time
 /// namespace (time_namespaces(7)).
 fn named(boot_id: &str, offsets: &str) -> Option<u64> {
     let digits = boot_id.replace('-', "");
@@ -89,8 +89,8 @@ fn boot() -> Duration {
     read(clock)
 }
 
-/// Reads the clock `boot`, and another one at the same moment: both again if the process stood still in between, which
-/// would look like a sleep of the machine or a step of the wall clock.
+/// Reads the clock `boot`, and another one at the same moment. If the process stalled in between, both are read again:
+/// the stall would look like a sleep of the machine or a step of the wall clock.
 fn at_one_moment(boot: impl Fn() -> Duration, other: impl Fn() -> Duration) -> (i64, i64) {
     let mut first = boot();
     for _ in 1..MAX_READINGS {

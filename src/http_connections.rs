@@ -38,7 +38,7 @@ pub(crate) struct HttpConnection {
 }
 
 enum Requests {
-    /// No request; with the number in the list of idle connections, which is above 0.
+    /// No request. The number is the key in the list of idle connections, above 0; 0: it is not in the list.
     None(u64),
     /// The number of requests.
     Some(usize),

@@ -1,11 +1,11 @@
 //! The single writer: owns the records, evaluates commands in the order in which they came, and commits what they change.
 //!
 //! - E1: what is answered or published is committed. A batch that the store refuses is reverted as a whole.
-//! - E2: leases of a thread that had ended when a command arrived are closed before it is evaluated. A renewal that
-//!   arrived in time counts, however long it waited for a commit.
+//! - E2: before a command is evaluated, the elicitations of its thread whose lease had ended when the command arrived
+//!   are closed. A renewal that arrived in time counts, however long it waited for a commit.
 //! - E3: after a time in which holders could not renew (a restart, a sleep of the machine, a store that could not be
 //!   written), every lease restarts. Exception: a takeover in a fleet does not restart long leases (`long_leases.rs`).
-//! - E4: after the server stood still, every lease ends that much later.
+//! - E4: after the server stalled, every lease ends later by the length of the stall.
 //! - E5: no lease ends later than the maximum pause of its thread allows, whatever moved its end.
 mod commit;
 mod default_lease;
@@ -36,7 +36,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// The maximum of leases that one batch ends, besides those of the threads that it has calls for.
+/// Maximum number of leases that one batch ends, in addition to the leases of the threads that its calls name.
 const EXPIRE_AT_MOST: usize = 1_000;
 /// How often a store that is full or has refused a batch is tried again.
 const RECOVER_EVERY: Duration = Duration::from_secs(1);
@@ -50,9 +50,9 @@ pub struct Call {
     pub command: Command,
     /// The caller, if known.
     pub by: Option<Arc<Account>>,
-    /// When it arrived, on the boot-time clock; `i64::MAX`: when it is evaluated.
+    /// When it arrived, in nanoseconds of the boot-time clock; `i64::MAX`: at the time of its evaluation.
     pub came: i64,
-    /// How long it waited at another replica before.
+    /// How long it had waited at another replica before it arrived here.
     pub waited: Duration,
 }
 
@@ -116,7 +116,7 @@ pub struct Engine {
     made: Vec<ThreadId>,
     /// Boot-time clock less the time awake: rises when the machine sleeps.
     slept: i64,
-    /// When the fsync of the current commit began, in nanoseconds of the time awake; 0: it has not.
+    /// When the fsync of the current commit began, in nanoseconds of [`Clock::awake`]; 0: it has not begun.
     fsync_began: Arc<AtomicU64>,
     store_failing: bool,
     /// Why increments are refused, while they are.
@@ -197,8 +197,8 @@ impl Engine {
         Ok(engine)
     }
 
-    /// When [`Engine::process`] has something to do even without a call: a moment of the boot-time clock. A sleep of the
-    /// machine makes it sooner.
+    /// The time on the boot-time clock at which [`Engine::process`] has work to do even without a call. A sleep of the
+    /// machine makes this time earlier.
     pub fn next_due(&self) -> i64 {
         if self.sleep_noticed(self.clock.slept()) {
             return i64::MIN;
@@ -361,15 +361,16 @@ impl Engine {
         Ok(decision.answer)
     }
 
-    /// Closes elicitations of any thread whose lease had ended by `until`, up to the size of a batch; the rest is due
-    /// at once again.
+    /// Closes the elicitations whose lease had ended by `until`, at most [`EXPIRE_AT_MOST`] of them, on any thread. The
+    /// others stay due, and the next batches close them.
     fn expire(&mut self, until: Timestamp, now: Timestamp) {
         for (thread, id) in self.leases.ended(until, EXPIRE_AT_MOST) {
             let _ = self.evaluate(&thread, &Command::Expire { elicitation: id }, None, now, true);
         }
     }
 
-    /// Closes the leases of its thread that had ended when the command arrived, then evaluates the command.
+    /// Closes the elicitations of its thread whose lease had ended when the command arrived. Then evaluates the
+    /// command.
     fn evaluate_call(&mut self, call: &Call, now: Timestamp, writable: bool) -> Outcome {
         let Call { thread, command, by, came, .. } = call;
         let came = Timestamp { boot: (*came).min(now.boot), ..now };
@@ -389,8 +390,8 @@ impl Engine {
         self.evaluate(thread, command, by.as_ref(), now, writable)
     }
 
-    /// A new id. The hash of a counter with a secret key repeats within this process once in 2^64 ids, and nobody who
-    /// knows some ids can guess the next.
+    /// A new id: the hash of a counter with a secret key. Within one process, an id repeats only after about 2^64 ids,
+    /// and the next id cannot be guessed from earlier ones.
     fn next_id(&mut self) -> ElicitationId {
         let mut hasher = SipHasher13::new_with_keys(self.id_seed.0, self.id_seed.1);
         hasher.write_u64(self.ids_given);
@@ -399,7 +400,7 @@ impl Engine {
     }
 }
 
-/// Resets the metrics of the store: a replica that no longer leads continues without it.
+/// Resets the metrics of the store: a replica that no longer leads keeps running without a store.
 impl Drop for Engine {
     fn drop(&mut self) {
         self.metrics.store_failing.store(false, Relaxed);

@@ -7,8 +7,9 @@
 //!
 //! - C1: every call that is taken is answered, in the order of the commits; its change is published before it is
 //!   answered.
-//! - C2: the engine is locked from taking a batch until its results are handed out, and a commit on the runtime first
-//!   hands out the results of the thread. So the revisions of one thread reach the hub in their order.
+//! - C2: the engine stays locked from taking a batch until its results are handed out, or put into the outbox by the
+//!   commit thread. A commit on the runtime first hands out the outbox. So the hub gets the revisions of each thread id
+//!   in order.
 //! - C3: a confirmed read sees everything that any process had answered before the read arrived. The confirmation comes
 //!   after the publication of its batch, and the store has confirmed by then that no other process took over.
 //!
@@ -27,9 +28,9 @@ use std::time::Duration;
 use tokio::sync::{Notify, oneshot};
 use tokio::task::JoinHandle;
 
-/// The maximum of calls that wait for a commit: together at most 64 MiB while the disk stalls.
+/// Maximum number of calls that wait for a commit. While the disk stalls, they take at most 64 MiB together.
 const MAX_WAITING: usize = 32_768;
-/// The maximum of calls in one batch, so that a batch stays far below the size of a journal file.
+/// Maximum number of calls in one batch. It keeps a batch far below the size of a journal file.
 const MAX_BATCH: usize = 1_024;
 
 /// Accepts calls, and answers them when they are committed. When it is dropped, it closes the store.
@@ -43,7 +44,7 @@ struct Shared {
     /// `None`: the store is closed.
     engine: Mutex<Option<Engine>>,
     queue: Mutex<RequestQueue>,
-    /// Wakes the thread.
+    /// Wakes the commit thread.
     go: Condvar,
     outbox: Mutex<Results>,
     /// There are calls in the queue or results in the outbox.
@@ -52,7 +53,7 @@ struct Shared {
     clock: Arc<dyn Clock>,
     /// When the engine has work without a call.
     next_due: AtomicI64,
-    /// While the disk is slow, the thread commits.
+    /// While the disk is slow, the commit thread commits.
     slow_disk_detector: SlowDiskDetector,
     /// Beats with each turn of the task.
     stall_detector: StallDetector,
@@ -236,7 +237,7 @@ impl Shared {
     fn hand_out(&self, results: Results) {
         self.hub.publish(results.committed);
         for (caller, outcome) in results.callers.into_iter().zip(results.outcomes) {
-            // The change of a caller that has gone away counts all the same.
+            // The change counts even if its caller has gone away.
             let _ = caller.send(outcome);
         }
         for read in results.reads {
@@ -254,7 +255,7 @@ impl Shared {
         self.hub.safe_time().published();
     }
 
-    /// Hands out the results of the thread, and commits one batch on the runtime if that may not take long.
+    /// Hands out the results of the commit thread, and commits one batch on the runtime unless that may take long.
     fn step(&self) -> Next {
         self.stall_detector.beat(self.clock.boot());
         self.hand_out_what_is_left();
@@ -276,7 +277,7 @@ impl Shared {
         Next::Yield
     }
 
-    /// The thread.
+    /// The loop of the commit thread.
     fn commit_when_slow(&self) {
         let _guard = AbortOnPanic;
         loop {
@@ -306,10 +307,10 @@ impl Shared {
     }
 }
 
-/// The task.
+/// The task on the runtime.
 async fn commit_and_answer(shared: Arc<Shared>) {
     loop {
-        // No await under the guard: a task that is dropped because others panic has not panicked itself.
+        // The guard is not held across an await: a task that is dropped while others panic has not panicked itself.
         let next = {
             let _guard = AbortOnPanic;
             shared.step()
@@ -324,15 +325,15 @@ async fn commit_and_answer(shared: Arc<Shared>) {
     }
 }
 
-/// The events that the task waits for.
+/// The next action of the task.
 enum Next {
-    /// Calls, results of the thread, or what is due after this time.
+    /// Wait for calls, or for results of the commit thread, at most for this time: then something is due.
     Nap(Duration),
-    /// The results of the thread.
+    /// Wait for the results of the commit thread.
     Thread,
-    /// Nothing, but answered callers and reads get a turn before the next batch.
+    /// Let answered callers and reads run before the next batch.
     Yield,
-    /// The store is closed.
+    /// Stop: the store is closed.
     End,
 }
 

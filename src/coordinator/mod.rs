@@ -61,9 +61,9 @@ impl Coordinator {
         Self::start_with(store, clock, Settings { anonymous_ttl, ..Settings::default() }, fatal)
     }
 
-    /// Opens the engine on `store` and starts it on the current tokio runtime. `fatal` is called when the store cannot
-    /// be trusted any more, or when another replica has taken over; after [`Fatal::Broken`] it has to end the process,
-    /// and nobody is answered until then.
+    /// Opens the engine on `store` and starts it on the current tokio runtime. `fatal` is called when the store can no
+    /// longer be trusted, or when another replica has taken over. After [`Fatal::Broken`] it must end the process; no
+    /// call is answered until then.
     ///
     /// # Errors
     /// The store cannot be loaded.
@@ -172,7 +172,7 @@ impl Inline {
         self.hub.safe_time().begin(now);
         engine.extend_leases(self.stall_detector.take_stall(now), &mut committed);
         engine.process(calls, &mut outcomes, &mut committed).expect("a store that keeps nothing does not fail");
-        // Published under the lock: of one thread, revisions must reach the hub in their order.
+        // Published under the lock, because the revisions of a thread must reach the hub in order.
         self.hub.publish(committed);
         self.hub.safe_time().end();
         outcomes.pop()

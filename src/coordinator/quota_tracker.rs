@@ -59,7 +59,7 @@ impl QuotaTracker {
         Ok(())
     }
 
-    /// It is not open any more, or never was.
+    /// Counts one elicitation less: it was closed, or its increment was reverted.
     pub(super) fn close(&mut self, id: ElicitationId) {
         self.open -= 1;
         if let Some(by) = self.openers.remove(&id) {
@@ -67,7 +67,7 @@ impl QuotaTracker {
         }
     }
 
-    /// The thread is not known any more, or never was.
+    /// Counts one thread less: it was forgotten, or the change that created it was reverted.
     pub(super) fn forget(&mut self, thread: &ThreadId) {
         if let Some(by) = self.namers.remove(thread) {
             by.threads.fetch_sub(1, Relaxed);
@@ -75,7 +75,7 @@ impl QuotaTracker {
     }
 }
 
-/// Releases the usage: a replica continues after its engine, and the next engine counts again.
+/// Releases the usage: a replica keeps running when its engine has ended, and its next engine counts from zero.
 impl Drop for QuotaTracker {
     fn drop(&mut self) {
         self.openers.values().for_each(|by| _ = by.open.fetch_sub(1, Relaxed));

@@ -5,16 +5,16 @@ use super::quota::Limits;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How the coordinator is to be.
+/// The settings of a coordinator.
 #[derive(Default)]
 pub struct Settings {
-    /// The lease of an increment that asks for none, 1 s to 24 h; `None`: without end.
+    /// The lease of an increment that requests none, 1 s to 24 h; `None`: without end.
     pub anonymous_ttl: Option<Duration>,
     /// The maximum length of a pause, which no renewal extends; `None`: any.
     pub max_pause: Option<Duration>,
     /// The limits of callers; `None`: unlimited.
     pub limits: Option<Limits>,
-    /// Where it counts.
+    /// The metrics that it updates.
     pub metrics: Arc<Metrics>,
     /// Observes every change.
     pub witness: Option<Box<dyn ChangeObserver>>,

@@ -1,7 +1,7 @@
 //! Detects a slow disk from the duration of the last commits.
 //!
-//! A good disk has a few slow moments per second. Each is over before it is known, and moving the commits of a second
-//! to a thread costs more than the next one. A slow disk is slow twice in a row
+//! A good disk has a few slow commits per second. Each is over when it is detected, and moving the commits of a second
+//! to a thread costs more than the next slow commit does. A slow disk has two slow commits in a row
 //! (docs/decisions/0007-commits-on-the-workers.md).
 use crate::sync::AtomicI64;
 use std::sync::atomic::Ordering::Relaxed;
@@ -30,7 +30,7 @@ impl SlowDiskDetector {
         now < self.slow_until.load(Relaxed)
     }
 
-    /// Records a commit. Only one at a time, because the engine is locked.
+    /// Records a commit. Calls never overlap, because the engine is locked.
     pub(super) fn committed(&self, began: i64, ended: i64) {
         let took = ended.saturating_sub(began);
         let last = self.last.swap(took, Relaxed);

@@ -61,7 +61,7 @@ impl Pause {
         self.accrued.saturating_add(self.open_for(now).unwrap_or_default())
     }
 
-    /// This, with an open pause if `paused`, else without.
+    /// Begins a pause at `now` if `paused`, otherwise ends the open one. No effect if that is so already.
     pub fn turned(&self, paused: bool, now: Timestamp) -> Pause {
         match (paused, self.since) {
             (true, None) => Pause { accrued: self.accrued, since: Some(now) },

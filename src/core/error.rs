@@ -44,7 +44,7 @@ pub enum Refusal {
         /// Milliseconds since it was closed.
         ago_ms: u64,
     },
-    /// Its lease has ended: the pause it stood for is over, and commands may have timed out since.
+    /// Its lease has ended: it no longer pauses the thread, and commands may have timed out since.
     #[error(
         "elicitation {elicitation_id:?} of thread {thread:?} expired {ago_ms} ms ago: its lease was not renewed in time"
     )]
@@ -87,7 +87,7 @@ pub enum Refusal {
         /// The address of the replica that leads, if it is known.
         leader: Option<Box<str>>,
     },
-    /// Have less, or wait.
+    /// Use less of what is limited, or wait.
     #[error(transparent)]
     LimitExceeded(Exceeded),
 }

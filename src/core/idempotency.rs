@@ -50,7 +50,7 @@ pub enum Rpc {
     Decrement,
 }
 
-/// A request id and what its call was answered.
+/// A request id and the answer to its call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RememberedRequest {
     /// Which RPC.
@@ -74,7 +74,7 @@ pub struct RememberedAnswer {
     pub count: u32,
     /// The revision.
     pub revision: u64,
-    /// The id of an increment, and the end of its lease.
+    /// The elicitation that an increment opened, and the end of its lease.
     pub opened: Option<(ElicitationId, Option<Timestamp>)>,
 }
 
@@ -139,7 +139,7 @@ impl IdempotencyCache {
         }
     }
 
-    /// Drops what is too old or too much, and hands each store row of it to `forgotten`.
+    /// Drops entries that are too old, or exceed the maximum number, and passes the store row of each to `forgotten`.
     pub fn forget(&mut self, now: Timestamp, mut forgotten: impl FnMut(u64)) {
         let Some(lists) = &mut self.0 else { return };
         let outdated = |at: Timestamp, length: usize| length > MEMORY_LENGTH || now.since(at) >= MEMORY_SPAN;

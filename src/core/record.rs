@@ -98,7 +98,7 @@ pub enum Effect {
         open: Open,
         /// How.
         how: PauseEnd,
-        /// The same for the memory of the thread.
+        /// The entry for [`Record::memory`].
         closing: RememberedClosing,
     },
     /// Its lease ends at another time.
@@ -115,7 +115,7 @@ pub enum Effect {
 }
 
 impl Change {
-    /// How the pause ended, if this ends it.
+    /// How the pause ended, if this change ends a pause.
     pub fn pause_end(&self) -> Option<PauseEnd> {
         match &self.effect {
             Effect::Closed { how, .. } if self.after.pause.since.is_none() => Some(*how),

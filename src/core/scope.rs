@@ -67,7 +67,7 @@ impl Scope {
 }
 
 impl Area {
-    /// The id, or what ids begin with: the smallest that may be in it.
+    /// The id or the prefix. No id in the area sorts before it.
     pub fn text(&self) -> &str {
         &self.text
     }

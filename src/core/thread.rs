@@ -29,7 +29,7 @@ pub enum Command {
         request_id: Box<str>,
         /// The elicitation; `None`: the oldest one without a ttl, else the oldest.
         elicitation: Option<ElicitationRef>,
-        /// The token of the caller is that of an admin.
+        /// Whether the caller has the token of an admin.
         by_admin: bool,
     },
     /// Moves the end of a lease.
@@ -59,7 +59,7 @@ pub struct DecideInputs {
     pub id: ElicitationId,
     /// A store row that was never used; the one after it is free too.
     pub row: u64,
-    /// The lease of an increment that asks for none; `None`: without end.
+    /// The lease of an increment that requests none; `None`: without end.
     pub anonymous_ttl: Option<Duration>,
     /// The maximum length of a pause; `None`: any.
     pub max_pause: Option<Duration>,
@@ -231,7 +231,7 @@ fn find(record: &Record, named: &ElicitationRef, now: Timestamp) -> Result<usize
     })
 }
 
-/// The same call, if it was made before.
+/// The remembered request of this call, if it was made before.
 fn replayed<'a>(
     record: &'a Record,
     rpc: Rpc,

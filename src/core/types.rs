@@ -88,7 +88,7 @@ impl fmt::Display for ThreadId {
 pub struct ElicitationId(pub u128);
 
 impl ElicitationId {
-    /// The id that `text` is, if the server can have given it.
+    /// Parses an id in the form in which the server returns it; `None`: the text has another form.
     pub fn parse(text: &str) -> Option<Self> {
         let digits = text.len() == 32 && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
         digits.then(|| u128::from_str_radix(text, 16).ok().map(ElicitationId)).flatten()
@@ -146,7 +146,7 @@ impl Ttl {
     }
 }
 
-/// Parses a text of at most `max` bytes, `allowed` saying so.
+/// Parses a text of at most `max` bytes. `allowed`: the same limit as the text of the error.
 ///
 /// # Errors
 /// It is longer.

@@ -16,7 +16,7 @@ const SEED: &str = "PAUSEWATCH_SIM_SEED";
 /// The start of a line with a count.
 const COUNT: &str = "counted ";
 
-/// What each set of runs must contain, so that the simulation cannot stop testing something unnoticed.
+/// Events that each set of runs must contain. Without this check, the simulation could stop testing them unnoticed.
 const MUST_HAPPEN: [&str; 32] = [
     "batches that the store refused",
     "breaks of a watch",

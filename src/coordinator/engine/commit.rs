@@ -11,8 +11,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 impl Engine {
-    /// Stores the staged changes, and deletes what is forgotten. `answers`: callers wait for answers, so it has to be
-    /// checked that the store is still ours even if there is nothing to store.
+    /// Stores the staged changes, and deletes forgotten threads and rows. `answers`: callers wait for answers; then the
+    /// store must confirm that it is still ours, even if there is nothing to store.
     pub(super) fn commit(&mut self, answers: bool) -> Result<(), CommitError> {
         let leases = self.long_leases.as_ref();
         let changed = |staged: &Staged| is_stored(leases, &staged.change);
@@ -23,12 +23,12 @@ impl Engine {
             return if answers { self.store.confirm() } else { Ok(()) };
         }
         let mut writes = Vec::with_capacity(3 * self.staged.len() + to_forget + 1);
-        // First, since what is staged may name a forgotten thread again.
+        // Deletions come first, because a staged change may create a forgotten thread again.
         writes.extend(self.forgotten.iter().map(|forgotten| Write::DeleteThread(&forgotten.thread)));
         for (i, staged) in self.staged.iter().enumerate().filter(|(_, staged)| changed(staged)) {
             let Staged { thread, change, .. } = staged;
             match &change.effect {
-                // Unless what is staged after it has closed it.
+                // Skipped if a later staged change has closed the elicitation.
                 Effect::Renewed { id, .. } => {
                     let record = self.records.get(thread);
                     let open = record.and_then(|record| record.position(*id).map(|index| &record.open[index]));
@@ -88,7 +88,7 @@ impl Engine {
                     Event::Opened(open.elicitation, ends)
                 }
                 Effect::Closed { open, how, closing, .. } => {
-                    // The end may have been moved by a renewal of the same batch: the lease is told by what it was then.
+                    // `open` is from the time of the closing, after any renewal of the same batch has moved its end.
                     self.leases.set(&thread, closing.id, open.ends(), None);
                     self.quotas.close(closing.id);
                     Event::Closed(closing.id, how)

@@ -1,5 +1,5 @@
-//! Prepares leases from an earlier server: they restart once everything is loaded, elicitations without a lease get the
-//! default one, and the maximum pause holds.
+//! Prepares the leases that an earlier process has stored: they restart when everything is loaded, elicitations without
+//! a lease get the default lease, and the maximum pause applies.
 use crate::coordinator::settings::Settings;
 use crate::core::{Record, Timestamp, cap, cut};
 

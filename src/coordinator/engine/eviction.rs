@@ -8,11 +8,11 @@ use std::time::Duration;
 pub const IDLE_SPAN: Duration = Duration::from_secs(24 * 60 * 60);
 /// How often all records are searched for threads to forget.
 const SWEEP_EVERY: Duration = Duration::from_secs(60);
-/// The most threads that one batch forgets, so that it delays no call.
+/// Maximum number of threads and rows that one batch forgets, so that it delays no call.
 const SWEEP_AT_MOST: usize = 2_000;
 
 impl Engine {
-    /// Looks through the records for threads and memories to forget.
+    /// Searches the records for idle threads and for outdated request ids and closings, and forgets them.
     pub(super) fn sweep(&mut self, now: Timestamp) {
         let (rows, floor, forgotten) = (&mut self.forgotten_rows, &mut self.floor, &mut self.forgotten);
         let quotas = &mut self.quotas;

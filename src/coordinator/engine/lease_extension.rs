@@ -19,7 +19,7 @@ impl Engine {
     /// The server stalled for `time`, and nobody could renew: every lease ends that much later. Call this before a
     /// batch, and publish `committed` with it.
     pub fn extend_leases(&mut self, time: Duration, committed: &mut Vec<Committed>) {
-        // After a sleep of the machine, they restart with the batch.
+        // After a sleep of the machine, the leases restart with the batch instead.
         if time.is_zero() || self.sleep_noticed(self.clock.slept()) {
             return;
         }
@@ -44,7 +44,7 @@ impl Engine {
         }
     }
 
-    /// Whether the machine has slept since leases were last restarted. `slept`: the total sleep since its start.
+    /// Whether the machine has slept since the last batch. `slept`: its total sleep now, in nanoseconds.
     pub(super) fn sleep_noticed(&self, slept: i64) -> bool {
         let since = slept.saturating_sub(self.slept);
         since > i64::try_from(SLEEP_NOTICED.as_nanos()).unwrap_or(i64::MAX)

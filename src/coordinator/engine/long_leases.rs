@@ -11,7 +11,7 @@ use crate::core::{Effect, Timestamp};
 use hashbrown::HashMap;
 use std::time::Duration;
 
-/// Well below a sixth of the shortest long lease.
+/// After stalls of this total length, all ends are stored: well below a sixth of the shortest long lease.
 const DRIFT: Duration = Duration::from_secs(30);
 
 /// The ends that this process has stored.

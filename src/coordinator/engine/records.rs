@@ -68,7 +68,7 @@ impl Records {
         self.places.iter_mut().flatten()
     }
 
-    /// Removes those for which `keep` says no.
+    /// Removes the records for which `keep` returns `false`.
     pub(super) fn retain(&mut self, mut keep: impl FnMut(&mut Record) -> bool) {
         for place in 0..self.places.len() {
             if let Some(record) = &mut self.places[place]
@@ -85,7 +85,7 @@ impl Records {
         self.index.find(self.hasher.hash_one(thread), is_it).copied()
     }
 
-    /// Gives a thread a place, whose record is still to be made.
+    /// Reserves a place for a thread; the caller creates its record.
     fn insert(&mut self, thread: &ThreadId) -> u32 {
         let place = self.free.pop().unwrap_or_else(|| {
             self.places.push(None);
@@ -106,7 +106,7 @@ fn hash(hasher: &DefaultHashBuilder, record: Option<&Record>) -> u64 {
     hasher.hash_one(&record.expect("a place in the table has a record").thread)
 }
 
-/// A record takes over 100 bytes, so that memory ends long before.
+/// A place as 32 bits. A record takes over 100 bytes, so memory runs out long before 2^32 records.
 fn small(place: usize) -> u32 {
     u32::try_from(place).expect("fewer than 2^32 threads fit into memory")
 }
@@ -127,7 +127,7 @@ mod tests {
         Record::new(id(number), revision, NOW)
     }
 
-    /// Against a map, with numbers of which some come again and again.
+    /// Compared with a map; some numbers occur several times.
     #[test]
     fn they_are_found_as_in_a_map() {
         let mut records = Records::from((0..40).map(|number| record(number, 1)).collect::<Vec<_>>());

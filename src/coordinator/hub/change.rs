@@ -32,7 +32,7 @@ impl Subscription {
         self.hub.lock().watchers[self.key as usize].observes = true;
     }
 
-    /// Makes a watch of no thread one of these. Its threads do not change afterwards.
+    /// Turns a watch of no thread into a watch of `interest`, whose threads do not change afterwards.
     pub fn begin(&mut self, interest: Interest) {
         let mut state = self.hub.lock();
         let observes = state.watchers[self.key as usize].observes;
@@ -68,7 +68,7 @@ impl Subscription {
         // The stream polls next, and sees what is due.
     }
 
-    /// Gives the sink the present states of these threads, until it is full. Returns how many it was given.
+    /// Gives the sink the present states of these threads, until it is full. Returns the number of states given.
     pub fn give(&self, threads: &[ThreadId], sink: &mut impl Sink) -> usize {
         let mut state = self.hub.lock();
         let mut given = 0;
@@ -183,7 +183,7 @@ impl Many {
         }
         let watched = std::mem::replace(&mut self.threads[place as usize], Watched::VACANT);
         if self.queue.is_empty() && self.watched() == 0 {
-            // Nothing is left to keep room for.
+            // No thread is left, so the memory is freed.
             (self.threads, self.queued, self.places) = (Vec::new(), Vec::new(), None);
         }
         Some(watched)

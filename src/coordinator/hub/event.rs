@@ -24,15 +24,15 @@ pub enum Event {
     Closed(ElicitationId, PauseEnd),
     /// The end of a lease has moved; watchers are not notified.
     Renewed(ElicitationId, Option<Timestamp>),
-    /// These elicitations are open now, and the last pause ended like this. For a follower, which sees the result of a
-    /// batch and not each change.
+    /// These elicitations are open now, and the last pause ended like this. Used by a follower, which sees the result
+    /// of a batch and not each change.
     Replaced(Vec<OpenElicitation>, Option<PauseEnd>),
     /// The thread was idle for long and is forgotten; the revision in the header is the new floor.
     Forgotten,
 }
 
 impl Committed {
-    /// The thread is now as this record says.
+    /// Replaces the state of the thread by the state in `record`.
     pub fn replaced(record: &Record) -> Self {
         let open = record.open.iter().map(OpenElicitation::of).collect();
         let last = record.memory.last_closing().filter(|_| record.open.is_empty());

@@ -12,7 +12,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Ended pauses that are kept: some days of one person's agents, and a scan of all of them takes less than a millisecond.
+/// Maximum number of ended pauses that are kept: some days of one person's agents. A scan of all of them takes less
+/// than a millisecond.
 pub(super) const MAX_PAUSES: usize = 4_096;
 /// Bytes of ended pauses that are kept: texts of callers may be 1.5 kB for each elicitation.
 pub(super) const MAX_BYTES: usize = 1 << 20;
@@ -89,7 +90,7 @@ pub struct History {
     ended: u64,
     /// Bytes that open pauses remember.
     pub(super) open_bytes: usize,
-    /// When the history began: nothing is known of what ended before.
+    /// When the history began. Pauses that ended before are not known.
     began: Timestamp,
     /// No pause that ended after this is missing, in nanoseconds of the wall clock.
     complete_from: i64,
@@ -119,7 +120,7 @@ impl History {
         }
     }
 
-    /// Keeps a pause that `last` has ended.
+    /// Adds a pause that ended when `last` was closed.
     pub fn end(
         &mut self,
         thread: &ThreadId,

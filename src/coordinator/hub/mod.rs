@@ -44,7 +44,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::task::Waker;
 use topic::{Change, ThreadState};
 
-/// All threads, and who watches them.
+/// All threads and their watchers.
 #[derive(Debug, Default)]
 pub struct Hub {
     state: Mutex<State>,
@@ -123,7 +123,7 @@ impl Hub {
         wakers.into_iter().for_each(Waker::wake);
     }
 
-    /// Streams that see this thread, without observers.
+    /// The number of streams that see this thread, not counting observers.
     pub fn watchers(&self, thread: &ThreadId) -> u32 {
         let state = self.lock();
         state.watchers_of(thread, state.find(thread).map(|key| &state.topics[key as usize]))
@@ -143,7 +143,8 @@ impl Hub {
         wakers.into_iter().for_each(Waker::wake);
     }
 
-    /// Ends every `of`-th part `part` of the watches. Called for each part in turn, it ends all that were there, one after the other.
+    /// Ends one part in `of` of the watches. With one call per `part` in turn, all watches that were open at the first
+    /// call end, part by part.
     pub fn end(&self, part: usize, of: usize) {
         let mut wakers = Vec::new();
         let mut state = self.lock();
@@ -160,7 +161,7 @@ impl Hub {
         self.lock().closed = false;
     }
 
-    /// Streams that are open.
+    /// The number of open streams.
     pub fn streams(&self) -> usize {
         self.lock().watchers.len()
     }

@@ -25,11 +25,11 @@ pub(super) struct State {
     pub(super) watchers: Slab<Watcher>,
     /// Keys of the watchers of every thread.
     pub(super) watch_all: Vec<u32>,
-    /// How many of those are not observers.
+    /// The number of watchers in `watch_all` that are not observers.
     pub(super) seeing_all: u32,
     /// Keys of the watchers of every thread that is in their scope.
     pub(super) watch_within: Vec<u32>,
-    /// The scopes of those, without those of observers.
+    /// The scopes of the watchers in `watch_within` that are not observers.
     pub(super) scopes: ScopedWatchers,
     /// The known threads, in the order in which they are listed.
     pub(super) known: BTreeSet<ThreadId>,
@@ -77,7 +77,7 @@ impl State {
         View::of(thread, topic.and_then(|topic| topic.known.as_deref()), self.floor, watchers)
     }
 
-    /// Streams that see a thread, without observers.
+    /// The number of streams that see a thread, not counting observers.
     pub(super) fn watchers_of(&self, thread: &ThreadId, topic: Option<&Topic>) -> u32 {
         let by_id = topic.into_iter().flat_map(|topic| topic.subscribers.iter()).map(|subscriber| subscriber.watcher);
         let counted = |&key: &u32| !self.watchers[key as usize].observes;
@@ -405,7 +405,7 @@ impl State {
     }
 }
 
-/// A slab key or a length as 32 bits: a watcher or a thread takes over 100 bytes, so that memory ends long before.
+/// A slab key or a length as 32 bits. A watcher or a thread takes over 100 bytes, so memory runs out long before 2^32.
 pub(super) fn small(number: usize) -> u32 {
     u32::try_from(number).expect("fewer than 2^32 threads and watchers fit into memory")
 }

@@ -29,12 +29,12 @@ pub struct HubStats {
 pub struct OpenPauses {
     /// When the oldest one began; `None`: there is none.
     pub oldest: Option<Timestamp>,
-    /// Threads that no stream sees, observers aside.
+    /// Paused threads that no stream sees, not counting observers.
     pub unwatched: u64,
 }
 
 impl Hub {
-    /// How much there is.
+    /// The present figures.
     pub fn figures(&self) -> HubStats {
         let state = self.lock();
         HubStats {

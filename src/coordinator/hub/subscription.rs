@@ -6,7 +6,7 @@ use super::watcher::{Changed, Interest, Sink, Watcher};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-/// A watch. Dropped, it ends.
+/// A watch. It ends when it is dropped.
 #[derive(Debug)]
 pub struct Subscription {
     pub(super) hub: Arc<Hub>,
@@ -56,7 +56,7 @@ impl State {
         match interest {
             Interest::All => self.watch_all(key, None, observes),
             Interest::Threads(threads) => self.watch_threads(key, &threads, |_| true),
-            // As cheap for other watchers as a list of threads, but the snapshot has only the paused ones.
+            // Costs other watchers no more than a list of threads does. The snapshot has only the paused threads.
             Interest::Within(scope) => match scope.threads() {
                 Some(threads) => self.watch_threads(key, &threads, Topic::is_paused),
                 None => self.watch_all(key, scope.areas().is_some().then_some(scope), observes),

@@ -193,8 +193,7 @@ fn check(hub: &Hub) {
 
 // H1: revisions increase, and the last one arrives.
 
-/// G6: a watch that is not polled during a thousand changes gets only the last state.
-/// A drain ends watches part by part: those of the other parts continue until it is their turn.
+/// A drain ends watches part by part: the watches of the other parts continue until it is their turn.
 #[test]
 fn watches_end_part_by_part() {
     let hub = Arc::<Hub>::default();
@@ -231,6 +230,7 @@ fn h3_a_watch_of_every_thread_needs_no_memory_per_thread() {
     assert_eq!(room(&hub), 0, "everything was read");
 }
 
+/// G6: a watch that is not polled during a thousand changes gets only the last state.
 #[test]
 fn a_watcher_that_was_slow_is_given_the_last_state_alone() {
     for (interest, snapshot) in [

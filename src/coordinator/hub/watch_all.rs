@@ -29,7 +29,7 @@ pub(super) enum Phase {
     Changes,
 }
 
-/// The pauses up to `pause`, after those of the previous part, were read after the change `read_at`.
+/// The pauses from the end of the previous part up to `pause` were read when the last change was `read_at`.
 #[derive(Debug)]
 struct Part {
     pause: u64,

@@ -13,11 +13,11 @@ pub(super) const KEPT: usize = 64;
 /// The threads to watch.
 #[derive(Clone, Debug)]
 pub enum Interest {
-    /// These threads, each once.
+    /// These threads; duplicates are ignored.
     Threads(Vec<ThreadId>),
     /// Every thread.
     All,
-    /// Every thread of these.
+    /// Every thread in this scope.
     Within(Scope),
 }
 
@@ -40,7 +40,7 @@ pub trait Sink {
     fn snapshot_complete(&mut self);
     /// Nothing has happened for a while.
     fn heartbeat(&mut self);
-    /// Whether it wants no more for now.
+    /// Whether it accepts no more messages for now.
     fn is_full(&self) -> bool;
 }
 
@@ -57,7 +57,7 @@ pub(super) struct Watcher {
     pub(super) quiet: bool,
     /// It only shows pauses to people, so it does not count among the watchers of a thread.
     pub(super) observes: bool,
-    /// It is given nothing more.
+    /// The watch was ended, and gets nothing more.
     pub(super) is_over: bool,
 }
 
@@ -74,11 +74,11 @@ pub(super) struct Many {
     pub(super) threads: Vec<Watched>,
     pub(super) queued: Vec<bool>,
     pub(super) queue: VecDeque<u32>,
-    /// Only of many threads that change.
+    /// Only if the threads change, and are too many for a linear search.
     pub(super) places: Option<Box<Places>>,
 }
 
-/// Where a watcher has each of its threads.
+/// The places of a watcher's threads, by topic.
 #[derive(Debug, Default)]
 pub(super) struct Places {
     pub(super) hasher: DefaultHashBuilder,

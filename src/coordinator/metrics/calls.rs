@@ -26,7 +26,7 @@ pub enum Rpc {
     WatchPauseState,
     /// `Watch`.
     Watch,
-    /// Health, reflection, and what the service does not have.
+    /// Health, reflection, and unknown methods.
     Other,
 }
 
@@ -165,7 +165,7 @@ fn place() -> usize {
 }
 
 impl Calls {
-    /// A call has come.
+    /// A call has begun.
     pub fn begun(&self) {
         self.0[place()].begun.fetch_add(1, Relaxed);
     }

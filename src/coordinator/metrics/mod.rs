@@ -72,7 +72,7 @@ pub struct Metrics {
     pub batch: Histogram,
     /// How long it took to make a batch durable.
     pub commit: Histogram,
-    /// How much of it was the fsync.
+    /// How long the fsync of a commit took.
     pub fsync: Histogram,
     /// Increments, or all changes, are refused.
     pub store_failing: AtomicBool,
@@ -127,7 +127,7 @@ pub struct State {
     pub open: u64,
     /// The length of the longest open pause.
     pub oldest_pause: Duration,
-    /// Paused threads that no stream watches by their id.
+    /// Paused threads that no stream watches, not counting observers.
     pub unwatched: u64,
     /// States that streams were given.
     pub deliveries: u64,
@@ -174,7 +174,7 @@ impl Metrics {
         for rpc in Rpc::ALL {
             for (code, label) in CODES.iter().enumerate() {
                 match self.calls.count(rpc, code) {
-                    // There from the start, so that the first failure is a rise; the other codes come as they do.
+                    // `OK` is exported from the start, the other codes from their first call.
                     0 if !(label == &"OK" && rpc != Rpc::Other) => {}
                     count => text.sample(name, &[("rpc", rpc.name()), ("code", label)], count),
                 }

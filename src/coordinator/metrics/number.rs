@@ -1,13 +1,14 @@
-//! Numbers that many threads raise and one reads: relaxed atomics, for nothing else is ordered by them.
+//! Numbers that many threads increase and one reads. They are relaxed atomics, because they order no other memory
+//! accesses.
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// Rises.
+/// A number that only increases.
 #[derive(Debug, Default)]
 pub struct Counter(AtomicU64);
 
 impl Counter {
-    /// From 0.
+    /// Starts at 0.
     pub(super) const fn new() -> Self {
         Counter(AtomicU64::new(0))
     }
@@ -22,7 +23,7 @@ impl Counter {
         self.0.fetch_add(more, Relaxed);
     }
 
-    /// How many there were.
+    /// The present value.
     pub fn get(&self) -> u64 {
         self.0.load(Relaxed)
     }

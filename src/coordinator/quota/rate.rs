@@ -25,7 +25,7 @@ impl Rate {
     /// Takes one call of `per_second` at `now`.
     ///
     /// # Errors
-    /// There is none left; one will be after this time.
+    /// No call is left; the error is the time until one is available.
     pub fn take(&self, per_second: u64, now: Duration) -> Result<(), Duration> {
         let now = i64::try_from(now.as_nanos()).unwrap_or(i64::MAX / 2);
         let share = SECOND / i64::try_from(per_second.max(1)).unwrap_or(SECOND).min(SECOND);

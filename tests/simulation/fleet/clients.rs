@@ -108,7 +108,7 @@ impl Client {
         }
     }
 
-    /// Changes and reads the threads from 0 to `busy` until it is told to stop.
+    /// Changes and reads the threads from 0 to `busy` until `stop` is set.
     pub(super) async fn work(mut self, busy: usize, calm: u64) {
         let mut calls = 0;
         while !self.stop.load(SeqCst) {
@@ -160,7 +160,7 @@ impl Client {
         }
     }
 
-    /// Watches some threads at one replica after another, until it is told to stop.
+    /// Watches some threads at one replica after another, until `stop` is set.
     pub(super) async fn watch(mut self, threads: Vec<ThreadId>) {
         while !self.stop.load(SeqCst) {
             let oracle = self.world.oracle.clone();

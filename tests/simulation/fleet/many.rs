@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::thread;
 use std::time::Instant;
 
-/// What each set of runs must contain, so that the simulation cannot stop testing something unnoticed.
+/// Events that each set of runs must contain. Without this check, the simulation could stop testing them unnoticed.
 const MUST_HAPPEN: [&str; 20] = [
     "attempts at etcd that were in doubt",
     "broken watches",
