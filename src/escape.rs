@@ -6,8 +6,8 @@
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// Characters without width that join others, as in emoji and in Persian.
-const JOINERS: [char; 2] = ['\u{200c}', '\u{200d}'];
+/// Characters without width that join others, or choose the look of the one before, as in emoji and in Persian.
+const JOINERS: [char; 4] = ['\u{200c}', '\u{200d}', '\u{fe0e}', '\u{fe0f}'];
 
 /// One line of text.
 pub(crate) fn escaped(text: &str) -> String {
@@ -50,12 +50,12 @@ pub(crate) fn escaped_json(json: &str) -> Cow<'_, str> {
 
 fn is_hostile(c: char) -> bool {
     c.is_control()
-        || matches!(
-            c,
-            '\u{ad}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{180e}' | '\u{3164}' | '\u{feff}' | '\u{ffa0}'
-        )
-        || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}')
-        || matches!(c, '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}')
+        // The property Default_Ignorable_Code_Point of Unicode, and what separates lines or annotates them.
+        || matches!(c, '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}')
+        || matches!(c, '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}')
+        || matches!(c, '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}')
+        || matches!(c, '\u{fff0}'..='\u{fffb}' | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}')
+        || matches!(c, '\u{e0000}'..='\u{e0fff}')
 }
 
 #[cfg(test)]
@@ -71,6 +71,8 @@ mod tests {
             ("\u{9b}31m\u{7f}\u{85}", "\\u{9b}31m\\u{7f}\\u{85}"),
             ("pay \u{202e}001$\u{2028}", "pay \\u{202e}001$\\u{2028}"),
             ("tag\u{e0041}", "tag\\u{e0041}"),
+            ("\u{26a0}\u{fe0f} push", "\u{26a0}\u{fe0f} push"),
+            ("r\u{fe00}m\u{34f}\u{180b}\u{1d173}", "r\\u{fe00}m\\u{34f}\\u{180b}\\u{1d173}"),
         ] {
             assert_eq!(escaped(text), printed);
         }

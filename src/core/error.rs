@@ -10,7 +10,7 @@ pub enum Refusal {
     InvalidField(#[from] InvalidField),
     /// Use a new request id for another call.
     #[error(
-        "request id {request_id:?} was used on thread {thread:?} for a call with other content: give every new call a new one"
+        "request id {request_id:?} was used on thread {thread:?} for a different call: use a new request id for each new call"
     )]
     RequestIdReused {
         /// The thread.
@@ -76,7 +76,9 @@ pub enum Refusal {
         thread: ThreadId,
     },
     /// Call again with the same request id.
-    #[error("the change could not be stored, nothing was changed: {why}; call again with the same request id")]
+    #[error(
+        "the server cannot answer now: {why}. Nothing was changed; call again, with the same request id if it has one"
+    )]
     StoreUnavailable {
         /// The problem of the store.
         why: &'static str,

@@ -31,6 +31,26 @@ async fn an_increment_without_a_lease_gets_the_default_lease() {
     assert_eq!(ends, Some(clock.now().after(Duration::from_secs(20))));
 }
 
+/// The task that ends leases shares its thread with callers and streams.
+#[tokio::test]
+async fn callers_get_turns_while_many_leases_end_at_the_same_time() {
+    let clock = clock();
+    let coordinator = start(clock.clone());
+    for number in 0..3_500 {
+        let increment = Command::Increment { request_id: "".into(), reason: "".into(), holder: "".into(), ttl: None };
+        coordinator.call(thread_id(&format!("t{}", number / 900)), increment).await.expect("it is accepted");
+    }
+    clock.sleep(Duration::from_secs(30));
+    let (began, mut seen) = (Instant::now(), Vec::new());
+    while seen.last() != Some(&0) {
+        assert!(began.elapsed() < PATIENCE, "{seen:?}");
+        seen.push(coordinator.hub().figures().open);
+        seen.dedup();
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(seen, [3_500, 2_500, 1_500, 500, 0]);
+}
+
 /// An embedding program may start and drop many coordinators in one process.
 #[tokio::test]
 async fn dropped_it_leaves_nothing_running() {

@@ -219,6 +219,7 @@ impl State {
         if topic.is_paused() {
             let before = topic.change();
             self.open -= topic.known.as_ref().map_or(0, |known| known.open.len() as u64);
+            self.last_change += 1;
             self.mark_changed(key, before, wakers);
         }
         self.forget(thread);

@@ -381,6 +381,17 @@ fn every_watch_has_its_beat_in_a_round() {
 }
 
 #[test]
+fn h1_a_watcher_of_a_prefix_gets_its_change_when_another_thread_is_lost_in_the_same_load() {
+    let hub = Arc::<Hub>::default();
+    hub.publish([opened("a/1", 1), opened("b/2", 2)]);
+    let mut watch = watch(&hub, Interest::Within(scope(&[], &["a/"])));
+    assert_eq!(watch.take(), [state("a/1", 1, 1), Given::Complete]);
+    let record = Record { header: header(5, false), ..Record::new(id("a/1"), 0, NOW) };
+    hub.load(&[record], 0, 1, NOW);
+    assert_eq!(watch.take(), [state("a/1", 5, 0)]);
+}
+
+#[test]
 fn closing_ends_every_watch_and_every_later_one() {
     let hub = Arc::<Hub>::default();
     let mut watching = watch_some(&hub, &["a"]);
