@@ -10,9 +10,8 @@ pub mod clock {
 #[cfg(feature = "server")]
 pub mod core {
     pub use crate::core::{
-        Answer, Change, Closing, Command, DecideInputs, Effect, Elicitation, ElicitationRef, Header, IdempotencyCache,
-        Open, Pause, PauseEnd, Record, Refusal, RememberedAnswer, RememberedClosing, RememberedRequest, Rpc, Timestamp,
-        decide,
+        Answer, Change, Command, DecideInputs, Effect, Elicitation, ElicitationRef, Header, Open, Pause, PauseEnd,
+        Record, Refusal, RememberedAnswer, RememberedClosing, RememberedRequest, Rpc, Timestamp, decide,
     };
     pub mod scope {
         pub use crate::core::scope::Scope;
@@ -82,7 +81,7 @@ pub mod cli {
     pub use crate::cli::bridge::{ClientLine, complete_initialize, is_for_client};
     pub use crate::cli::duration::{parse as parse_duration, parse_ttl, show as show_duration};
     pub use crate::cli::exit::USAGE;
-    pub use crate::cli::history::{Gaps as AuditGaps, Replay as AuditReplay};
+    pub use crate::cli::history::Replay as AuditReplay;
     pub use crate::cli::hook::claude::{BashCall, Event as ClaudeEvent, Timeouts as ClaudeTimeouts};
     pub use crate::cli::run::parse_duration as parse_timeout_duration;
 }

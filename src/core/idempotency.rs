@@ -4,6 +4,7 @@
 //! At most the latest 1,024 of each are remembered, so that no caller makes the memory of one thread grow without
 //! bound. Within a batch the lists may be longer, because a batch can be reverted; lookups ignore the excess.
 use super::accounting::Timestamp;
+use super::pause_end::PauseEnd;
 use super::types::ElicitationId;
 use siphasher::sip128::{Hasher128, SipHasher13};
 use std::collections::VecDeque;
@@ -15,26 +16,13 @@ pub(crate) const MEMORY_SPAN: Duration = Duration::from_secs(10 * 60);
 /// The latest of each kind that a thread remembers.
 const MEMORY_LENGTH: usize = 1_024;
 
-/// How an elicitation was closed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Closing {
-    /// By a decrement.
-    Released,
-    /// By the end of its lease.
-    Expired,
-    /// By the maximum length of a pause.
-    Capped,
-}
-
 /// A closed elicitation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RememberedClosing {
     /// Its id.
     pub id: ElicitationId,
     /// How it was closed.
-    pub how: Closing,
-    /// By an admin, if by a decrement.
-    pub by_admin: bool,
+    pub how: PauseEnd,
     /// When.
     pub at: Timestamp,
     /// Where the store keeps this.
@@ -180,13 +168,7 @@ mod tests {
     }
 
     fn closing(id: u128, seconds: i64) -> RememberedClosing {
-        RememberedClosing {
-            id: ElicitationId(id),
-            how: Closing::Released,
-            by_admin: false,
-            at: at(seconds),
-            row: id as u64,
-        }
+        RememberedClosing { id: ElicitationId(id), how: PauseEnd::Decremented, at: at(seconds), row: id as u64 }
     }
 
     #[test]

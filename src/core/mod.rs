@@ -29,7 +29,7 @@ pub(crate) use cap::{cap, cut};
 #[cfg(feature = "server")]
 pub use error::Refusal;
 #[cfg(feature = "server")]
-pub use idempotency::{Closing, IdempotencyCache, RememberedAnswer, RememberedClosing, RememberedRequest, Rpc};
+pub use idempotency::{RememberedAnswer, RememberedClosing, RememberedRequest, Rpc};
 pub(crate) use limit::{Exceeded, Limit};
 #[cfg(feature = "server")]
 pub use pause_end::PauseEnd;

@@ -1,7 +1,6 @@
-//! How a pause ended: how the last open elicitation of its thread was closed. Watchers see it.
-use super::idempotency::{Closing, RememberedClosing};
+//! How an elicitation was closed. A pause ends like the last open elicitation of its thread; watchers see it.
 
-/// How a pause ended.
+/// How an elicitation, or a pause, ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PauseEnd {
     /// By a decrement.
@@ -12,25 +11,4 @@ pub enum PauseEnd {
     Expired,
     /// By the maximum length of a pause.
     MaxPause,
-}
-
-impl From<PauseEnd> for Closing {
-    fn from(end: PauseEnd) -> Self {
-        match end {
-            PauseEnd::Decremented | PauseEnd::Released => Closing::Released,
-            PauseEnd::Expired => Closing::Expired,
-            PauseEnd::MaxPause => Closing::Capped,
-        }
-    }
-}
-
-impl From<&RememberedClosing> for PauseEnd {
-    fn from(closing: &RememberedClosing) -> Self {
-        match closing.how {
-            Closing::Released if closing.by_admin => PauseEnd::Released,
-            Closing::Released => PauseEnd::Decremented,
-            Closing::Expired => PauseEnd::Expired,
-            Closing::Capped => PauseEnd::MaxPause,
-        }
-    }
 }

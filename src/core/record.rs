@@ -96,8 +96,6 @@ pub enum Effect {
         index: usize,
         /// The elicitation that was closed.
         open: Open,
-        /// How.
-        how: PauseEnd,
         /// The entry for [`Record::memory`].
         closing: RememberedClosing,
     },
@@ -118,7 +116,7 @@ impl Change {
     /// How the pause ended, if this change ends a pause.
     pub fn pause_end(&self) -> Option<PauseEnd> {
         match &self.effect {
-            Effect::Closed { how, .. } if self.after.pause.since.is_none() => Some(*how),
+            Effect::Closed { closing, .. } if self.after.pause.since.is_none() => Some(closing.how),
             _ => None,
         }
     }
@@ -181,9 +179,8 @@ impl Record {
     /// The change that closes the elicitation at `index`.
     pub(super) fn closing(&self, index: usize, how: PauseEnd, row: u64, now: Timestamp) -> Change {
         let open = self.open[index].clone();
-        let by_admin = how == PauseEnd::Released;
-        let closing = RememberedClosing { id: open.elicitation.id, how: how.into(), by_admin, at: now, row };
+        let closing = RememberedClosing { id: open.elicitation.id, how, at: now, row };
         let after = self.header_after(self.open.len() - 1, now);
-        Change { before: self.header, after, effect: Effect::Closed { index, open, how, closing }, request: None }
+        Change { before: self.header, after, effect: Effect::Closed { index, open, closing }, request: None }
     }
 }

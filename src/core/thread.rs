@@ -2,7 +2,7 @@
 use super::accounting::Timestamp;
 use super::cap::{cap, cut};
 use super::error::Refusal;
-use super::idempotency::{Closing, RememberedAnswer, RememberedRequest, Rpc, fingerprint};
+use super::idempotency::{RememberedAnswer, RememberedRequest, Rpc, fingerprint};
 use super::pause_end::PauseEnd;
 use super::record::{Change, Effect, Elicitation, Open, Record};
 use super::types::{ElicitationId, MAX_OPEN, Ttl};
@@ -223,9 +223,9 @@ fn find(record: &Record, named: &ElicitationRef, now: Timestamp) -> Result<usize
         Some(closing) => {
             let ago_ms = u64::try_from(now.since(closing.at).as_millis()).unwrap_or(u64::MAX);
             match closing.how {
-                Closing::Released => Refusal::Released { thread, elicitation_id, ago_ms },
-                Closing::Expired => Refusal::Expired { thread, elicitation_id, ago_ms },
-                Closing::Capped => Refusal::Capped { thread, elicitation_id, ago_ms },
+                PauseEnd::Decremented | PauseEnd::Released => Refusal::Released { thread, elicitation_id, ago_ms },
+                PauseEnd::Expired => Refusal::Expired { thread, elicitation_id, ago_ms },
+                PauseEnd::MaxPause => Refusal::Capped { thread, elicitation_id, ago_ms },
             }
         }
     })

@@ -5,7 +5,7 @@
 //! limited, and a line says how many are missing.
 use crate::coordinator::quota::Rate;
 use crate::coordinator::{ChangeObserver, Changed};
-use crate::core::{Closing, Effect};
+use crate::core::{Effect, PauseEnd};
 use std::time::Duration;
 
 const TARGET: &str = "pausewatch::pauses";
@@ -68,9 +68,9 @@ impl ChangeObserver for PauseLog {
             Effect::Closed { open, closing, .. } => {
                 let (holder, reason) = (&*open.elicitation.holder, &*open.elicitation.reason);
                 let ended_by = match closing.how {
-                    Closing::Released => "decrement",
-                    Closing::Expired => "lease",
-                    Closing::Capped => "max_pause",
+                    PauseEnd::Decremented | PauseEnd::Released => "decrement",
+                    PauseEnd::Expired => "lease",
+                    PauseEnd::MaxPause => "max_pause",
                 };
                 let paused_for = before.open_for(now).unwrap_or_default().as_secs_f64();
                 tracing::info!(target: TARGET, thread, holder, reason, caller, ended_by, paused_for, "resumed");

@@ -11,7 +11,7 @@ mod time;
 mod trail;
 
 pub(crate) use args::Args;
-pub use audit::{Gaps, Replay};
+pub use audit::Replay;
 
 use super::failure::{self, Failure};
 use super::{call, exit, format, output, table};

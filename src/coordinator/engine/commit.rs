@@ -6,7 +6,7 @@ use crate::coordinator::hub::{Committed, Event};
 use crate::coordinator::metrics::Metrics;
 use crate::coordinator::observer::Changed;
 use crate::coordinator::store::{CommitError, Write};
-use crate::core::{Change, Closing, Effect, Timestamp};
+use crate::core::{Change, Effect, PauseEnd, Timestamp};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
@@ -87,11 +87,11 @@ impl Engine {
                     let ends = open.ends();
                     Event::Opened(open.elicitation, ends)
                 }
-                Effect::Closed { open, how, closing, .. } => {
+                Effect::Closed { open, closing, .. } => {
                     // `open` is from the time of the closing, after any renewal of the same batch has moved its end.
                     self.leases.set(&thread, closing.id, open.ends(), None);
                     self.quotas.close(closing.id);
-                    Event::Closed(closing.id, how)
+                    Event::Closed(closing.id, closing.how)
                 }
                 Effect::Renewed { id, before, after, .. } => {
                     let ends = |lease: Option<(Duration, Timestamp)>| lease.map(|(_, ends)| ends);
@@ -135,9 +135,9 @@ fn count(metrics: &Metrics, change: &Change, now: Timestamp) {
         Effect::Opened(_) => metrics.opened.add_one(),
         Effect::Closed { closing, .. } => {
             match closing.how {
-                Closing::Released => metrics.released.add_one(),
-                Closing::Expired => metrics.expired.add_one(),
-                Closing::Capped => metrics.capped.add_one(),
+                PauseEnd::Decremented | PauseEnd::Released => metrics.released.add_one(),
+                PauseEnd::Expired => metrics.expired.add_one(),
+                PauseEnd::MaxPause => metrics.capped.add_one(),
             }
             if let (Some(since), None) = (change.before.pause.since, change.after.pause.since) {
                 metrics.pauses.observe_time(now.since(since));

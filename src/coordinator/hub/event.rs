@@ -36,7 +36,7 @@ impl Committed {
     pub fn replaced(record: &Record) -> Self {
         let open = record.open.iter().map(OpenElicitation::of).collect();
         let last = record.memory.last_closing().filter(|_| record.open.is_empty());
-        let event = Event::Replaced(open, last.map(PauseEnd::from));
+        let event = Event::Replaced(open, last.map(|closing| closing.how));
         Committed { thread: record.thread.clone(), header: record.header, event }
     }
 }

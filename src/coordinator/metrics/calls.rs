@@ -46,21 +46,8 @@ impl Rpc {
 
     /// The RPC that a request with this path is for.
     pub fn of_path(path: &str) -> Self {
-        path.strip_prefix("/pausewatch.v1.ElicitationService/").map_or(Rpc::Other, Rpc::named)
-    }
-
-    fn named(method: &str) -> Self {
-        match method {
-            "IncrementElicitation" => Rpc::Increment,
-            "DecrementElicitation" => Rpc::Decrement,
-            "RenewElicitation" => Rpc::Renew,
-            "GetPauseState" => Rpc::Get,
-            "ListPauseStates" => Rpc::List,
-            "ListPauses" => Rpc::ListPauses,
-            "WatchPauseState" => Rpc::WatchPauseState,
-            "Watch" => Rpc::Watch,
-            _ => Rpc::Other,
-        }
+        let method = path.strip_prefix("/pausewatch.v1.ElicitationService/");
+        Rpc::ALL.into_iter().find(|rpc| Some(rpc.name()) == method).unwrap_or(Rpc::Other)
     }
 
     /// Whether it is answered by a stream, which ends later.
@@ -228,9 +215,10 @@ mod tests {
     }
 
     #[test]
-    fn an_rpc_has_the_place_of_its_number_and_its_own_name() {
+    fn an_rpc_has_the_place_of_its_number_and_is_found_by_its_path() {
         for (number, rpc) in Rpc::ALL.into_iter().enumerate() {
-            assert_eq!((rpc as usize, Rpc::named(rpc.name())), (number, rpc));
+            let path = format!("/pausewatch.v1.ElicitationService/{}", rpc.name());
+            assert_eq!((rpc as usize, Rpc::of_path(&path)), (number, rpc));
         }
     }
 }

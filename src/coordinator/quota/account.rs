@@ -36,9 +36,7 @@ impl CallerKey {
             address => CallerKey::Peer(address),
         }
     }
-}
 
-impl CallerKey {
     /// The name for logs, the audit trail and refusals.
     pub fn name(&self) -> Box<str> {
         self.to_string().into()
@@ -130,18 +128,15 @@ impl Accounts {
         limits: &Limits,
         weight: Weight,
     ) -> Result<StreamPermit, Exceeded> {
-        let exceeded = |met: LimitHit, caller: Option<&CallerKey>| {
-            let LimitHit { limit, was, allowed } = met;
-            Exceeded { limit, was, allowed, caller: caller.map(CallerKey::name), retry_after: Duration::from_secs(1) }
-        };
         let (streams, ids) = (limits.streams, limits.watched);
         let of_all = [(Limit::Streams, streams.in_all), (Limit::WatchedThreads, ids.in_all)];
-        self.streams.enter(weight, of_all).map_err(|met| exceeded(met, None))?;
+        self.streams.enter(weight, of_all)?;
         // Dropped if the limit per caller is reached, so that the total is decremented again.
         let mut share = StreamPermit { all: self.clone(), account: None, weight };
         if let Some(account) = &account {
             let own = [(Limit::StreamsPerCaller, streams.per_caller), (Limit::WatchedThreadsPerCaller, ids.per_caller)];
-            account.streams.enter(weight, own).map_err(|met| exceeded(met, Some(&account.key)))?;
+            let exceeded = |exceeded| Exceeded { caller: Some(account.key.name()), ..exceeded };
+            account.streams.enter(weight, own).map_err(exceeded)?;
         }
         share.account = account;
         Ok(share)
@@ -171,16 +166,9 @@ struct StreamCounts {
     watched: AtomicU64,
 }
 
-/// A limit that is reached.
-struct LimitHit {
-    limit: Limit,
-    was: u64,
-    allowed: u64,
-}
-
 impl StreamCounts {
     /// Adds a stream, unless there would be too many streams or too many watched threads.
-    fn enter(&self, weight: Weight, [streams, ids]: [(Limit, Option<u64>); 2]) -> Result<(), LimitHit> {
+    fn enter(&self, weight: Weight, [streams, ids]: [(Limit, Option<u64>); 2]) -> Result<(), Exceeded> {
         add(&self.open, weight.streams, streams)?;
         add(&self.watched, weight.watched, ids).inspect_err(|_| _ = self.open.fetch_sub(weight.streams, Relaxed))
     }
@@ -192,12 +180,12 @@ impl StreamCounts {
 }
 
 /// Adds `more`, unless that would exceed the limit.
-fn add(count: &AtomicU64, more: u64, (limit, most): (Limit, Option<u64>)) -> Result<(), LimitHit> {
+fn add(count: &AtomicU64, more: u64, (limit, most): (Limit, Option<u64>)) -> Result<(), Exceeded> {
     let was = count.fetch_add(more, Relaxed);
     match most {
         Some(allowed) if more > 0 && was.saturating_add(more) > allowed => {
             count.fetch_sub(more, Relaxed);
-            Err(LimitHit { limit, was, allowed })
+            Err(Exceeded { limit, was, allowed, caller: None, retry_after: Duration::from_secs(1) })
         }
         _ => Ok(()),
     }

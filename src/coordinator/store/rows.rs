@@ -4,7 +4,7 @@
 //! them. A tag never changes its meaning. A change that older programs must not ignore raises `FORMAT`.
 use crate::core::types::{ElicitationId, ThreadId};
 use crate::core::{
-    Closing, Elicitation, Header, Open, Pause, RememberedAnswer, RememberedClosing, RememberedRequest, Rpc, Timestamp,
+    Elicitation, Header, Open, Pause, PauseEnd, RememberedAnswer, RememberedClosing, RememberedRequest, Rpc, Timestamp,
 };
 use prost::encoding::{WireType, encode_key, encode_varint};
 use std::sync::Arc;
@@ -214,12 +214,12 @@ impl RowCodec {
         put_bytes(1, thread.as_str().as_bytes(), out);
         self.put_stamp(2, closing.at, out);
         let tag = match closing.how {
-            Closing::Released => 3,
-            Closing::Expired => 4,
-            Closing::Capped => 7,
+            PauseEnd::Decremented | PauseEnd::Released => 3,
+            PauseEnd::Expired => 4,
+            PauseEnd::MaxPause => 7,
         };
         put_bytes(tag, &closing.id.0.to_be_bytes(), out);
-        put_number(8, closing.by_admin.into(), out);
+        put_number(8, (closing.how == PauseEnd::Released).into(), out);
     }
 
     pub(super) fn put_request(&self, thread: &ThreadId, request: &RememberedRequest, out: &mut Vec<u8>) {
@@ -246,9 +246,9 @@ impl RowCodec {
     }
 
     pub(super) fn remembered(&self, row: u64, stored: MemoryRow) -> Option<Remembered> {
-        let (at, by_admin) = (self.moment(stored.at), stored.by_admin);
+        let at = self.moment(stored.at);
         let closing = |id: &[u8], how| {
-            Some(Remembered::Closing(RememberedClosing { id: ElicitationId(number(id)?), how, by_admin, at, row }))
+            Some(Remembered::Closing(RememberedClosing { id: ElicitationId(number(id)?), how, at, row }))
         };
         let request = |rpc, stored: RequestRow| {
             let opened = match &stored.opened {
@@ -262,9 +262,10 @@ impl RowCodec {
             Some(Remembered::Request(RememberedRequest { rpc, request_id, fingerprint, answer, at, row }))
         };
         match stored.kind? {
-            Kind::Released(id) => closing(&id, Closing::Released),
-            Kind::Expired(id) => closing(&id, Closing::Expired),
-            Kind::Capped(id) => closing(&id, Closing::Capped),
+            Kind::Released(id) if stored.by_admin => closing(&id, PauseEnd::Released),
+            Kind::Released(id) => closing(&id, PauseEnd::Decremented),
+            Kind::Expired(id) => closing(&id, PauseEnd::Expired),
+            Kind::Capped(id) => closing(&id, PauseEnd::MaxPause),
             Kind::Increment(stored) => request(Rpc::Increment, stored),
             Kind::Decrement(stored) => request(Rpc::Decrement, stored),
         }
@@ -332,10 +333,8 @@ mod tests {
 
     #[test]
     fn memories_read_back_as_they_were_written() {
-        for (how, by_admin) in
-            [(Closing::Released, false), (Closing::Released, true), (Closing::Expired, false), (Closing::Capped, false)]
-        {
-            let closing = RememberedClosing { id: ElicitationId(1), how, by_admin, at: NOW, row: 4 };
+        for how in [PauseEnd::Decremented, PauseEnd::Released, PauseEnd::Expired, PauseEnd::MaxPause] {
+            let closing = RememberedClosing { id: ElicitationId(1), how, at: NOW, row: 4 };
             let mut row = Vec::new();
             codec().put_closing(&thread(), &closing, &mut row);
             let read = codec().remembered(4, MemoryRow::decode(&row[..]).unwrap());

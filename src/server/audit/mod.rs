@@ -188,8 +188,8 @@ impl ChangeObserver for Trail {
                     ..line("opened")
                 });
             }
-            Effect::Closed { open, how, .. } => {
-                let (event, ended_by) = match how {
+            Effect::Closed { open, closing, .. } => {
+                let (event, ended_by) = match closing.how {
                     PauseEnd::Decremented => ("closed", "decremented"),
                     PauseEnd::Released => ("closed", "released"),
                     PauseEnd::Expired => ("lease_ended", "expired"),

@@ -2,7 +2,7 @@
 use fastrand::Rng;
 use pausewatch::test_support::core::types::{ElicitationId, ThreadId};
 use pausewatch::test_support::core::{
-    Closing, Elicitation, Header, Open, Pause, Record, RememberedAnswer, RememberedClosing, RememberedRequest, Rpc,
+    Elicitation, Header, Open, Pause, PauseEnd, Record, RememberedAnswer, RememberedClosing, RememberedRequest, Rpc,
     Timestamp,
 };
 use pausewatch::test_support::store::{CommitError, Contents, OpenError, Store, Write};
@@ -175,10 +175,10 @@ impl Model {
         let (thread, row) = self.elicitations.iter().next().map(|(row, (thread, _))| (thread.clone(), *row))?;
         let fresh = self.next_row;
         self.next_row += 2;
-        Some(self.close(thread, row, Closing::Released, fresh, now))
+        Some(self.close(thread, row, PauseEnd::Decremented, fresh, now))
     }
 
-    fn close(&self, thread: ThreadId, closed: u64, how: Closing, row: u64, now: Timestamp) -> Vec<Change> {
+    fn close(&self, thread: ThreadId, closed: u64, how: PauseEnd, row: u64, now: Timestamp) -> Vec<Change> {
         let before = self.threads[&thread];
         let left = self.elicitations.values().filter(|(of, _)| *of == thread).count() - 1;
         let revision = before.revision + 1;
@@ -187,7 +187,7 @@ impl Model {
         let answer = RememberedAnswer { count: left as u32, revision, opened: None };
         vec![
             Change::DeleteElicitation(closed),
-            Change::PutClosing(thread.clone(), RememberedClosing { id, how, by_admin: false, at: now, row }),
+            Change::PutClosing(thread.clone(), RememberedClosing { id, how, at: now, row }),
             Change::PutRequest(thread.clone(), request(Rpc::Decrement, answer, now, row + 1)),
             Change::PutThread(thread, header),
         ]
@@ -213,7 +213,7 @@ impl Model {
             }
             2 | 3 if !open.is_empty() => {
                 let closed = open[random.usize(..open.len())];
-                let how = [Closing::Released, Closing::Expired, Closing::Capped][random.usize(..3)];
+                let how = [PauseEnd::Decremented, PauseEnd::Expired, PauseEnd::MaxPause][random.usize(..3)];
                 self.close(thread, closed, how, row, now)
             }
             _ if open.is_empty() && known.is_some() => {

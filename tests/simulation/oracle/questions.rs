@@ -1,7 +1,7 @@
 //! G2, G4 and G5: each requested elicitation, from its increment to its end.
 use super::State;
 use pausewatch::test_support::core::types::{ElicitationId, ThreadId};
-use pausewatch::test_support::core::{Closing, Header, Open, RememberedClosing, RememberedRequest};
+use pausewatch::test_support::core::{Header, Open, PauseEnd, RememberedClosing, RememberedRequest};
 use pausewatch::test_support::store::{Contents, Write};
 use std::collections::BTreeSet;
 use std::fmt;
@@ -190,8 +190,8 @@ impl State {
         };
         let question = &mut self.questions[number];
         let how = match closing.how {
-            Closing::Released => Ended::Released,
-            Closing::Expired | Closing::Capped => Ended::Expired,
+            PauseEnd::Decremented | PauseEnd::Released => Ended::Released,
+            PauseEnd::Expired | PauseEnd::MaxPause => Ended::Expired,
         };
         let twice = question.closed.replace((how, now)).is_some();
         let asked = question.release_sent || self.anonymous.get(thread.as_str()).is_some_and(|number| *number > 0);
@@ -199,7 +199,7 @@ impl State {
         let began =
             [question.committed, self.server_started, self.last_sleep, self.outage_ended, Some(question.renewed)];
         let began = began.into_iter().flatten().max().unwrap_or_default();
-        let capped = closing.how == Closing::Capped;
+        let capped = closing.how == PauseEnd::MaxPause;
         let early = how == Ended::Expired && !capped && now + Duration::from_millis(2) < began + question.ttl;
         let (host, ttl, guarded) = (question.host.clone(), question.ttl, question.guarded);
         if twice || (how == Ended::Released && !asked) {

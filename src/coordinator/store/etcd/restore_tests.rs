@@ -14,7 +14,7 @@ use crate::coordinator::store::ops::{self, FLOOR_KEY, Table};
 use crate::coordinator::store::{Contents, OpenError, Write};
 use crate::core::types::{ElicitationId, ThreadId};
 use crate::core::{
-    Closing, Elicitation, Header, Open, Pause, RememberedAnswer, RememberedClosing, RememberedRequest, Rpc, Timestamp,
+    Elicitation, Header, Open, Pause, PauseEnd, RememberedAnswer, RememberedClosing, RememberedRequest, Rpc, Timestamp,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -104,8 +104,7 @@ async fn a_backup_is_restored_on_the_clock_of_the_new_fleet() {
             row,
         };
         let opens = [open(2, None), open(3, Some(Duration::from_secs(30))), open(4, Some(24 * HOUR))];
-        let closing =
-            RememberedClosing { id: ElicitationId(9), how: Closing::Released, by_admin: true, at: then, row: 5 };
+        let closing = RememberedClosing { id: ElicitationId(9), how: PauseEnd::Released, at: then, row: 5 };
         let answer = RememberedAnswer { count: 1, revision: 8, opened: Some((ElicitationId(4), None)) };
         let (rpc, request_id) = (Rpc::Increment, "request".into());
         let request = RememberedRequest { rpc, request_id, fingerprint: 6, answer, at: then, row: 77 };

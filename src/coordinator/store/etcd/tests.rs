@@ -15,7 +15,7 @@ use crate::coordinator::hub::Hub;
 use crate::coordinator::store::ops::{self, Table};
 use crate::coordinator::store::{CommitError, OpenError, Write};
 use crate::core::types::{ElicitationId, ThreadId};
-use crate::core::{Closing, Elicitation, Header, Open, Pause, RememberedClosing, Timestamp};
+use crate::core::{Elicitation, Header, Open, Pause, PauseEnd, RememberedClosing, Timestamp};
 use prost::Message;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -402,7 +402,7 @@ async fn a_load_gives_what_was_committed_at_every_step_of_a_checkpoint() {
             let elicitation = Elicitation { id, reason: "r".into(), holder: "".into(), created: Timestamp::default() };
             let open = Open { elicitation: Arc::new(elicitation), lease: None, anonymous: true, row };
             let at = chain.machine.now();
-            let closing = RememberedClosing { id, how: Closing::Released, by_admin: false, at, row: row + 1 };
+            let closing = RememberedClosing { id, how: PauseEnd::Decremented, at, row: row + 1 };
             open_rows.push(row);
             let closed = open_rows.swap_remove(random(open_rows.len() as u64) as usize);
             let mut writes = vec![Write::PutThread(&thread, &header), Write::PutElicitation(&thread, &open)];

@@ -3,7 +3,7 @@ use super::super::machine::nanos;
 use super::books::{GRAIN, Open, State};
 use super::decided::Decided;
 use pausewatch::test_support::core::types::ElicitationId;
-use pausewatch::test_support::core::{Closing, Header};
+use pausewatch::test_support::core::{Header, PauseEnd};
 
 impl State {
     /// Checks a batch that was decided at `at`.
@@ -46,12 +46,12 @@ impl State {
     }
 
     /// I9: no lease ends early.
-    fn closed(&mut self, at: i64, id: ElicitationId, how: Closing) {
+    fn closed(&mut self, at: i64, id: ElicitationId, how: PauseEnd) {
         let served = self.served;
         let slack = self.slack(at);
         let Some(open) = self.opened.get_mut(&id) else { return self.violation("I3: what never was is closed".into()) };
         open.closed = true;
-        if how != Closing::Expired {
+        if how != PauseEnd::Expired {
             return;
         }
         *self.counts.entry("leases that ended").or_default() += 1;

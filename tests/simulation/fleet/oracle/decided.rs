@@ -1,6 +1,6 @@
 //! The decisions of a leader, in the terms of the books.
 use pausewatch::test_support::core::types::ElicitationId;
-use pausewatch::test_support::core::{Closing, Header};
+use pausewatch::test_support::core::{Header, PauseEnd};
 use pausewatch::test_support::store::Write;
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ pub(super) enum Decided {
     },
     Closed {
         id: ElicitationId,
-        how: Closing,
+        how: PauseEnd,
     },
     /// A request id, and the answer to its call.
     Counted {
