@@ -54,7 +54,7 @@ public final class Config {
         threadId = builder.get(Setting.THREAD_ID);
         token = builder.get(Setting.TOKEN);
         tokenSource = Optional.ofNullable(builder.chosenSource);
-        tlsCa = builder.get(Setting.TLS_CA).map(Path::of);
+        tlsCa = builder.path(Setting.TLS_CA);
         tlsKeyPair = builder.keyPair();
         deadline = builder.deadline;
         retries = builder.retries;
@@ -336,7 +336,9 @@ public final class Config {
             if (tokenSource != null) {
                 return tokenSource;
             }
-            return isFile && !arguments.containsKey(Setting.TOKEN) ? Tokens.file(Path.of(file)) : null;
+            return isFile && !arguments.containsKey(Setting.TOKEN)
+                    ? Tokens.file(ConfigFile.path(TOKEN_FILE, file))
+                    : null;
         }
 
         /**
@@ -376,9 +378,13 @@ public final class Config {
             return Optional.ofNullable(chosen.get(setting));
         }
 
+        private Optional<Path> path(Setting setting) {
+            return get(setting).map(value -> ConfigFile.path(setting.key(), value));
+        }
+
         private Optional<KeyPair> keyPair() {
-            Optional<Path> cert = get(Setting.TLS_CERT).map(Path::of);
-            Optional<Path> key = get(Setting.TLS_KEY).map(Path::of);
+            Optional<Path> cert = path(Setting.TLS_CERT);
+            Optional<Path> key = path(Setting.TLS_KEY);
             if (cert.isPresent() != key.isPresent()) {
                 Setting missing = cert.isPresent() ? Setting.TLS_KEY : Setting.TLS_CERT;
                 Setting present = cert.isPresent() ? Setting.TLS_CERT : Setting.TLS_KEY;

@@ -3,6 +3,7 @@ package dev.pausewatch;
 import java.io.IOException;
 import java.nio.file.AccessDeniedException;
 import java.nio.file.Files;
+import java.nio.file.InvalidPathException;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.util.EnumMap;
@@ -28,6 +29,7 @@ import org.tomlj.TomlPosition;
  * <p>4. No value except an address is quoted in an error: one of the values is a token.
  */
 final class ConfigFile {
+    private static final System.Logger LOG = System.getLogger("dev.pausewatch");
     private static final String VARIABLE = "PAUSEWATCH_CONFIG";
     /** The server's section of the file, which clients ignore. */
     private static final String SERVER = "serve";
@@ -111,15 +113,34 @@ final class ConfigFile {
 
     private static Optional<Path> usualPlace(UnaryOperator<String> environment) {
         // The XDG base directory specification: a relative path is to be ignored.
-        return path(environment, "XDG_CONFIG_HOME")
-                .filter(Path::isAbsolute)
-                .or(() -> path(environment, "HOME").map(home -> home.resolve(".config")))
-                .map(config -> config.resolve("pausewatch").resolve("config.toml"));
+        try {
+            return path(environment, "XDG_CONFIG_HOME")
+                    .filter(Path::isAbsolute)
+                    .or(() -> path(environment, "HOME").map(home -> home.resolve(".config")))
+                    .map(config -> config.resolve("pausewatch").resolve("config.toml"));
+        } catch (ConfigException invalid) {
+            // A program must run without a config file, whatever its home is called.
+            LOG.log(System.Logger.Level.WARNING, "the config file is not read: {0}", invalid.getMessage());
+            return Optional.empty();
+        }
     }
 
     private static Optional<Path> path(UnaryOperator<String> environment, String variable) {
         return Optional.ofNullable(environment.apply(variable))
                 .filter(value -> !value.isEmpty())
-                .map(Path::of);
+                .map(value -> path(variable, value));
+    }
+
+    /**
+     * The path that a setting names.
+     *
+     * @throws ConfigException it has a character that Java cannot use in a path, for example one beyond ASCII without a locale
+     */
+    static Path path(String setting, String value) {
+        try {
+            return Path.of(value);
+        } catch (InvalidPathException invalid) {
+            throw new ConfigException(setting + ": not a path: " + invalid.getReason(), invalid);
+        }
     }
 }

@@ -47,6 +47,8 @@ final class Connection {
     private final Executor asking;
     /** The latest call of the token source; until it returns, all callers share it. */
     private CompletableFuture<Optional<String>> asked = CompletableFuture.completedFuture(Optional.empty());
+    /** Whether the source has failed, as was logged, and has not worked since. */
+    private volatile boolean tokenFailed;
     /** The calls under way. */
     private final Set<CompletableFuture<?>> calls = ConcurrentHashMap.newKeySet();
 
@@ -87,7 +89,9 @@ final class Connection {
             asked = next;
             asking.execute(() -> {
                 try {
-                    next.complete(Optional.of(Tokens.ask(tokens.get())));
+                    String token = Tokens.ask(tokens.get());
+                    tokenFailed = false;
+                    next.complete(Optional.of(token));
                 } catch (Throwable noToken) {
                     next.completeExceptionally(noToken);
                 }
@@ -97,6 +101,14 @@ final class Connection {
         return asked;
     }
 
+    /** Logs why the token of an open stream is not replaced: once, until the source works again. */
+    void tokenFailed(Throwable noToken) {
+        if (!tokenFailed) {
+            tokenFailed = true;
+            LOG.log(System.Logger.Level.WARNING, "the token cannot be renewed", noToken);
+        }
+    }
+
     static CallOptions with(Optional<String> token, CallOptions options) {
         return token.map(given -> options.withOption(TOKEN, given)).orElse(options);
     }
@@ -104,6 +116,11 @@ final class Connection {
     /** The error of a call on this connection that ended with {@code thrown}. */
     PausewatchException failure(Throwable thrown) {
         return Failure.of(thrown, address);
+    }
+
+    /** The error of an attempt that had no answer. */
+    PausewatchException unavailable(String problem, Throwable cause) {
+        return Failure.made(Status.UNAVAILABLE, address + ": " + problem, cause);
     }
 
     int addresses() {

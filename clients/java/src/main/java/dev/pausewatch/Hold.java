@@ -164,25 +164,28 @@ public final class Hold implements AutoCloseable {
         if (open.isEmpty()) {
             return CompletableFuture.completedFuture(null);
         }
-        open.get().renewal().stop(Lease.RELEASED);
+        Renewal renewal = open.get().renewal();
+        renewal.stopRenewing();
         // The retries of the client bound how long a caller waits; nobody waits here.
-        return decrement(open.get(), new Calls.RetryPolicy(ttl, Integer.MAX_VALUE));
+        return decrement(open.get(), new Calls.RetryPolicy(ttl, Integer.MAX_VALUE))
+                .whenComplete((known, unsettled) -> renewal.close());
     }
 
     private synchronized CompletableFuture<Ending> releasing() {
         if (ending.isEmpty() || ending.get().isCompletedExceptionally()) {
-            Opened opened = open.orElseThrow();
-            ending = Optional.of(decrement(opened, policy).handle(Hold::ending).whenComplete((known, unsettled) -> {
-                if (unsettled == null) {
-                    opened.renewal().stop(lease(known));
-                }
-            }));
+            ending = Optional.of(decrement(open.orElseThrow(), policy));
         }
         return ending.get();
     }
 
-    private CompletableFuture<DecrementResult> decrement(Opened opened, Calls.RetryPolicy policy) {
-        return core.finishing(() -> Calls.detached(() -> core.calls().decrement(opened.decrement(), policy)));
+    private CompletableFuture<Ending> decrement(Opened opened, Calls.RetryPolicy policy) {
+        return core.finishing(() -> Calls.detached(() -> core.calls().decrement(opened.decrement(), policy))
+                .handle(Hold::ending)
+                .whenComplete((known, unsettled) -> {
+                    if (unsettled == null) {
+                        opened.renewal().stop(lease(known));
+                    }
+                }));
     }
 
     private static Ending ending(@Nullable DecrementResult closed, @Nullable Throwable refused) {

@@ -138,7 +138,7 @@ public final class HoldBuilder {
     private Hold without(RuntimeException why) {
         boolean isCallers = why instanceof InvalidFieldException
                 || !(why instanceof PausewatchException || why instanceof ConfigException);
-        if (!bestEffort || isCallers) {
+        if (!bestEffort || isCallers || core.isClosing()) {
             throw why;
         }
         LOGGER.log(Level.WARNING, "the thread is not paused, going on without a hold: {0}", why.getMessage());

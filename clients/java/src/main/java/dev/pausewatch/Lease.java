@@ -6,7 +6,8 @@ public enum Lease {
     HELD,
     /**
      * No renewal succeeded for a whole ttl: the lease has ended, or its server is down. Renewals continue; if one succeeds, the
-     * lease is {@link #HELD} again. Or the client is closed: then renewals have stopped, and the end of the lease is not noticed.
+     * lease is {@link #HELD} again. Or renewals have stopped, because the client is closed or {@link Hold#close} has failed: then
+     * the end of the lease may not be noticed.
      */
     OVERDUE,
     /** The lease ended: the elicitation is closed, and its thread runs unless another one is open. */

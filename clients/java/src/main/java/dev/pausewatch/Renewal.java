@@ -36,6 +36,9 @@ final class Renewal implements AutoCloseable {
     private Lease lease = Lease.HELD;
 
     private boolean ended;
+    /** Whether the lease is still to be renewed. */
+    private boolean renewing = true;
+
     private final List<CompletableFuture<Lease>> waiting = new ArrayList<>();
 
     /**
@@ -78,6 +81,14 @@ final class Renewal implements AutoCloseable {
         return lost;
     }
 
+    /** Stops the renewals. Only the end of the lease is still reported. */
+    void stopRenewing() {
+        synchronized (this) {
+            renewing = false;
+        }
+        timer.execute(() -> next.cancel());
+    }
+
     /**
      * Stops the renewals. The state of the lease becomes {@code as}, unless the lease is known to have ended before.
      */
@@ -99,11 +110,13 @@ final class Renewal implements AutoCloseable {
         become(Lease.HELD, false);
         cancelAlarms();
         overdue = timer.in(ttl, () -> become(Lease.OVERDUE, false));
-        next = timer.in(Math.max(0, sent + ttl / 3 - timer.now()), this::attempt);
+        if (isRenewing()) {
+            next = timer.in(Math.max(0, sent + ttl / 3 - timer.now()), this::attempt);
+        }
     }
 
     private void attempt() {
-        if (hasEnded()) {
+        if (!isRenewing()) {
             return;
         }
         long began = timer.now();
@@ -120,7 +133,7 @@ final class Renewal implements AutoCloseable {
             stop(Lease.RELEASED);
         } else if (thrown instanceof ElicitationUnknownException) {
             stop(Lease.UNKNOWN);
-        } else if (!hasEnded()) {
+        } else if (isRenewing()) {
             next = timer.in(pauses.next(), this::attempt);
         }
     }
@@ -147,6 +160,10 @@ final class Renewal implements AutoCloseable {
 
     private synchronized boolean hasEnded() {
         return ended;
+    }
+
+    private synchronized boolean isRenewing() {
+        return renewing && !ended;
     }
 
     private void cancelAlarms() {

@@ -8,8 +8,6 @@ import java.util.Optional;
  * thread.
  */
 final class StreamToken {
-    private static final System.Logger LOG = System.getLogger(StreamToken.class.getName());
-
     private final Connection connection;
     private final Timer timer;
     private final Runnable hasNew;
@@ -61,7 +59,7 @@ final class StreamToken {
                                 return;
                             }
                             if (noToken != null) {
-                                LOG.log(System.Logger.Level.WARNING, "the token cannot be renewed", noToken);
+                                connection.tokenFailed(noToken);
                                 renewal = timer.in(Tokens.SHORTEST_NANOS, () -> renew(token));
                                 return;
                             }

@@ -4,7 +4,6 @@ import java.util.concurrent.Future;
 import java.util.concurrent.ScheduledThreadPoolExecutor;
 import java.util.concurrent.ThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
-import org.jspecify.annotations.Nullable;
 
 /**
  * A {@link Timer} by a daemon thread, so that a process can end with an open client. Its clock stands still while the machine sleeps, on
@@ -14,7 +13,6 @@ final class SystemTimer implements Timer {
     private static final System.Logger LOG = System.getLogger(SystemTimer.class.getName());
 
     private final ScheduledThreadPoolExecutor thread;
-    private volatile @Nullable Thread running;
 
     SystemTimer() {
         // Tasks after the shutdown are not needed.
@@ -38,11 +36,6 @@ final class SystemTimer implements Timer {
         thread.execute(() -> run(task));
     }
 
-    @Override
-    public boolean isCurrent() {
-        return Thread.currentThread() == running;
-    }
-
     void shutdown() {
         thread.shutdownNow();
     }
@@ -59,7 +52,6 @@ final class SystemTimer implements Timer {
     private Thread daemon(Runnable body) {
         Thread thread = new Thread(body, "pausewatch");
         thread.setDaemon(true);
-        running = thread;
         return thread;
     }
 }

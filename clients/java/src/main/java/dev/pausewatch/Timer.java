@@ -13,9 +13,6 @@ interface Timer extends Executor {
     /** Runs {@code task} on the thread when {@code nanos} have passed. */
     Alarm in(long nanos, Runnable task);
 
-    /** Whether the caller runs on the thread. */
-    boolean isCurrent();
-
     /** A task that waits for its time. */
     @FunctionalInterface
     interface Alarm {

@@ -2,6 +2,7 @@ package dev.pausewatch;
 
 import io.grpc.CallOptions;
 import io.grpc.ClientCall;
+import io.grpc.Context;
 import io.grpc.MethodDescriptor;
 import io.grpc.Status;
 import io.grpc.StatusRuntimeException;
@@ -10,9 +11,7 @@ import io.grpc.stub.StreamObserver;
 import java.time.Duration;
 import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
-import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
-import java.util.concurrent.TimeoutException;
 import java.util.function.Function;
 import org.jspecify.annotations.Nullable;
 
@@ -45,6 +44,9 @@ final class UnaryCall<Q, R, T> {
     private final Function<R, T> read;
     private final Calls.RetryPolicy policy;
     private final long giveUp;
+    /** The caller's: every attempt has it, whichever thread sends the attempt. */
+    private final Context context = Context.current();
+
     private final CompletableFuture<T> answer = new CompletableFuture<>();
     private final Backoff pauses = Backoff.ofMillis(FIRST_RETRY_DELAY_MS, MAX_RETRY_DELAY_MS);
     private int retries;
@@ -81,14 +83,20 @@ final class UnaryCall<Q, R, T> {
             return CompletableFuture.failedFuture(Core.closed());
         }
         answer.whenComplete((response, thrown) -> {
-            @Nullable ClientCall<Q, R> last = attempt;
-            if (answer.isCancelled() && last != null) {
-                last.cancel("given up", null);
+            if (answer.isCancelled()) {
+                cancel();
             }
         });
         connection.endWithThis(answer);
         attempt();
         return answer;
+    }
+
+    private void cancel() {
+        @Nullable ClientCall<Q, R> last = attempt;
+        if (last != null) {
+            last.cancel("given up", null);
+        }
     }
 
     private void attempt() {
@@ -99,28 +107,14 @@ final class UnaryCall<Q, R, T> {
         if (!token.isDone()) {
             Timer.Alarm late = timer.in(Math.max(0, left()), () -> answer.completeExceptionally(noTokenInTime()));
             CompletableFuture.anyOf(token, answer).whenComplete((known, thrown) -> late.cancel());
-            if (!timer.isCurrent()) {
-                await(token);
-            }
         }
         token.whenComplete((known, noToken) -> {
             if (noToken != null) {
                 answer.completeExceptionally(noToken);
             } else {
-                send(known);
+                context.run(() -> send(known));
             }
         });
-    }
-
-    /** Waits for the token, so that the program's interceptors run on the thread of the caller, which may block. */
-    private void await(CompletableFuture<?> token) {
-        try {
-            CompletableFuture.anyOf(token, answer).get(Math.max(0, left()), TimeUnit.NANOSECONDS);
-        } catch (InterruptedException interrupted) {
-            Thread.currentThread().interrupt();
-        } catch (ExecutionException | TimeoutException over) {
-            // The call ends with it.
-        }
     }
 
     private PausewatchException noTokenInTime() {
@@ -141,6 +135,10 @@ final class UnaryCall<Q, R, T> {
         try {
             attempt = Connection.ready(position).newCall(method, options);
             ClientCalls.asyncUnaryCall(attempt, request, new Observer());
+            if (answer.isCancelled()) {
+                // Cancelled meanwhile, on another thread, which did not see this attempt.
+                cancel();
+            }
         } catch (RuntimeException thrown) {
             // Thrown by an interceptor of the program. Rethrown, it would end only the timer's task, not the call.
             answer.completeExceptionally(thrown);
@@ -177,7 +175,7 @@ final class UnaryCall<Q, R, T> {
         }
         return ended(thrown, giveUp)
                 ? outOfTime(thrown)
-                : Failure.made(Status.UNAVAILABLE, "no answer within " + Nanos.text(Duration.ofNanos(limit())), thrown);
+                : connection.unavailable("no answer within " + Nanos.text(Duration.ofNanos(limit())), thrown);
     }
 
     /**

@@ -17,6 +17,7 @@ import io.grpc.ChannelCredentials;
 import io.grpc.Metadata;
 import io.grpc.Status;
 import io.grpc.StatusRuntimeException;
+import io.grpc.stub.StreamObserver;
 import java.io.IOException;
 import java.net.InetAddress;
 import java.net.ServerSocket;
@@ -29,8 +30,10 @@ import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
 import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.ExecutionException;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 
@@ -96,11 +99,6 @@ class CallsTest {
         private record Wait(long nanos, Runnable task) {}
 
         private final BlockingQueue<Wait> waits = new LinkedBlockingQueue<>();
-
-        @Override
-        public boolean isCurrent() {
-            return false;
-        }
 
         @Override
         public long now() {
@@ -251,6 +249,25 @@ class CallsTest {
     }
 
     @Test
+    void aReplicaWithoutAnAnswerIsReportedWithTheAddress() {
+        server.onIncrement = (number, answer) -> {};
+        try (FakeServer other = new FakeServer()) {
+            other.onIncrement = server.onIncrement;
+            String address = server.address() + "," + other.address();
+            Config config = config().address(address)
+                    .retries(0)
+                    .deadline(Duration.ofMinutes(1))
+                    .build();
+            try (Client fleet = Client.open(config)) {
+                UnavailableException error =
+                        assertThrows(UnavailableException.class, () -> fleet.incrementElicitation(CALL));
+                assertEquals(address + ": no answer within 1500ms", error.getMessage());
+            }
+            assertEquals(List.of(1, 1), List.of(server.increments.size(), other.increments.size()));
+        }
+    }
+
+    @Test
     void g4AConnectionThatBreaksDuringACallIsUnavailableAndRetried() throws InterruptedException {
         CountDownLatch arrived = new CountDownLatch(1);
         server.onIncrement = (number, answer) -> {
@@ -398,6 +415,64 @@ class CallsTest {
         }
         assertEquals(4, server.decrements.size());
         assertEquals(1, server.decrements.stream().distinct().count(), "one request id");
+    }
+
+    @Test
+    void theLeaseOfAHoldIsWhatTheReleaseInTheBackgroundFinds() throws Exception {
+        AtomicBoolean isBack = new AtomicBoolean();
+        server.onDecrement = (number, answer) -> answer.onError(
+                isBack.get()
+                        ? FailureTest.refusal(Status.Code.FAILED_PRECONDITION, "ELICITATION_EXPIRED", "pausewatch")
+                        : Status.UNAVAILABLE.asRuntimeException());
+        try (Client impatient = Client.open(config().retries(0).build())) {
+            Hold hold = impatient.hold("t").ttl(Duration.ofHours(1)).open();
+            assertThrows(UnavailableException.class, hold::close);
+            assertEquals(Lease.HELD, hold.lease());
+            CompletableFuture<Lease> lost = hold.lost();
+            isBack.set(true);
+            assertEquals(Lease.EXPIRED, lost.get(10, TimeUnit.SECONDS));
+        }
+    }
+
+    @Test
+    void aReleaseInTheBackgroundThatIsRefusedLeavesTheLeaseOverdue() throws Exception {
+        server.onDecrement = (number, answer) ->
+                answer.onError((number == 1 ? Status.UNAVAILABLE : Status.PERMISSION_DENIED).asRuntimeException());
+        try (Client impatient = Client.open(config().retries(0).build())) {
+            Hold hold = impatient.hold("t").ttl(Duration.ofHours(1)).open();
+            assertThrows(UnavailableException.class, hold::close);
+            assertEquals(Lease.OVERDUE, hold.lost().get(10, TimeUnit.SECONDS));
+        }
+    }
+
+    @Test
+    void aBestEffortHoldFailsIfItsClientIsBeingClosed() throws Exception {
+        CompletableFuture<StreamObserver<IncrementElicitationResponse>> asked = new CompletableFuture<>();
+        server.onIncrement = (number, answer) -> {
+            if (number == 1) {
+                asked.complete(answer);
+            } else {
+                FakeServer.answer(answer, count(1));
+            }
+        };
+        try (Client impatient =
+                Client.open(config().retries(0).deadline(Duration.ofMinutes(1)).build())) {
+            CompletableFuture<Hold> opening = impatient.hold("t").bestEffort().openAsync();
+            StreamObserver<IncrementElicitationResponse> answer = asked.get(10, TimeUnit.SECONDS);
+            CompletableFuture<Void> closed = CompletableFuture.runAsync(impatient::close);
+            boolean isClosing = false;
+            while (!isClosing) {
+                try {
+                    impatient.hold("u").open().close();
+                } catch (IllegalStateException closing) {
+                    isClosing = true;
+                }
+            }
+            answer.onError(Status.UNAVAILABLE.asRuntimeException());
+            ExecutionException failed = assertThrows(ExecutionException.class, () -> opening.get(10, TimeUnit.SECONDS));
+            assertInstanceOf(UnavailableException.class, failed.getCause());
+            closed.get(10, TimeUnit.SECONDS);
+        }
     }
 
     @Test

@@ -11,6 +11,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.HashMap;
+import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Optional;
@@ -39,6 +40,28 @@ class ConfigTest {
 
     private static String error(Config.Builder builder) {
         return assertThrows(ConfigException.class, builder::build).getMessage();
+    }
+
+    @Test
+    void aPathThatJavaCannotUseIsAnError() {
+        // As a path beyond ASCII, if there is no locale.
+        String unusable = "/home/\0";
+        for (String setting : List.of("PAUSEWATCH_CONFIG", "PAUSEWATCH_TOKEN_FILE")) {
+            environment.put(setting, unusable);
+            assertTrue(error(config()).startsWith(setting + ": not a path: "), error(config()));
+            environment.clear();
+        }
+        environment.put("PAUSEWATCH_ADDRESS", "https://localhost:1");
+        environment.put("PAUSEWATCH_TLS_CA", unusable);
+        assertTrue(error(config()).startsWith("tls_ca: not a path: "), error(config()));
+    }
+
+    @Test
+    void aHomeThatJavaCannotUseHasNoConfigFile() {
+        for (String variable : List.of("HOME", "XDG_CONFIG_HOME")) {
+            environment.put(variable, "/home/\0");
+            assertEquals("127.0.0.1:7420", config().build().address().toString());
+        }
     }
 
     @Test

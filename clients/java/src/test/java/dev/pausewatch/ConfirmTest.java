@@ -112,11 +112,6 @@ class ConfirmTest {
         public void execute(Runnable task) {
             timer.execute(task);
         }
-
-        @Override
-        public boolean isCurrent() {
-            return timer.isCurrent();
-        }
     };
 
     @Test

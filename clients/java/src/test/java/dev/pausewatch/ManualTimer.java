@@ -34,11 +34,6 @@ final class ManualTimer implements Timer {
         ready.add(task);
     }
 
-    @Override
-    public boolean isCurrent() {
-        return true;
-    }
-
     /** Runs what is ready, then what becomes due until {@code duration} has passed, each at its moment. */
     void advance(Duration duration) {
         long end = now + duration.toNanos();

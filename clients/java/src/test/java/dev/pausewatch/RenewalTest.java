@@ -166,6 +166,22 @@ class RenewalTest {
     }
 
     @Test
+    void withoutRenewalsTheEndOfTheLeaseIsStillReported() {
+        renewal.start();
+        timer.advance(THIRD);
+        renewal.stopRenewing();
+        answer();
+        assertEquals(Lease.HELD, renewal.lease());
+        timer.advance(TTL);
+        assertEquals(Lease.OVERDUE, renewal.lease());
+        assertTrue(calls.isEmpty());
+        renewal.stop(Lease.EXPIRED);
+        assertEquals(Lease.EXPIRED, renewal.lease());
+        assertEquals(0, timer.alarms());
+        assertEquals(1, ends);
+    }
+
+    @Test
     void anAnswerAfterTheStopChangesNothing() {
         renewal.start();
         timer.advance(THIRD);

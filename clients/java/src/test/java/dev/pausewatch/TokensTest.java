@@ -8,18 +8,33 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import dev.pausewatch.v1.SnapshotComplete;
 import dev.pausewatch.v1.WatchRequest;
 import dev.pausewatch.v1.WatchResponse;
+import io.grpc.CallOptions;
+import io.grpc.Channel;
+import io.grpc.ClientCall;
+import io.grpc.ClientInterceptor;
+import io.grpc.Context;
+import io.grpc.MethodDescriptor;
+import io.grpc.Status;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.time.Instant;
+import java.util.ArrayList;
 import java.util.Base64;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.Supplier;
+import java.util.logging.Handler;
+import java.util.logging.LogRecord;
+import java.util.logging.Logger;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
@@ -68,6 +83,42 @@ class TokensTest {
     }
 
     @Test
+    void aCallWithoutWaitingDoesNotWaitForItsTokenAndKeepsTheContextOfItsCaller() throws Exception {
+        Context.Key<String> user = Context.key("user");
+        List<String> users = new CopyOnWriteArrayList<>();
+        CompletableFuture<String> token = new CompletableFuture<>();
+        AtomicInteger calls = new AtomicInteger();
+        try (FakeServer server = new FakeServer();
+                Client client = Client.open(Config.builder()
+                        .address(server.address())
+                        .deadline(Duration.ofSeconds(30))
+                        .tokenSource(token::join)
+                        .interceptors(new ClientInterceptor() {
+                            @Override
+                            public <Q, R> ClientCall<Q, R> interceptCall(
+                                    MethodDescriptor<Q, R> method, CallOptions options, Channel next) {
+                                users.add(String.valueOf(user.get()));
+                                return next.newCall(method, options);
+                            }
+                        })
+                        .build())) {
+            server.onGet = threadId -> {
+                if (calls.incrementAndGet() == 1) {
+                    throw Status.UNAVAILABLE.asRuntimeException();
+                }
+                return FakeServer.state(threadId, 1, false);
+            };
+            CompletableFuture<PauseState> state = Context.current()
+                    .withValue(user, "me")
+                    .call(() -> client.async().getPauseState("t"));
+            token.complete("token");
+            assertEquals("t", state.get(30, TimeUnit.SECONDS).threadId());
+            assertEquals(List.of("me", "me"), users);
+            assertEquals(List.of("Bearer token", "Bearer token"), server.authorizations);
+        }
+    }
+
+    @Test
     void aTokenFileIsReadEachTimeAndIsOfItsOwnLayer(@TempDir Path folder) throws IOException {
         Path path = folder.resolve("token");
         Map<String, String> environment = Map.of("PAUSEWATCH_TOKEN_FILE", path.toString());
@@ -109,6 +160,53 @@ class TokensTest {
         channel.last().tell(complete());
         assertEquals(1, channel.streams.size());
         assertFalse(channel.last().cancelled);
+    }
+
+    @Test
+    void aProblemOfTheSourceIsLoggedOnceUntilItWorksAgain() {
+        AtomicReference<String> token = new AtomicReference<>("first");
+        ManualTimer timer = new ManualTimer();
+        FakeChannel channel = new FakeChannel();
+        Connection connection =
+                new Connection(List.of(() -> channel), "localhost:7420", Optional.of(token::get), Runnable::run);
+        WatchLink.Environment environment = new WatchLink.Environment(connection, timer, Duration.ofSeconds(5));
+        for (String threadId : List.of("t", "u")) {
+            WatchLink link = new WatchLink(environment, new Outbox(false), WatchRequest.getDefaultInstance());
+            link.add(threadId);
+            timer.advance(Duration.ofMillis(1));
+            channel.last().requests.remove();
+            channel.last().tell(complete());
+        }
+        List<String> logged = new ArrayList<>();
+        Handler handler = new Handler() {
+            @Override
+            public void publish(LogRecord logRecord) {
+                logged.add(logRecord.getMessage());
+            }
+
+            @Override
+            public void flush() {}
+
+            @Override
+            public void close() {}
+        };
+        Logger log = Logger.getLogger(Connection.class.getName());
+        log.addHandler(handler);
+        try {
+            for (String next : List.of("", "second", "")) {
+                token.set(next);
+                for (int heartbeat = 0; heartbeat < 10; heartbeat++) {
+                    timer.advance(Duration.ofSeconds(14));
+                    for (FakeChannel.Stream stream : channel.streams) {
+                        stream.tell(stream.requests.poll() == null ? WatchResponse.getDefaultInstance() : complete());
+                    }
+                }
+            }
+        } finally {
+            log.removeHandler(handler);
+        }
+        assertEquals(List.of("the token cannot be renewed", "the token cannot be renewed"), logged);
+        assertEquals(2, channel.streams.size());
     }
 
     private static WatchResponse complete() {
