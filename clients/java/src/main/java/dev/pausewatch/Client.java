@@ -214,9 +214,11 @@ public final class Client implements AutoCloseable {
      */
     public PausableDeadline deadline(String threadId, Duration limit, DeadlineOptions options) {
         ThreadIds.checked(threadId);
-        Follower follower = core.follower(options.disconnectGrace(), policy);
         return core.started(
-                ended -> new PausableDeadline(core.timer(), follower, threadId, limit, options.maxWall(), ended));
+                options.disconnectGrace(),
+                policy,
+                (follower, ended) ->
+                        new PausableDeadline(core.timer(), follower, threadId, limit, options.maxWall(), ended));
     }
 
     /**

@@ -6,6 +6,7 @@ import io.grpc.ManagedChannel;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collections;
+import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
@@ -17,6 +18,7 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
+import java.util.function.BiFunction;
 import java.util.function.Consumer;
 import java.util.function.Function;
 import java.util.function.Supplier;
@@ -29,8 +31,8 @@ final class Core implements AutoCloseable {
     private final Set<AutoCloseable> open = ConcurrentHashMap.newKeySet();
     /** The running deadlines, which outlive this client; guarded by itself. */
     private final Set<PausableDeadline> deadlines = new HashSet<>();
-    /** By disconnect grace. */
-    private final Map<Duration, Follower> followers = new ConcurrentHashMap<>();
+    /** Those that follow a thread, by disconnect grace; guarded by {@link #deadlines}, so that a new deadline gets none that has ended. */
+    private final Map<Duration, Follower> followers = new HashMap<>();
 
     /** The calls under way that open and close elicitations. */
     private final Set<CompletableFuture<?>> finishing = ConcurrentHashMap.newKeySet();
@@ -67,27 +69,37 @@ final class Core implements AutoCloseable {
         return new WatchLink(environment, listener, setup);
     }
 
-    Follower follower(Duration grace, Calls.RetryPolicy policy) {
-        checkOpen();
-        return followers.computeIfAbsent(
-                grace,
-                missing -> new Follower(
-                        timer,
-                        Nanos.of(grace),
-                        new LinkReporter(timer, Nanos.of(grace), onLink),
-                        follower -> link(follower, WatchRequest.getDefaultInstance(), policy)));
-    }
-
     /**
-     * Makes a deadline, which continues after this client is closed. {@code make} receives a callback for the end of
-     * the deadline.
+     * Makes a deadline, which continues after this client is closed. {@code make} receives its follower, and a callback for the
+     * end of the deadline.
      */
-    PausableDeadline started(Function<Consumer<PausableDeadline>, PausableDeadline> make) {
+    PausableDeadline started(
+            Duration grace,
+            Calls.RetryPolicy policy,
+            BiFunction<Follower, Consumer<PausableDeadline>, PausableDeadline> make) {
         synchronized (deadlines) {
             checkOpen();
-            PausableDeadline deadline = make.apply(this::ended);
+            Follower follower = followers.computeIfAbsent(grace, missing -> follower(grace, policy));
+            PausableDeadline deadline = make.apply(follower, this::ended);
             deadlines.add(deadline);
             return deadline;
+        }
+    }
+
+    private Follower follower(Duration grace, Calls.RetryPolicy policy) {
+        return new Follower(
+                timer,
+                Nanos.of(grace),
+                new LinkReporter(timer, Nanos.of(grace), onLink),
+                listener -> link(listener, WatchRequest.getDefaultInstance(), policy),
+                idle -> end(grace, idle));
+    }
+
+    private void end(Duration grace, Follower idle) {
+        synchronized (deadlines) {
+            if (idle.isIdle() && followers.remove(grace, idle)) {
+                idle.close();
+            }
         }
     }
 
@@ -191,12 +203,14 @@ final class Core implements AutoCloseable {
     public void close() {
         closing = true;
         finish();
+        List<Follower> following;
         synchronized (deadlines) {
             closed = true;
+            following = List.copyOf(followers.values());
         }
         open.forEach(Core::end);
         // Before the connection: its end is not a disconnect after which the streams must reconnect.
-        followers.values().forEach(Follower::close);
+        following.forEach(Follower::close);
         connection.close();
         synchronized (deadlines) {
             shutDownTimer();

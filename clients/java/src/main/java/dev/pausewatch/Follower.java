@@ -5,6 +5,7 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.TimeUnit;
+import java.util.function.Consumer;
 import java.util.function.Function;
 import java.util.function.Predicate;
 import org.jspecify.annotations.Nullable;
@@ -17,7 +18,7 @@ import org.jspecify.annotations.Nullable;
  * <p>2. A thread is followed for {@link #LINGER_NANOS} after its last stopwatch: the next command of the thread starts
  * with the exact state, and without a request to the coordinator.
  *
- * <p>Its lock is its monitor, which is never held with another one.
+ * <p>Its lock is its monitor. No other one is taken while it is held.
  */
 final class Follower implements WatchListener {
     /** How long a thread without stopwatches is still followed. */
@@ -27,6 +28,7 @@ final class Follower implements WatchListener {
     private final long grace;
     private final LinkReporter reporter;
     private final WatchLink link;
+    private final Consumer<Follower> onIdle;
     private final Map<String, Followed> threads = new HashMap<>();
     private boolean closed;
 
@@ -43,11 +45,20 @@ final class Follower implements WatchListener {
         }
     }
 
-    /** {@code open} opens the stream, whose events this follower receives. */
-    Follower(Timer timer, long grace, LinkReporter reporter, Function<WatchListener, WatchLink> open) {
+    /**
+     * {@code open} opens the stream, whose events this follower receives; {@code onIdle} is called when the last thread is not
+     * followed any more.
+     */
+    Follower(
+            Timer timer,
+            long grace,
+            LinkReporter reporter,
+            Function<WatchListener, WatchLink> open,
+            Consumer<Follower> onIdle) {
         this.timer = timer;
         this.reporter = reporter;
         this.grace = grace;
+        this.onIdle = onIdle;
         this.link = open.apply(this);
     }
 
@@ -97,12 +108,23 @@ final class Follower implements WatchListener {
         clocks.forEach(ThreadClock::close);
     }
 
-    private synchronized void forget(String threadId) {
-        Followed thread = threads.get(threadId);
-        if (thread != null && thread.registered == 0) {
+    private void forget(String threadId) {
+        synchronized (this) {
+            Followed thread = threads.get(threadId);
+            if (thread == null || thread.registered > 0) {
+                return;
+            }
             threads.remove(threadId);
             link.remove(threadId);
         }
+        if (isIdle()) {
+            onIdle.accept(this);
+        }
+    }
+
+    /** Whether it follows no thread. */
+    synchronized boolean isIdle() {
+        return threads.isEmpty();
     }
 
     /** Notes that these threads are refused. Returns whether one of them was not refused before. */
@@ -173,8 +195,9 @@ final class Follower implements WatchListener {
 
     @Override
     public void disconnected(Collection<String> threadIds, PausewatchException error, long silentFor) {
-        reporter.disconnected(error, silentFor);
+        // The threads first: when the program receives the new state of the link, its deadlines already have it.
         disconnect(threadIds, silentFor);
+        reporter.disconnected(error, silentFor);
     }
 
     /** The stream continues without these threads, so the link is not disconnected. */

@@ -106,6 +106,9 @@ final class Outbox implements WatchListener {
     public synchronized void removed(String threadId) {
         threads.remove(threadId);
         queued.remove(threadId);
+        if (disconnectedThreads.remove(threadId) && disconnectedThreads.isEmpty()) {
+            queued.remove(Token.DISCONNECTED);
+        }
     }
 
     @Override

@@ -246,7 +246,7 @@ public final class PausableDeadline implements AutoCloseable {
         return work;
     }
 
-    /** The current reading. */
+    /** The current reading. After the expiry, and after {@link #close()}, it does not change. */
     public Reading read() {
         Stopwatch.Reading now = stopwatch.read();
         Duration elapsed = Duration.ofNanos(now.elapsed());
@@ -286,7 +286,7 @@ public final class PausableDeadline implements AutoCloseable {
         return read().endedBy();
     }
 
-    /** Closes it: it does not expire any more. Calling it again is harmless. */
+    /** Closes it: it does not expire any more, and its reading does not change any more. Calling it again is harmless. */
     @Override
     public void close() {
         synchronized (entered) {

@@ -35,7 +35,7 @@ final class Stopwatch {
     /** The limit that ended it, which is final. */
     private Optional<EndedBy> endedBy = Optional.empty();
 
-    /** The reading when it expired, which does not change any more. */
+    /** The reading when it expired or was stopped, which does not change any more. */
     private Optional<Reading> atEnd = Optional.empty();
 
     private boolean stopped;
@@ -93,7 +93,10 @@ final class Stopwatch {
         long now = timer.now();
         follows.settle(now);
         follows.add(thread, now);
-        follows.all().forEach(follow -> follow.thread.observe(settle));
+        // It may have expired just now.
+        if (atEnd.isEmpty()) {
+            follows.all().forEach(follow -> follow.thread.observe(settle));
+        }
     }
 
     /** As {@link #awaitThread}, for a thread that it awaits already. */
@@ -120,9 +123,17 @@ final class Stopwatch {
     void stop() {
         synchronized (this) {
             stopped = true;
-            follows.all().forEach(follow -> follow.thread.ignore(settle));
+            if (atEnd.isEmpty()) {
+                end();
+            }
         }
         timer.execute(this::disarm);
+    }
+
+    /** Keeps the reading of this moment, and follows no thread any more. */
+    private void end() {
+        atEnd = Optional.of(readNow());
+        follows.all().forEach(follow -> follow.thread.ignore(settle));
     }
 
     synchronized Reading read() {
@@ -155,7 +166,7 @@ final class Stopwatch {
     private synchronized boolean isOver() {
         boolean isOver = mustEnd();
         if (isOver) {
-            atEnd = Optional.of(readNow());
+            end();
         }
         return isOver;
     }

@@ -96,6 +96,11 @@ final class ThreadClock {
         observers.remove(settle);
     }
 
+    /** The number of observers. */
+    int observers() {
+        return observers.size();
+    }
+
     private void settle(long now) {
         observers.forEach(observer -> observer.accept(now));
     }

@@ -59,10 +59,12 @@ public final class WatchBuilder {
     }
 
     private Watch open(Outbox outbox) {
-        WatchLink link = core.link(outbox, setup.build(), policy);
-        outbox.onRoom(link::readOn);
-        Watch watch = core.opened(closed -> new Watch(outbox, link, closed));
-        threadIds.forEach(link::add);
+        Watch watch = core.opened(closed -> {
+            WatchLink link = core.link(outbox, setup.build(), policy);
+            outbox.onRoom(link::readOn);
+            return new Watch(outbox, link, closed);
+        });
+        threadIds.forEach(watch::add);
         return watch;
     }
 }

@@ -4,6 +4,7 @@ import dev.pausewatch.v1.Refusal;
 import dev.pausewatch.v1.WatchRequest;
 import io.grpc.Status;
 import java.time.Duration;
+import java.util.HashSet;
 import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Optional;
@@ -67,7 +68,8 @@ final class WatchLink implements WatchStream.Reader, ThreadClock.Confirmer {
     /** Whether this stream has reported the whole set. */
     private boolean complete;
 
-    private boolean limitReported;
+    /** The threads whose additions a limit has refused, as was reported. */
+    private final Set<String> limited = new HashSet<>();
 
     /** The number of streams without an answer since the last one with an answer. */
     private int unanswered;
@@ -171,7 +173,7 @@ final class WatchLink implements WatchStream.Reader, ThreadClock.Confirmer {
 
     @Override
     public void answered() {
-        limitReported = limitReported && request.getAddCount() == 0;
+        request.getAddList().forEach(limited::remove);
         request = null;
         answered = true;
         disconnectReported = false;
@@ -216,9 +218,11 @@ final class WatchLink implements WatchStream.Reader, ThreadClock.Confirmer {
                 : Nanos.of(RETRY_AFTER);
         if (refused.getAddCount() > 0) {
             requests.delayAdditions(timer.now() + wait);
-            if (!all && !limitReported) {
-                limitReported = true;
-                listener.refused(refused.getAddList(), error);
+            List<String> news = refused.getAddList().stream()
+                    .filter(threadId -> members.contains(threadId) && limited.add(threadId))
+                    .toList();
+            if (!news.isEmpty()) {
+                listener.refused(news, error);
             }
         }
         // Set after the time for additions: a timer that fired before that time would send no additions, and no other
@@ -296,6 +300,7 @@ final class WatchLink implements WatchStream.Reader, ThreadClock.Confirmer {
             return;
         }
         listener.removed(threadId);
+        limited.remove(threadId);
         requests.remove(threadId);
         if (members.isEmpty()) {
             drop();

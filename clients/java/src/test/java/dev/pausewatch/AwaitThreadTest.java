@@ -162,6 +162,23 @@ class AwaitThreadTest {
     }
 
     @Test
+    void afterItsEndItLeavesNothingBehind() {
+        Family family = new Family(30);
+        Stopwatch expired = family.start("t", "child");
+        Stopwatch stopped = family.start("t", "child");
+        assertEquals(2, family.thread("t").observers());
+        family.advance(5);
+        stopped.stop();
+        family.advance(5);
+        family.answer(Set.of());
+        assertTrue(hasExpired(expired));
+        expired.awaitThread(family.thread("other"));
+        for (String threadId : List.of("t", "child", "other")) {
+            assertEquals(0, family.thread(threadId).observers(), threadId);
+        }
+    }
+
+    @Test
     void aCycleFreezesBothWhileEitherIsPaused() {
         Family family = new Family(30);
         Stopwatch one = family.start("t", "child");

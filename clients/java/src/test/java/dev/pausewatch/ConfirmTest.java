@@ -33,12 +33,14 @@ class ConfirmTest {
     private final FakeChannel channel = new FakeChannel();
     private final WatchLink.Environment environment =
             new WatchLink.Environment(new Connection(channel, "localhost:7420"), timer, Duration.ofSeconds(5));
+    private int expired;
+    private int idles;
     private final Follower follower = new Follower(
             timer,
             GRACE.toNanos(),
             new LinkReporter(timer, GRACE.toNanos(), link -> {}),
-            listener -> new WatchLink(environment, listener, WatchRequest.getDefaultInstance()));
-    private int expired;
+            listener -> new WatchLink(environment, listener, WatchRequest.getDefaultInstance()),
+            idle -> idles++);
 
     private ThreadClock start(String threadId) {
         ThreadClock thread = follower.enter(threadId);
@@ -122,12 +124,56 @@ class ConfirmTest {
                 stalling,
                 GRACE.toNanos(),
                 new LinkReporter(stalling, GRACE.toNanos(), link -> {}),
-                listener -> new WatchLink(slow, listener, WatchRequest.getDefaultInstance()));
+                listener -> new WatchLink(slow, listener, WatchRequest.getDefaultInstance()),
+                idle -> {});
         follower.enter("t");
         timer.advance(INSTANT);
         refuse(limit(1));
         timer.advance(Duration.ofSeconds(2));
         assertEquals(List.of("t"), answer().getAddList());
+    }
+
+    @Test
+    void aFollowerIsIdleAfterItsLastThread() {
+        for (String threadId : List.of("t", "u", "t")) {
+            follower.enter(threadId);
+        }
+        follower.leave("t");
+        follower.leave("u");
+        timer.advance(Duration.ofMinutes(1));
+        assertEquals(0, idles);
+        follower.leave("t");
+        timer.advance(Duration.ofSeconds(29));
+        follower.enter("t");
+        timer.advance(Duration.ofMinutes(1));
+        follower.leave("t");
+        assertEquals(0, idles);
+        timer.advance(Duration.ofSeconds(30));
+        assertEquals(1, idles);
+        assertTrue(follower.isIdle());
+    }
+
+    @Test
+    void theThreadsAreDisconnectedBeforeTheLinkIs() {
+        ThreadClock thread = start("t");
+        timer.advance(INSTANT);
+        answer();
+        assertTrue(thread.isLinked());
+        List<Boolean> linked = new ArrayList<>();
+        Handler handler = new StreamHandler() {
+            @Override
+            public void publish(LogRecord logRecord) {
+                linked.add(thread.isLinked());
+            }
+        };
+        Logger log = Logger.getLogger("dev.pausewatch");
+        log.addHandler(handler);
+        try {
+            channel.last().end(Status.UNAVAILABLE);
+        } finally {
+            log.removeHandler(handler);
+        }
+        assertEquals(List.of(false), linked);
     }
 
     @Test

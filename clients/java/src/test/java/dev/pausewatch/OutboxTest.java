@@ -128,6 +128,13 @@ class OutboxTest {
         outbox.removed("t");
         outbox.state(state("t", 2, true), false);
         assertEquals(List.of(), told(outbox));
+        List.of("t", "u").forEach(outbox::added);
+        outbox.disconnected(List.of("t", "u"), LOST, 0);
+        outbox.removed("t");
+        assertEquals(List.of("!u"), told(outbox));
+        outbox.disconnected(List.of("u"), LOST, 0);
+        outbox.removed("u");
+        assertEquals(List.of(), told(outbox));
     }
 
     @Test

@@ -346,8 +346,12 @@ class StopwatchTest {
     void stoppedItLeavesNothingBehind() {
         watched(false, 0);
         Stopwatch stopwatch = started(10);
+        timer.advance(s(1));
         stopwatch.stop();
+        Stopwatch.Reading atEnd = stopwatch.read();
         timer.advance(s(100));
+        assertEquals(atEnd, stopwatch.read());
+        assertEquals(s(1), elapsed(stopwatch));
         assertEquals(List.of(), expired);
         assertEquals(0, timer.alarms());
         assertEquals(0, asked());

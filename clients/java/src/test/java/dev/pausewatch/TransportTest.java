@@ -93,6 +93,27 @@ class TransportTest {
     }
 
     @Test
+    void aWatchOfAllOnAClosedClientOpensNoStream() throws Exception {
+        Names names = new Names();
+        try (FakeServer server = new FakeServer()) {
+            Client client = Client.open(Config.builder()
+                    .address(server.address())
+                    .interceptors(names)
+                    .build());
+            PausableDeadline deadline = client.deadline("t", Duration.ofMillis(100));
+            PausableDeadline.Pause pause = deadline.pause();
+            server.nextWatch();
+            client.close();
+            List<String> before = List.copyOf(names.called);
+            assertThrows(IllegalStateException.class, () -> client.watchAll().open());
+            pause.close();
+            // On the thread that would open the stream.
+            deadline.expired().get(10, TimeUnit.SECONDS);
+            assertEquals(before, names.called);
+        }
+    }
+
+    @Test
     void anInterceptorThatThrowsDoesNotEndTheWatch() throws Exception {
         Failing watches = new Failing("Watch", call -> call == 2, new AtomicInteger());
         try (FakeServer server = new FakeServer();

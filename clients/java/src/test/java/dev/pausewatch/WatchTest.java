@@ -148,6 +148,32 @@ class WatchTest {
     }
 
     @Test
+    void eachThreadThatALimitRefusesIsReportedOnce() throws InterruptedException {
+        try (Watch watch = client.watch("a").open()) {
+            FakeServer.WatchCall stream = server.nextWatch();
+            List<String> requested = stream.request().getAddList();
+            watch.add("b");
+            while (requested.size() < 2) {
+                stream.refuse(Status.Code.RESOURCE_EXHAUSTED, "LIMIT_EXCEEDED", Duration.ofMillis(20));
+                requested = stream.request().getAddList();
+            }
+            stream.refuse(Status.Code.RESOURCE_EXHAUSTED, "LIMIT_EXCEEDED", Duration.ofMillis(20));
+            requested = stream.request().getAddList();
+            List<String> refused = new ArrayList<>();
+            while (refused.size() < 2) {
+                refused.addAll(assertInstanceOf(
+                                WatchEvent.Disconnected.class,
+                                watch.next(Duration.ofSeconds(10)).orElseThrow())
+                        .threadIds());
+            }
+            assertEquals(List.of("a", "b"), refused.stream().sorted().toList());
+            requested.forEach(threadId -> stream.state(threadId, 1));
+            stream.complete();
+            assertInstanceOf(WatchEvent.State.class, watch.next());
+        }
+    }
+
+    @Test
     void aDisconnectIsReportedOnceAndTheWatchReconnects() throws InterruptedException {
         try (Watch watch = client.watch("a").open()) {
             FakeServer.WatchCall first = server.nextWatch();
