@@ -9,7 +9,6 @@ import { bearer, type Channel } from "./channel.js";
 import { invalidField, malformedAnswer } from "./errors.js";
 import { checkNumber, checkText } from "./fields.js";
 import { ElicitationService, type WatchRequestSchema } from "./gen/pausewatch/v1/elicitation_service_pb.js";
-import type { Log } from "./log.js";
 import {
   type DecrementRequest,
   type DecrementResponse,
@@ -30,27 +29,20 @@ import {
   type RenewRequest,
 } from "./messages.js";
 import { type CallLimits, type CallTarget, unary } from "./retry.js";
-import type { Route } from "./route.js";
 
 type WithThread<R> = R & { readonly threadId: string };
 
 export class Calls implements CallTarget {
   readonly closing: AbortSignal;
   readonly keepsAlive: boolean;
-  readonly address: string;
-  readonly log: Log;
-  readonly route: Route;
-  readonly #channel: Channel;
+  readonly channel: Channel;
   readonly #stub: Stub<typeof ElicitationService>;
   readonly #limits: CallLimits;
 
   /** `closing`: ends the calls when it is aborted. */
   constructor(channel: Channel, lane: "foreground" | "background", limits: CallLimits, closing: AbortSignal) {
-    this.#channel = channel;
+    this.channel = channel;
     this.closing = closing;
-    this.address = channel.address;
-    this.log = channel.log;
-    this.route = channel.route;
     this.keepsAlive = lane === "foreground";
     this.#stub = createClient(ElicitationService, channel[lane]);
     this.#limits = limits;
@@ -106,8 +98,7 @@ export class Calls implements CallTarget {
   async list(request: ListRequest, options?: CallOptions): Promise<ListResponse> {
     const { pageSize = 0, pageToken = "", includeRunning = false } = request;
     checkTexts({ page_token: pageToken });
-    if ((pageSize | 0) !== pageSize)
-      throw invalidField("page_size", `page_size is ${pageSize}; allowed: whole numbers`);
+    checkPageSize(pageSize);
     const message = { pageSize, pageToken, includeRunning };
     const answer = await unary(this, this.#with(options), (limits) => this.#stub.listPauseStates(message, limits));
     return { pauseStates: answer.pauseStates.map(pauseStateOf), nextPageToken: answer.nextPageToken };
@@ -116,8 +107,7 @@ export class Calls implements CallTarget {
   async listPauses(request: ListPausesRequest, options?: CallOptions): Promise<ListPausesResponse> {
     const { threadId = "", startTime, endTime, pageSize = 0, pageToken = "" } = request;
     checkTexts({ thread_id: threadId, page_token: pageToken });
-    if ((pageSize | 0) !== pageSize)
-      throw invalidField("page_size", `page_size is ${pageSize}; allowed: whole numbers`);
+    checkPageSize(pageSize);
     const times = {
       ...(startTime === undefined ? {} : { startTime: dateToWire("start_time", startTime) }),
       ...(endTime === undefined ? {} : { endTime: dateToWire("end_time", endTime) }),
@@ -140,16 +130,6 @@ export class Calls implements CallTarget {
     );
   }
 
-  /** The current token; `undefined`: it never changes. */
-  nextToken(): Promise<string | undefined> {
-    return this.#channel.nextToken();
-  }
-
-  /** Makes the next call open a new connection. */
-  reconnect(): void {
-    this.#channel.reconnect();
-  }
-
   #with(options: CallOptions = {}, retries: number = this.#limits.retries): CallLimits {
     const { deadlineMs = this.#limits.deadlineMs, signal } = options;
     checkNumber("deadlineMs", deadlineMs, RangeError);
@@ -159,6 +139,10 @@ export class Calls implements CallTarget {
 
 function checkTexts(texts: Readonly<Record<string, string>>): void {
   for (const [field, text] of Object.entries(texts)) checkText(field, text);
+}
+
+function checkPageSize(pageSize: number): void {
+  if ((pageSize | 0) !== pageSize) throw invalidField("page_size", `page_size is ${pageSize}; allowed: whole numbers`);
 }
 
 /** Returns a part of an answer that every coordinator sends; throws if it is missing. */

@@ -24,7 +24,10 @@ export interface ChannelOptions {
    * reconnects, and whether it keeps the process alive; it is not closed with the client.
    */
   readonly transport?: ConnectTransport | undefined;
-  /** Interceptors of every call and every stream; the first is the outermost. */
+  /**
+   * Interceptors of every call and every stream; the first is the outermost. A call ends at once with the error that one of them throws itself;
+   * a stream is opened again.
+   */
   readonly interceptors?: readonly ConnectInterceptor[] | undefined;
   /**
    * Receives warnings: `console`, or a similar logger. Default, and if it throws: `process.emitWarning`, with codes that begin with

@@ -8,12 +8,12 @@ import { setMaxListeners } from "node:events";
 import * as net from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import * as tls from "node:tls";
-import type { Interceptor, Transport } from "@connectrpc/connect";
+import { ConnectError, type Interceptor, type Transport } from "@connectrpc/connect";
 import { createGrpcTransport } from "@connectrpc/connect-node";
 import { authority, eachAddress, formatAddress, isSecure, type OneAddress } from "./address.js";
 import type { ChannelOptions } from "./channel-options.js";
 import { afterArrivals, Connection } from "./connection.js";
-import { type CallError, ConfigError, clientClosed } from "./errors.js";
+import { type CallError, ConfigError, clientClosed, InterceptorError } from "./errors.js";
 import { Log } from "./log.js";
 import { MAX_TIMEOUT_MS } from "./retry.js";
 import { Route, shuffled } from "./route.js";
@@ -40,6 +40,8 @@ export class Channel {
   readonly log: Log;
   readonly route: Route;
   readonly #tokens: TokenSource | undefined;
+  /** Whether the source has failed, as was logged, and has not worked since. */
+  #tokenFailed = false;
   /** `undefined`: the program has given its own transport. */
   #lanes: Lanes | undefined;
   /** The connections to addresses that the client has left; they end with their last streams. */
@@ -67,7 +69,7 @@ export class Channel {
     }
     this.address = formatAddress(address);
     const interceptors = [
-      ...((options.interceptors ?? []) as Interceptor[]),
+      ...named((options.interceptors ?? []) as Interceptor[]),
       ...(source === undefined ? [] : [withToken(source)]),
     ];
     const secure = isSecure(address) ? secureContexts(settings.tls, this.log) : undefined;
@@ -126,7 +128,16 @@ export class Channel {
    * @throws {ConnectError} The source returned no valid token.
    */
   async nextToken(): Promise<string | undefined> {
-    return this.#tokens === undefined ? undefined : currentToken(this.#tokens);
+    if (this.#tokens === undefined) return undefined;
+    const token = await currentToken(this.#tokens);
+    this.#tokenFailed = false;
+    return token;
+  }
+
+  /** Logs why the token of an open stream is not replaced: once, until the source works again. */
+  tokenFailed(error: unknown): void {
+    if (!this.#tokenFailed) this.log.warn(ConnectError.from(error).rawMessage, "PAUSEWATCH_TOKEN");
+    this.#tokenFailed = true;
   }
 
   /**
@@ -238,6 +249,28 @@ function sendingToken(transport: Transport, source: TokenSource): Transport {
     stream: async (method, signal, timeoutMs, header, input, contextValues) =>
       transport.stream(method, signal, timeoutMs, await authorized(header), input, contextValues),
   };
+}
+
+/** The interceptors of the program. An error that one of them has thrown itself becomes an {@link InterceptorError}. */
+function named(interceptors: Interceptor[]): Interceptor[] {
+  if (interceptors.length === 0) return [];
+  const passed = new WeakSet<Error>();
+  const innermost: Interceptor = (next) => async (request) => {
+    try {
+      return await next(request);
+    } catch (error) {
+      if (error instanceof Error) passed.add(error);
+      throw error;
+    }
+  };
+  const outermost: Interceptor = (next) => async (request) => {
+    try {
+      return await next(request);
+    } catch (error) {
+      throw error instanceof Error && passed.has(error) ? error : new InterceptorError(error);
+    }
+  };
+  return [outermost, ...interceptors, innermost];
 }
 
 function withToken(source: TokenSource): Interceptor {

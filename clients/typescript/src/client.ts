@@ -103,7 +103,6 @@ export class Client implements Disposable, AsyncDisposable {
     const lanes = (closing: AbortSignal): Lanes => ({
       foreground: new Calls(channel, "foreground", limits, closing),
       background: new Calls(channel, "background", limits, closing),
-      channel,
     });
     this.#lanes = lanes(channel.closing);
     this.#lanesOfHolds = lanes(channel.disconnecting);
@@ -261,8 +260,8 @@ export class Client implements Disposable, AsyncDisposable {
    * @throws {CallError} The client is closed.
    */
   startTimeout(ms: number, options: TimeoutOptions = {}): PausableTimeout {
-    const { threadId = this.threadId, maxWallMs = Number.POSITIVE_INFINITY } = options;
-    const { disconnectGraceMs = DEFAULT_GRACE_MS } = options;
+    const { maxWallMs = Number.POSITIVE_INFINITY, disconnectGraceMs = DEFAULT_GRACE_MS } = options;
+    const threadId = this.#threadIdOr(options.threadId);
     return new PausableTimeout(ms, maxWallMs, threadId, () => this.#follower(disconnectGraceMs), systemClock);
   }
 

@@ -26,6 +26,20 @@ export class ConfigError extends PausewatchError {
   override name = "ConfigError";
 }
 
+/**
+ * An interceptor of the program has thrown `thrown`: that is neither an answer nor a lost connection.
+ *
+ * @internal
+ */
+export class InterceptorError extends Error {
+  readonly thrown: unknown;
+
+  constructor(thrown: unknown) {
+    super(`an interceptor failed: ${thrown instanceof Error ? thrown.message : thrown}`);
+    this.thrown = thrown;
+  }
+}
+
 /** Adds `place` to the message of a {@link ConfigError} of `action`. */
 export function within<T>(place: string, action: () => T): T {
   try {
@@ -201,6 +215,7 @@ const BY_REASON: ReadonlyMap<string, new (status: ConnectError) => CallError> = 
  * @internal
  */
 export function fromStatus(status: ConnectError, address?: string): CallError {
+  if (status.cause instanceof InterceptorError) return new CallError(status);
   const named = BY_REASON.get(errorInfo(status)?.reason ?? "");
   if (named !== undefined) return new named(status);
   // Chosen by the code, without a reason: a proxy in front of the server may require a token too.

@@ -12,7 +12,6 @@ import { basename } from "node:path";
 import { performance } from "node:perf_hooks";
 import type { CallOptions } from "./call-options.js";
 import type { Calls } from "./calls.js";
-import type { Channel } from "./channel.js";
 import {
   type CallError,
   type ElicitationExpiredError,
@@ -69,7 +68,6 @@ export type Release =
 export interface Lanes {
   readonly foreground: Calls;
   readonly background: Calls;
-  readonly channel: Channel;
 }
 
 /**
@@ -135,7 +133,7 @@ export class Hold implements AsyncDisposable {
 
   /** @internal See `Client.hold`. */
   static async open(lanes: Lanes, threadId: string, options: HoldOptions): Promise<Hold> {
-    const { channel } = lanes;
+    const { channel } = lanes.foreground;
     const signals = [options.signal, channel.closing].filter((signal) => signal !== undefined);
     for (const signal of signals) signal.throwIfAborted();
     const opening = Hold.#increment(lanes, threadId, options);
@@ -247,7 +245,7 @@ export class Hold implements AsyncDisposable {
 
   #decrement(calls: Calls, options?: CallOptions, retries?: number): Promise<Release> {
     const release = this.#tryToDecrement(calls, options, retries);
-    this.#lanes.channel.releasing(release);
+    this.#lanes.foreground.channel.releasing(release);
     return release;
   }
 
@@ -276,7 +274,7 @@ export class Hold implements AsyncDisposable {
 
   #warn(text: string): void {
     const { threadId, elicitationId } = this.elicitation;
-    this.#lanes.foreground.log.warn(`hold ${elicitationId} of thread ${threadId}: ${text}`, "PAUSEWATCH_HOLD");
+    this.#lanes.foreground.channel.log.warn(`hold ${elicitationId} of thread ${threadId}: ${text}`, "PAUSEWATCH_HOLD");
   }
 }
 

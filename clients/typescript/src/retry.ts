@@ -16,12 +16,13 @@ import {
   type CallError,
   deadlineExceeded,
   fromStatus,
+  InterceptorError,
   rateLimitDelayMs,
   StoreUnavailableError,
   UnavailableError,
   unavailable,
 } from "./errors.js";
-import { ANSWER_TIMEOUT_MS, Route } from "./route.js";
+import { ANSWER_TIMEOUT_MS, type Route } from "./route.js";
 
 /** The longest timeout for both a timer of Node and the header `grpc-timeout`: about a day. */
 export const MAX_TIMEOUT_MS = 99_999_999;
@@ -64,10 +65,8 @@ export interface CallTarget {
   readonly closing: AbortSignal;
   /** Whether calls keep the process alive. */
   readonly keepsAlive: boolean;
-  /** The address, for errors. */
-  readonly address: string;
-  /** The present replica; absent: there is only one. */
-  readonly route?: Route;
+  /** `address`: for errors; `route`: to the present replica. */
+  readonly channel: { readonly address: string; readonly route: Route };
 }
 
 /**
@@ -84,7 +83,7 @@ export async function unary<R>(
   // NaN counts as 0.
   const giveUp = performance.now() + (deadlineMs > 0 ? deadlineMs : 0);
   const retryDelays = callRetryDelays();
-  const { route = new Route(1) } = target;
+  const { address, route } = target.channel;
   // At most half of the deadline, so that time is left for another replica.
   const limit = route.hasSeveral ? Math.min(ANSWER_TIMEOUT_MS, deadlineMs / 2) : Number.POSITIVE_INFINITY;
   let last: UnavailableError | undefined;
@@ -102,15 +101,14 @@ export async function unary<R>(
       signal?.throwIfAborted();
       target.closing.throwIfAborted();
       const status = ConnectError.from(reason);
+      if (status.cause instanceof InterceptorError) throw status.cause.thrown;
       if (ended(status) && performance.now() + TICK_MS >= giveUp) {
         // The attempt waited for a connection. UNAVAILABLE says more: there was no connection.
         if (last !== undefined) throw unavailable(`${last.message}; no answer within ${deadlineMs} ms`);
         throw deadlineExceeded(deadlineMs);
       }
       const late = end < giveUp && ended(status) && performance.now() + TICK_MS >= end;
-      error = late
-        ? unavailable(`${target.address}: no answer within ${limit} ms`)
-        : fromStatus(status, target.address);
+      error = late ? unavailable(`${address}: no answer within ${limit} ms`) : fromStatus(status, address);
     }
     last = error instanceof UnavailableError ? error : undefined;
     if (last !== undefined && route.moveOn(moves)) {

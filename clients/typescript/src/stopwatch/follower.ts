@@ -12,7 +12,7 @@ import { checkThreadId } from "../fields.js";
 import type { PauseState } from "../messages.js";
 import type { Listener, WatchStream } from "../watch/stream.js";
 import type { Clock } from "./clock.js";
-import type { LinkListener } from "./link.js";
+import type { LinkReporter } from "./link.js";
 import { type Coordinator, ThreadClock } from "./thread.js";
 
 /** How long a thread is followed after its last stopwatch. */
@@ -35,7 +35,7 @@ export class Follower {
   readonly #graceMs: number;
   readonly #clock: Clock;
   readonly #onIdle: () => void;
-  readonly #link: LinkListener;
+  readonly #link: LinkReporter;
   readonly #threads = new Map<string, Followed>();
   #closed = false;
 
@@ -45,7 +45,7 @@ export class Follower {
     graceMs: number,
     clock: Clock,
     onIdle: () => void,
-    link: LinkListener,
+    link: LinkReporter,
   ) {
     this.#link = link;
     this.#stream = open({

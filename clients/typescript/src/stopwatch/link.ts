@@ -23,16 +23,7 @@ export type Link =
    */
   | { readonly state: "graceSpent"; readonly since: Date; readonly error: CallError };
 
-/** Receives the changes of a follower's link. */
-export interface LinkListener {
-  connected(): void;
-  disconnected(error: CallError, silentForMs: number): void;
-  /** A thread is not watched; the stream of the others continues. */
-  refused(error: CallError): void;
-  close(): void;
-}
-
-export class LinkReporter implements LinkListener {
+export class LinkReporter {
   readonly #graceMs: number;
   readonly #clock: Clock;
   readonly #log: Log;
@@ -69,6 +60,7 @@ export class LinkReporter implements LinkListener {
     });
   }
 
+  /** A thread is not watched; the stream of the others continues. */
   refused(error: CallError): void {
     const text = `a thread is not watched, its timeouts run without its pauses: ${error.message}`;
     this.#log.warn(text, "PAUSEWATCH_LINK");

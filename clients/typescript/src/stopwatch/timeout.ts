@@ -57,21 +57,9 @@ export class PausableTimeout implements Disposable {
   #done = false;
 
   /** @internal */
-  constructor(
-    limitMs: number,
-    maxWallMs: number,
-    threadId: string | undefined,
-    follower: () => Follower,
-    clock: Clock,
-  ) {
+  constructor(limitMs: number, maxWallMs: number, threadId: string, follower: () => Follower, clock: Clock) {
     checkMs("ms", limitMs);
     checkMs("maxWallMs", maxWallMs);
-    if (threadId === undefined) {
-      throw invalidField(
-        "thread_id",
-        "thread_id is not given, neither here nor as PAUSEWATCH_THREAD_ID; allowed: 1 to 256 bytes",
-      );
-    }
     this.#limitMs = limitMs;
     this.#threadId = threadId;
     this.#follower = follower();

@@ -196,7 +196,7 @@ export class WatchStream {
   async #run(): Promise<void> {
     const { signal } = this.#stop;
     const retryDelays = new Backoff(FIRST_RETRY_DELAY_MS, MAX_RETRY_DELAY_MS);
-    const { route } = this.#calls;
+    const { route } = this.#calls.channel;
     let unanswered = 0;
     while (!signal.aborted && !this.#calls.closing.aborted) {
       this.#requests.restart(this.#listener.threadIds());
@@ -248,7 +248,7 @@ export class WatchStream {
     const end = () => open.ending.abort();
     this.#stop.signal.addEventListener("abort", end);
     this.#open = open;
-    const stopListening = this.#calls.route.onMove(() => this.#followLater(open));
+    const stopListening = this.#calls.channel.route.onMove(() => this.#followLater(open));
     this.#send();
     let error: CallError;
     try {
@@ -256,7 +256,7 @@ export class WatchStream {
       const ended = new Promise<never>((_, reject) =>
         signal.addEventListener("abort", () => reject(unavailable("no token came in time"))),
       );
-      const token = await Promise.race([this.#calls.nextToken(), ended]);
+      const token = await Promise.race([this.#calls.channel.nextToken(), ended]);
       if (token !== undefined) this.#renewLater(open, token);
       for await (const message of this.#calls.watch(open.outbox, signal, token)) {
         if (signal.aborted) break;
@@ -272,7 +272,7 @@ export class WatchStream {
       }
       error = unavailable("the watch ended");
     } catch (reason) {
-      error = reason instanceof CallError ? reason : fromStatus(ConnectError.from(reason), this.#calls.address);
+      error = reason instanceof CallError ? reason : fromStatus(ConnectError.from(reason), this.#calls.channel.address);
     }
     this.#open = undefined;
     end();
@@ -309,9 +309,9 @@ export class WatchStream {
   async #renew(open: OpenStream, token: string): Promise<void> {
     let next: string | undefined;
     try {
-      next = await this.#calls.nextToken();
+      next = await this.#calls.channel.nextToken();
     } catch (error) {
-      this.#calls.log.warn(ConnectError.from(error).rawMessage, "PAUSEWATCH_TOKEN");
+      this.#calls.channel.tokenFailed(error);
     }
     if (open !== this.#open) return;
     if (next === undefined || !open.answered) {
@@ -394,14 +394,14 @@ export class WatchStream {
     }
     open.ending.abort();
     // The connection may be dead too.
-    this.#calls.reconnect();
+    this.#calls.channel.reconnect();
   }
 
   /** When the stream counts as dead, unless a message arrives. */
   #silentAt(open: OpenStream, now: number): number {
     const firstMs = Math.min(
       this.#calls.deadlineMs,
-      this.#calls.route.hasSeveral ? ANSWER_TIMEOUT_MS : SILENCE_TIMEOUT_MS,
+      this.#calls.channel.route.hasSeveral ? ANSWER_TIMEOUT_MS : SILENCE_TIMEOUT_MS,
     );
     const silence = open.answered ? silenceTimeoutMs(open) : Math.min(firstMs, silenceTimeoutMs(open));
     const since = this.#requests.confirmingSince(now);

@@ -52,7 +52,7 @@ test("the limit on wall time ends it in a pause, and the signal's reason says so
     assert.throws(() => client.startTimeout(1, { threadId: "t", disconnectGraceMs: wrong }), RangeError);
     assert.throws(() => client.startTimeout(wrong, { threadId: "t" }), RangeError);
   }
-  assert.throws(() => client.startTimeout("1" as never), {
+  assert.throws(() => client.startTimeout("1" as never, { threadId: "t" }), {
     message: "ms has the type string; allowed: a number of milliseconds",
   });
 });

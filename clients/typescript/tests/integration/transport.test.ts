@@ -1,12 +1,19 @@
 /** Transports of one's own, what is around them, and PEM that is in no file. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { Interceptor } from "@connectrpc/connect";
+import { Code, ConnectError, type Interceptor } from "@connectrpc/connect";
 import { createGrpcTransport } from "@connectrpc/connect-node";
 import { type Context, context, propagation, ROOT_CONTEXT, trace } from "@opentelemetry/api";
 import { AsyncLocalStorageContextManager } from "@opentelemetry/context-async-hooks";
 import { W3CTraceContextPropagator } from "@opentelemetry/core";
-import { Client, ConfigError, traceContext, UnauthenticatedError } from "../../src/index.js";
+import {
+  Client,
+  ConfigError,
+  type Link,
+  traceContext,
+  UnauthenticatedError,
+  UnavailableError,
+} from "../../src/index.js";
 import { identity } from "../support/certificates.js";
 import { Coordinator, until } from "../support/coordinator.js";
 import { event, FakeCoordinator, type Handlers, silence } from "../support/fake.js";
@@ -44,6 +51,85 @@ test("interceptors wrap calls and streams, the first outermost", async () => {
   using timeout = client.startTimeout(60_000, { threadId: "t" });
   await until(() => timeout.linked);
   assert.deepEqual(kept, ["a, b", "a, b"]);
+});
+
+test("an interceptor that throws ends the call with its own error at once, and does not move the client", async () => {
+  const thrown = [new TypeError("its own"), new ConnectError("its own", Code.Unavailable), "its own"];
+  for (const own of thrown) {
+    let calls = 0;
+    const failing: Interceptor = () => async () => {
+      calls++;
+      throw own;
+    };
+    using client = new Client({ address: "127.0.0.1:1,127.0.0.1:2", interceptors: [(next) => next, failing] });
+    const error = await client.getPauseState({ threadId: "t" }).catch((reason: unknown) => reason);
+    assert.equal(error, own);
+    assert.equal(calls, 1);
+  }
+});
+
+test("an error that interceptors pass on is that of the transport", async () => {
+  let calls = 0;
+  const counting: Interceptor = (next) => (request) => {
+    calls++;
+    return next(request);
+  };
+  using client = new Client({ address: "127.0.0.1:1", interceptors: [counting], retries: 1 });
+  await assert.rejects(client.getPauseState({ threadId: "t" }), UnavailableError);
+  assert.equal(calls, 2);
+});
+
+test("a stream that an interceptor refuses is opened again at the same address", async () => {
+  const [one, other] = [await keeping("x-mark"), await keeping("x-mark")];
+  await using _one = one.fake;
+  await using _other = other.fake;
+  const replicas = [one, other];
+  let failures = 0;
+  let fails = false;
+  const failing: Interceptor = (next) => (request) => {
+    if (fails && failures++ < 3) throw new Error("its own");
+    return next(request);
+  };
+  const links: Link[] = [];
+  using client = new Client({
+    address: replicas.map(({ fake }) => fake.address).join(","),
+    interceptors: [failing],
+    onLink: (link) => links.push(link),
+  });
+  await client.getPauseState({ threadId: "t" });
+  const calls = replicas.map(({ kept }) => kept.length);
+  fails = true;
+  using timeout = client.startTimeout(60_000, { threadId: "t" });
+  await until(() => timeout.linked);
+  assert.deepEqual(
+    replicas.map(({ kept }) => kept.length),
+    calls.map((each) => each * 2),
+  );
+  assert.deepEqual(
+    links.map((link) => (link.state === "connected" ? link.state : link.error.message)),
+    ["an interceptor failed: its own", "connected"],
+  );
+});
+
+test("a problem of a token source is logged once until the source works again", async () => {
+  const { fake } = await keeping("authorization");
+  await using _ = fake;
+  const warnings: string[] = [];
+  let failures = 0;
+  let fails = false;
+  const source = () => {
+    if (fails && failures++ >= 0) throw new Error("no such vault");
+    // Expired long ago, so the stream asks for another one each second.
+    return `e30.${Buffer.from(JSON.stringify({ exp: 1 })).toString("base64url")}.c2ln`;
+  };
+  const logger = { info: () => undefined, warn: (text: string) => void warnings.push(text) };
+  using client = new Client({ address: fake.address, token: source, logger });
+  using first = client.startTimeout(60_000, { threadId: "t" });
+  using second = client.startTimeout(60_000, { threadId: "t", disconnectGraceMs: 10_000 });
+  await until(() => first.linked && second.linked);
+  fails = true;
+  await until(() => failures >= 4);
+  assert.deepEqual(warnings, ["pausewatch: no token: no such vault"]);
 });
 
 test("an own transport is used, with the token, and not closed", async () => {

@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Calls } from "../../src/calls.js";
-import type { Channel } from "../../src/channel.js";
 import { Hold } from "../../src/hold.js";
 
 /** Calls that are answered at once: so many decrements there were. */
@@ -9,8 +8,10 @@ function answering() {
   let decrements = 0;
   const elicitation = { elicitationId: "e", threadId: "t", reason: "", holder: "", createTime: new Date(0) };
   const state = { count: 0, paused: false, revision: 1n };
+  const closing = new AbortController().signal;
   const calls = {
-    closing: new AbortController().signal,
+    closing,
+    channel: { closing, releasing: () => undefined },
     deadlineMs: 5_000,
     increment: async () => ({ ...state, elicitation, watchers: 0 }),
     decrement: async () => {
@@ -18,8 +19,7 @@ function answering() {
       return state;
     },
   } as unknown as Calls;
-  const channel = { closing: calls.closing, releasing: () => undefined } as unknown as Channel;
-  return { lanes: { foreground: calls, background: calls, channel }, decrements: () => decrements };
+  return { lanes: { foreground: calls, background: calls }, decrements: () => decrements };
 }
 
 test("an abort closes a hold that was not returned, and never a returned one, however close the two are", async () => {

@@ -10,7 +10,8 @@ import { codeOf } from "../support/codes.js";
 import { limited, retryInfo } from "../support/limited.js";
 import { known, testEach } from "../support/vectors.js";
 
-const TARGET = { closing: new AbortController().signal, keepsAlive: true, address: "localhost:7420" };
+const CHANNEL = { address: "localhost:7420", route: new Route(1) };
+const TARGET = { closing: new AbortController().signal, keepsAlive: true, channel: CHANNEL };
 
 /** A call that fails with each of these errors in turn, and then returns the number of its attempts. */
 function refusing(...refusals: Error[]) {
@@ -86,7 +87,7 @@ test("a delay longer than any timer is not shortened to nothing", async () => {
   const closing = new AbortController();
   const asked = refusing(limited("calls-per-second", retryInfo({ seconds: 10_000_000_000n })));
   const limits = { deadlineMs: Number.POSITIVE_INFINITY, retries: Number.POSITIVE_INFINITY };
-  const call = unary({ closing: closing.signal, keepsAlive: true, address: "localhost:7420" }, limits, asked.send);
+  const call = unary({ closing: closing.signal, keepsAlive: true, channel: CHANNEL }, limits, asked.send);
   const reason = new Error("closed");
   setTimeout(() => closing.abort(reason), 200);
   await assert.rejects(call, reason);
@@ -99,7 +100,7 @@ for (const end of ["closing", "signal"] as const) {
     const { closing, signal } = { closing: aborts.closing.signal, signal: aborts.signal.signal };
     const limits = { deadlineMs: 3_600_000, retries: 1, signal };
     const asked = refusing(limited("calls-per-second", retryInfo({ seconds: 1_800n })));
-    const outcome = unary({ closing, keepsAlive: true, address: "localhost:7420" }, limits, asked.send);
+    const outcome = unary({ closing, keepsAlive: true, channel: CHANNEL }, limits, asked.send);
     await new Promise((resolve) => setImmediate(resolve));
     const reason = new Error("enough");
     aborts[end].abort(reason);
@@ -116,9 +117,9 @@ test("the next address is tried at once, and without retries each is tried once"
   const limits = { deadlineMs: 60_000, retries: 0 };
   const route = new Route(3);
   const asked = refusing(away, away, away, away);
-  await assert.rejects(unary({ ...TARGET, route }, limits, asked.send), /away/);
+  await assert.rejects(unary({ ...TARGET, channel: { ...CHANNEL, route } }, limits, asked.send), /away/);
   assert.deepEqual([asked.calls(), route.moves], [3, 3]);
-  assert.equal(await unary({ ...TARGET, route }, limits, asked.send), 5);
+  assert.equal(await unary({ ...TARGET, channel: { ...CHANNEL, route } }, limits, asked.send), 5);
   assert.equal(route.moves, 4);
 });
 
@@ -132,7 +133,7 @@ test("a replica without an answer is left, after half of a short deadline", asyn
     await new Promise((resolve) => setTimeout(resolve, timeoutMs));
     throw new ConnectError("late", Code.DeadlineExceeded);
   };
-  const left = await unary({ ...TARGET, route }, { deadlineMs: 400, retries: 0 }, send);
+  const left = await unary({ ...TARGET, channel: { ...CHANNEL, route } }, { deadlineMs: 400, retries: 0 }, send);
   assert.ok(left <= 200, `${left}`);
   assert.deepEqual([calls, route.moves], [2, 1]);
 });
