@@ -65,8 +65,7 @@ final class Core implements AutoCloseable {
     }
 
     WatchLink link(WatchListener listener, WatchRequest setup, Calls.RetryPolicy policy) {
-        WatchLink.Environment environment = new WatchLink.Environment(connection, timer, policy.deadline());
-        return new WatchLink(environment, listener, setup);
+        return new WatchLink(connection, timer, policy.deadline(), listener, setup);
     }
 
     /**

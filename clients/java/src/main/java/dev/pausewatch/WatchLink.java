@@ -46,8 +46,9 @@ final class WatchLink implements WatchStream.Reader, ThreadClock.Confirmer {
     /** The delay before a refused request is sent again, if the server sends none. */
     private static final Duration RETRY_AFTER = Duration.ofSeconds(1);
 
-    private final Environment environment;
+    private final Connection connection;
     private final Timer timer;
+    private final Duration firstAnswer;
     private final WatchListener listener;
     private final boolean all;
     private final WatchRequest setup;
@@ -88,25 +89,20 @@ final class WatchLink implements WatchStream.Reader, ThreadClock.Confirmer {
     private boolean closed;
 
     /**
-     * The environment that the links of a client share.
-     *
-     * @param firstAnswer how long the opening of a stream may take
+     * {@code firstAnswer}: how long the opening of a stream may take; {@code setup}: the first request of each stream, unless it is
+     * empty. If it watches all threads, add and remove do nothing.
      */
-    record Environment(Connection connection, Timer timer, Duration firstAnswer) {}
-
-    /**
-     * {@code setup}: the first request of each stream, unless it is empty. If it watches all threads, add and remove do nothing.
-     */
-    WatchLink(Environment environment, WatchListener listener, WatchRequest setup) {
-        this.environment = environment;
-        this.timer = environment.timer;
+    WatchLink(Connection connection, Timer timer, Duration firstAnswer, WatchListener listener, WatchRequest setup) {
+        this.connection = connection;
+        this.timer = timer;
+        this.firstAnswer = firstAnswer;
         this.listener = listener;
         this.setup = setup;
         this.all = setup.getAllThreads();
         this.notBefore = timer.now();
         this.limitedUntil = notBefore;
-        this.token = new StreamToken(environment.connection, timer, this::flush);
-        this.move = new StreamMove(environment.connection, timer);
+        this.token = new StreamToken(connection, timer, this::flush);
+        this.move = new StreamMove(connection, timer);
         if (all) {
             timer.execute(this::connect);
         }
@@ -245,10 +241,8 @@ final class WatchLink implements WatchStream.Reader, ThreadClock.Confirmer {
         // A slow answer is no reason to move the whole client, unless the next stream has none either; every replica
         // would send the same refusal.
         boolean slow = awaitsAnswer && answered;
-        boolean leaves = stream != null
-                && !slow
-                && error instanceof UnavailableException
-                && environment.connection.moveOn(stream.moves());
+        boolean leaves =
+                stream != null && !slow && error instanceof UnavailableException && connection.moveOn(stream.moves());
         if (leaves) {
             unanswered++;
         }
@@ -257,7 +251,7 @@ final class WatchLink implements WatchStream.Reader, ThreadClock.Confirmer {
         token.end();
         if (move.end()) {
             notBefore = timer.now();
-        } else if (leaves && unanswered % environment.connection.addresses() != 0) {
+        } else if (leaves && unanswered % connection.addresses() != 0) {
             notBefore = timer.now() + Backoff.jittered(TimeUnit.MILLISECONDS.toNanos(FIRST_RETRY_DELAY_MS));
         } else {
             // Also after a stream that worked: the clients of a restarted server must not all reconnect at once.
@@ -328,7 +322,7 @@ final class WatchLink implements WatchStream.Reader, ThreadClock.Confirmer {
     }
 
     private void open() {
-        CompletableFuture<Optional<String>> asked = environment.connection.askToken();
+        CompletableFuture<Optional<String>> asked = connection.askToken();
         if (asked.isDone()) {
             open(asked);
         } else if (!asking) {
@@ -353,13 +347,13 @@ final class WatchLink implements WatchStream.Reader, ThreadClock.Confirmer {
         try {
             first = asked.join();
         } catch (CompletionException noToken) {
-            broken(environment.connection.failure(noToken.getCause()), 0, false);
+            broken(connection.failure(noToken.getCause()), 0, false);
             return;
         }
         token.begin(first);
-        WatchStream opened = new WatchStream(environment.connection, timer, this);
+        WatchStream opened = new WatchStream(connection, timer, this);
         try {
-            opened.open(environment.firstAnswer, first);
+            opened.open(firstAnswer, first);
         } catch (RuntimeException thrown) {
             // Thrown by an interceptor of the program.
             opened.cancel();

@@ -27,19 +27,19 @@ import org.junit.jupiter.api.Test;
 class ConfirmTest {
     private static final Duration LIMIT = Duration.ofSeconds(10);
     private static final Duration GRACE = Duration.ofSeconds(30);
+    private static final Duration FIRST_ANSWER = Duration.ofSeconds(5);
     private static final Duration INSTANT = Duration.ofMillis(1);
 
     private final ManualTimer timer = new ManualTimer();
     private final FakeChannel channel = new FakeChannel();
-    private final WatchLink.Environment environment =
-            new WatchLink.Environment(new Connection(channel, "localhost:7420"), timer, Duration.ofSeconds(5));
+    private final Connection connection = new Connection(channel, "localhost:7420");
     private int expired;
     private int idles;
     private final Follower follower = new Follower(
             timer,
             GRACE.toNanos(),
             new LinkReporter(timer, GRACE.toNanos(), link -> {}),
-            listener -> new WatchLink(environment, listener, WatchRequest.getDefaultInstance()),
+            listener -> new WatchLink(connection, timer, FIRST_ANSWER, listener, WatchRequest.getDefaultInstance()),
             idle -> idles++);
 
     private ThreadClock start(String threadId) {
@@ -118,13 +118,12 @@ class ConfirmTest {
 
     @Test
     void aLimitedThreadIsRequestedAgainHoweverSlowTheProcessIs() {
-        WatchLink.Environment slow =
-                new WatchLink.Environment(new Connection(channel, "localhost:7420"), stalling, Duration.ofSeconds(5));
         Follower follower = new Follower(
                 stalling,
                 GRACE.toNanos(),
                 new LinkReporter(stalling, GRACE.toNanos(), link -> {}),
-                listener -> new WatchLink(slow, listener, WatchRequest.getDefaultInstance()),
+                listener ->
+                        new WatchLink(connection, stalling, FIRST_ANSWER, listener, WatchRequest.getDefaultInstance()),
                 idle -> {});
         follower.enter("t");
         timer.advance(INSTANT);

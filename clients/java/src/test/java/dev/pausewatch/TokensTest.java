@@ -144,9 +144,9 @@ class TokensTest {
         FakeChannel channel = new FakeChannel();
         Connection connection =
                 new Connection(List.of(() -> channel), "localhost:7420", Optional.of(token::get), Runnable::run);
-        WatchLink.Environment environment = new WatchLink.Environment(connection, timer, Duration.ofSeconds(5));
         Outbox outbox = new Outbox(false);
-        WatchLink link = new WatchLink(environment, outbox, WatchRequest.getDefaultInstance());
+        WatchLink link =
+                new WatchLink(connection, timer, Duration.ofSeconds(5), outbox, WatchRequest.getDefaultInstance());
         link.add("t");
         timer.advance(Duration.ofMillis(1));
         channel.last().requests.remove();
@@ -169,9 +169,9 @@ class TokensTest {
         FakeChannel channel = new FakeChannel();
         Connection connection =
                 new Connection(List.of(() -> channel), "localhost:7420", Optional.of(token::get), Runnable::run);
-        WatchLink.Environment environment = new WatchLink.Environment(connection, timer, Duration.ofSeconds(5));
         for (String threadId : List.of("t", "u")) {
-            WatchLink link = new WatchLink(environment, new Outbox(false), WatchRequest.getDefaultInstance());
+            WatchLink link = new WatchLink(
+                    connection, timer, Duration.ofSeconds(5), new Outbox(false), WatchRequest.getDefaultInstance());
             link.add(threadId);
             timer.advance(Duration.ofMillis(1));
             channel.last().requests.remove();
