@@ -28,8 +28,8 @@ export function checkThreadId(threadId: string): void {
  * @throws {InvalidFieldError} It is not a string, or half of a surrogate pair is missing.
  */
 export function checkText(field: string, value: string): void {
-  if (typeof value !== "string") throw invalidField(field, `${field} is no string`);
-  if (!value.isWellFormed()) throw invalidField(field, `${field} is no well-formed Unicode`);
+  if (typeof value !== "string") throw invalidField(field, `${field} is not a string`);
+  if (!value.isWellFormed()) throw invalidField(field, `${field} is not well-formed Unicode`);
 }
 
 /**

@@ -168,7 +168,8 @@ public final class Config {
 
     private void checkToken() {
         if (token.isPresent() && !Tokens.isToken(token.get())) {
-            throw new ConfigException("the token is no header value: it must be one word of visible ASCII characters");
+            throw new ConfigException(
+                    "the token has characters that are not allowed: use visible ASCII without spaces");
         }
         for (Address each : address.each()) {
             if (each instanceof Address.Tcp tcp && !tcp.tls() && !tcp.isLoopback()) {

@@ -49,7 +49,7 @@ final class ConfigFile {
             if (named.isEmpty()) {
                 return Map.of();
             }
-            throw new ConfigException("config file " + path.get() + ": there is none", missing);
+            throw new ConfigException("config file " + path.get() + ": not found", missing);
         } catch (IOException unreadable) {
             // A HOME of /dev/null is no directory, for which Java has no exception of its own.
             boolean isForbidden = unreadable instanceof AccessDeniedException;

@@ -164,7 +164,7 @@ final class Connection {
                         moves + 1, replicas.get((moves + 1) % replicas.size()).get());
             } catch (RuntimeException thrown) {
                 // Thrown by the program's own customizer of channels. The call continues at the present address.
-                LOG.log(System.Logger.Level.ERROR, "there is no channel to the next replica", thrown);
+                LOG.log(System.Logger.Level.ERROR, "cannot create a channel to the next replica", thrown);
                 return true;
             }
             left.removeIf(ManagedChannel::isTerminated);

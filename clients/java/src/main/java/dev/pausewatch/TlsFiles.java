@@ -92,7 +92,7 @@ record TlsFiles(Optional<Path> ca, Optional<Config.KeyPair> pair) {
                             .toArray(X509Certificate[]::new);
                     PrivateKey parsed = privateKey(key.orElseThrow());
                     if (chain.length == 0 || !isOf(parsed, chain[0])) {
-                        throw new GeneralSecurityException("the key is not that of the certificate");
+                        throw new GeneralSecurityException("the key does not belong to the certificate");
                     }
                     return new Identity(chain, parsed);
                 } catch (GeneralSecurityException | IllegalArgumentException wrong) {

@@ -153,7 +153,7 @@ final class WatchStream implements ClientResponseObserver<WatchRequest, WatchRes
         ended = true;
         silence.cancel();
         if (call != null) {
-            call.cancel("the watch goes on without this stream", null);
+            call.cancel("this stream is no longer needed", null);
         }
     }
 
