@@ -193,7 +193,9 @@ fn heredoc(rng: &mut Rng, depth: u32) -> String {
 }
 
 fn simple(rng: &mut Rng, depth: u32) -> String {
-    let mut command = pick(rng, &["", "", "", "", "x=1 ", "LANG=C ", ">out ", "2>/dev/null ", "x=$(true) "]).to_owned();
+    let mut command =
+        pick(rng, &["", "", "", "", "x=1 ", "LANG=C ", "''LANG=/rm ", ">out ", "2>/dev/null ", "x=$(true) "])
+            .to_owned();
     command += &program(rng);
     for _ in 0..rng.usize(..3) {
         command.push(' ');

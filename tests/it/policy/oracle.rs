@@ -64,7 +64,7 @@ fn run(lines: &[String]) -> Option<Vec<bool>> {
     stage(&directory("bin"))?;
     symlink(directory("bin").join("rm"), directory("work").join("rm")).unwrap();
     // These are found if numbers or parts of assignments are mistaken for directories.
-    for path in ["0/ls", "1/ls", "10/ls", "x/ls", "a=b/rm", "x+=/rm"] {
+    for path in ["0/ls", "1/ls", "10/ls", "x/ls", "a=b/rm", "x+=/rm", "LANG=/rm"] {
         let link = directory("work").join(path);
         fs::create_dir(link.parent().expect("it has one")).unwrap();
         symlink(directory("bin").join("rm"), link).unwrap();

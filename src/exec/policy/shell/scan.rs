@@ -14,7 +14,7 @@ const NOWHERE: [&str; 4] = ["/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty
 /// The commands of a line, up to the point from which its meaning is uncertain.
 pub(super) fn scan(text: &str) -> Line {
     let (chars, line) = (text.chars().peekable(), Line::default());
-    let mut scanner = Scanner { chars, line, words: Vec::new(), is_loop: false, groups: 0 };
+    let mut scanner = Scanner { chars, line, words: Vec::new(), is_loop: false, is_simple: false, groups: 0 };
     if scanner.run().is_none() {
         let rest: String = scanner.chars.by_ref().collect();
         let start: String = rest.chars().take(40).collect();
@@ -35,6 +35,8 @@ struct Scanner<'a> {
     words: Vec<Word>,
     /// Whether `words` are not those of a command, but of `for NAME in WORDS`.
     is_loop: bool,
+    /// Whether the current command has an assignment or a redirection: no word of the grammar stands behind one.
+    is_simple: bool,
     /// Parentheses that are open.
     groups: usize,
 }
@@ -58,6 +60,11 @@ impl Parts {
 
     fn quoted(&mut self, c: char) {
         self.text.push(c);
+        self.shape.push(QUOTED);
+    }
+
+    /// The start of quotes, which count even if nothing is between them: `''if` is not a word of the grammar.
+    fn quote(&mut self) {
         self.shape.push(QUOTED);
     }
 
@@ -118,6 +125,7 @@ impl Scanner<'_> {
 
     /// The end of a command.
     fn end(&mut self) {
+        self.is_simple = false;
         let words = std::mem::take(&mut self.words);
         if !words.is_empty() && !std::mem::take(&mut self.is_loop) {
             self.line.commands.push(words);
@@ -141,6 +149,7 @@ impl Scanner<'_> {
 
     fn redirection(&mut self) -> Option<()> {
         let first = self.chars.next()?;
+        self.is_simple = true;
         let (mut writes, mut copies) = (first == '>', false);
         match self.chars.peek() {
             Some('>') => {
@@ -188,6 +197,8 @@ impl Scanner<'_> {
         }
         if self.words.is_empty() {
             match parts.shape.as_str() {
+                // A program of this name.
+                "!" if self.is_simple => return None,
                 "!" => return Some(()),
                 "for" => {
                     self.is_loop = true;
@@ -204,6 +215,7 @@ impl Scanner<'_> {
             }
             if let Some(name) = parts.assigns() {
                 self.line.assign(name);
+                self.is_simple = true;
                 return Some(());
             }
         }
@@ -226,12 +238,15 @@ impl Scanner<'_> {
                     '\n' => {}
                     c => parts.quoted(c),
                 },
-                '\'' => loop {
-                    match self.chars.next()? {
-                        '\'' => break,
-                        c => parts.quoted(c),
+                '\'' => {
+                    parts.quote();
+                    loop {
+                        match self.chars.next()? {
+                            '\'' => break,
+                            c => parts.quoted(c),
+                        }
                     }
-                },
+                }
                 '"' => self.string(&mut parts)?,
                 '$' => self.expansion(&mut parts, false)?,
                 c => parts.bare(c),
@@ -242,8 +257,7 @@ impl Scanner<'_> {
 
     /// Reads the text after `"`.
     fn string(&mut self, parts: &mut Parts) -> Option<()> {
-        // An empty word is a word.
-        parts.shape.push(QUOTED);
+        parts.quote();
         loop {
             match self.chars.next()? {
                 '"' => return Some(()),
