@@ -152,9 +152,9 @@ fn fail(why: &str) -> ExitCode {
 /// The first file of this name in the directories of PATH, as `execvp` finds it; the name itself if there is none.
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 fn look_up(name: &OsStr) -> PathBuf {
-    use rustix::fs::{Access, access};
+    use crate::exec::policy::is_executable_file;
     use std::os::unix::ffi::OsStrExt;
     let path = std::env::var_os("PATH").filter(|_| !name.as_bytes().contains(&b'/')).unwrap_or_default();
     let mut found = std::env::split_paths(&path).map(|directory| directory.join(name));
-    found.find(|file| file.is_file() && access(file, Access::EXEC_OK).is_ok()).unwrap_or_else(|| name.into())
+    found.find(|file| is_executable_file(file)).unwrap_or_else(|| name.into())
 }

@@ -9,7 +9,7 @@
 use super::policy::SandboxPolicy;
 use crate::{
     exec::judge::{Link, connect, save_memory},
-    exec::policy::LineCommands,
+    exec::policy::{LineCommands, is_executable_file},
     exec::sandbox::Sandbox,
     exec::supervise::session::Session,
 };
@@ -195,6 +195,6 @@ pub(crate) fn default_shell(sandbox: Option<&SandboxPolicy>) -> PathBuf {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let files =
         |name| std::env::split_paths(&path).filter(|directory| directory.is_absolute()).map(move |d| d.join(name));
-    let is_sound = |file: &PathBuf| file.is_file() && sandbox.is_none_or(|sandbox| !sandbox.is_exposed(file));
+    let is_sound = |file: &PathBuf| is_executable_file(file) && sandbox.is_none_or(|sandbox| !sandbox.is_exposed(file));
     files("bash").chain(files("sh")).find(is_sound).unwrap_or_else(|| "/bin/sh".into())
 }

@@ -11,6 +11,7 @@
 //! 4. It does not run programs that the settings of a project name, as git does (`settings.rs`). Nor do variables such
 //!    as LD_LIBRARY_PATH name anything that commands can write.
 use super::{Exec, Lineage, Place, Rules, shell};
+use rustix::fs::{Access, access};
 use std::{
     ffi::{OsStr, OsString},
     fs::File,
@@ -83,14 +84,14 @@ impl LineCommands {
     fn is_found_out_of_reach(&self, name: &str) -> bool {
         if name.contains('/') {
             let file = Path::new(name);
-            return file.is_file() && !self.is_in_reach(file) && !self.is_exposed_script(file);
+            return is_executable_file(file) && !self.is_in_reach(file) && !self.is_exposed_script(file);
         }
         for directory in std::env::split_paths(&self.search) {
             let file = directory.join(name);
             if self.is_in_reach(&directory) || self.is_in_reach(&file) {
                 return false;
             }
-            if file.is_file() {
+            if is_executable_file(&file) {
                 return !self.is_exposed_script(&file);
             }
         }
@@ -128,8 +129,17 @@ impl LineCommands {
             return Path::new(name).is_absolute().then(|| Path::new(name).canonicalize().ok()).flatten();
         }
         let directories = std::env::split_paths(&self.search).filter(|directory| directory.is_absolute());
-        directories.map(|directory| directory.join(OsStr::new(name))).find(|file| file.is_file())?.canonicalize().ok()
+        directories
+            .map(|directory| directory.join(OsStr::new(name)))
+            .find(|file| is_executable_file(file))?
+            .canonicalize()
+            .ok()
     }
+}
+
+/// Whether the lookup of a program in PATH ends at this file.
+pub(crate) fn is_executable_file(file: &Path) -> bool {
+    file.is_file() && access(file, Access::EXEC_OK).is_ok()
 }
 
 /// Whether no program does anything else because of this environment variable.
@@ -146,9 +156,17 @@ pub(crate) fn may_run_code(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::{fs, os::unix::fs::symlink};
+    use std::{
+        fs,
+        os::unix::fs::{PermissionsExt, symlink},
+    };
 
     const RULES: &str = "prefix_rule(['tool'])\nprefix_rule(['git'])\nprefix_rule(['tool', 'bad'], decision='prompt')";
+
+    fn write_program(file: &Path, text: &str) {
+        fs::write(file, text).unwrap();
+        fs::set_permissions(file, fs::Permissions::from_mode(0o755)).unwrap();
+    }
 
     #[test]
     fn only_what_the_line_says_starts_outside_and_only_untouched() {
@@ -156,7 +174,7 @@ mod tests {
         let root = directory.path().canonicalize().unwrap();
         for name in ["bin", "work"] {
             fs::create_dir(root.join(name)).unwrap();
-            fs::write(root.join(name).join("tool"), "").unwrap();
+            write_program(&root.join(name).join("tool"), "");
         }
         let rules = Rules::parse("my.rules", RULES).unwrap();
         let of_line = |line: &str| {
@@ -215,7 +233,7 @@ mod tests {
             fs::create_dir(root.join(name)).unwrap();
         }
         for file in ["bin/tool", "bin/bash", "venv/bash"] {
-            fs::write(root.join(file), "").unwrap();
+            write_program(&root.join(file), "");
         }
         let rules = Rules::parse("my.rules", "prefix_rule([['tool', 'cd']])").unwrap();
         let reaches = |path: [&str; 2], line: &str, shell: &str| {
@@ -234,9 +252,14 @@ mod tests {
         symlink(root.join("bin/tool"), root.join("venv/tool")).unwrap();
         assert!(reaches(["venv", "bin"], line, &shell), "and another link");
         assert!(!reaches(["venv", "bin"], "cd /tmp", &shell));
-        fs::write(root.join("bin/tool"), "#!/usr/bin/env python3\n").unwrap();
+        write_program(&root.join("bin/tool"), "#!/usr/bin/env python3\n");
         assert!(reaches(["bin", "venv"], line, &shell), "a command can put a `python3` there");
         assert!(!reaches(["bin", "none"], line, &shell));
+        fs::set_permissions(root.join("bin/tool"), fs::Permissions::from_mode(0o644)).unwrap();
+        assert!(reaches(["bin", "venv"], line, &shell), "the shell goes on to the first executable file");
+        assert!(reaches(["bin", "none"], line, &shell), "there is none");
+        let tool = root.join("bin/tool").into_os_string().into_string().unwrap();
+        assert!(reaches(["bin", "none"], "cd /tmp", &tool), "the shell itself cannot be executed");
     }
 
     #[test]
@@ -246,7 +269,7 @@ mod tests {
         for name in ["lib", "work"] {
             fs::create_dir(root.join(name)).unwrap();
         }
-        fs::write(root.join("lib/tool"), "").unwrap();
+        write_program(&root.join("lib/tool"), "");
         symlink("../work/later", root.join("lib/dangling")).unwrap();
         symlink("../lib", root.join("work/link")).unwrap();
         let rules = Rules::parse("my.rules", "prefix_rule(['tool'])").unwrap();

@@ -36,7 +36,7 @@ pub use escalation::{Action, Asker, AskingPolicy, EscalationPolicy, Question};
 pub use evaluate::{Judgement, Rules};
 pub use exec::{Exec, Lineage, Place};
 pub use line_commands::LineCommands;
-pub(crate) use line_commands::{is_harmless, may_run_code};
+pub(crate) use line_commands::{is_executable_file, is_harmless, may_run_code};
 pub use load::LoadError;
 pub(crate) use prompt::{Prompt, command_of};
 pub use rule::Decision;
