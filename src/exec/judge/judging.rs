@@ -8,7 +8,7 @@ use crate::exec::policy::{Action, EscalationPolicy};
 use std::{collections::HashMap, io, os::unix::process::ExitStatusExt, process::ExitStatus, sync::Arc};
 use tokio::{
     process::Child,
-    task::{AbortHandle, JoinSet},
+    task::{AbortHandle, JoinError, JoinSet},
 };
 
 /// The maximum length of a reason, in characters: a packet must hold it.
@@ -42,8 +42,8 @@ impl Judging {
         loop {
             let report = tokio::select! {
                 biased;
-                Some(id) = self.verdicts.join_next() => {
-                    id.iter().for_each(|id| _ = self.open.remove(id));
+                Some(answered) = self.verdicts.join_next() => {
+                    self.on_answered(answered);
                     continue;
                 }
                 report = self.link.report() => report?,
@@ -106,6 +106,26 @@ impl Judging {
         self.process
     }
 
+    /// A task has answered a question, or has failed.
+    fn on_answered(&mut self, answered: Result<u64, JoinError>) {
+        match answered {
+            Ok(id) => _ = self.open.remove(&id),
+            Err(error) => {
+                // `None`: it was aborted, and nobody needs its answer.
+                let failed = self.open.iter().find(|(_, task)| task.id() == error.id()).map(|(id, _)| *id);
+                if let Some(id) = failed {
+                    let (link, reason) =
+                        (self.link.clone(), "the program cannot be judged: an internal error".to_owned());
+                    let denied = async move {
+                        link.answer(&Verdict { id, action: Action::Deny { reason } }).await;
+                        id
+                    };
+                    self.open.insert(id, self.verdicts.spawn(denied));
+                }
+            }
+        }
+    }
+
     fn on_report(&mut self, report: Report) -> Option<ExitStatus> {
         match report {
             Report::Started { process } => self.process = Some(process),
@@ -135,5 +155,43 @@ impl Judging {
             }
         }
         None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::packet, *};
+    use crate::exec::policy::Exec;
+    use async_trait::async_trait;
+    use std::{path::Path, time::Duration};
+
+    struct Panics;
+
+    #[async_trait]
+    impl EscalationPolicy for Panics {
+        async fn determine_action(&self, _: &str, _: &[String], _: &Path) -> Action {
+            unreachable!("only programs are judged")
+        }
+
+        async fn determine_exec(&self, _: &Exec) -> Action {
+            panic!("a test")
+        }
+    }
+
+    #[tokio::test]
+    async fn a_question_whose_task_panics_is_denied() {
+        let (ours, theirs) = super::super::connect(io::stdin()).unwrap();
+        packet::receive::<()>(&theirs).unwrap().expect("standard input");
+        let mut judging = Judging::new(Link::new(ours).unwrap(), Arc::new(Panics), Arc::new(|_| ()));
+        packet::send(&theirs, &Report::Asks { id: 7, exec: Box::default() }, &[]).unwrap();
+        let supervisor = Link::new(theirs).unwrap();
+        let verdict = tokio::time::timeout(Duration::from_secs(10), async {
+            tokio::select! {
+                _ = judging.ended() => unreachable!("the supervisor has not ended"),
+                verdict = supervisor.receive::<Verdict>() => verdict.unwrap(),
+            }
+        });
+        let Verdict { id, action } = verdict.await.expect("nobody answered");
+        assert!(id == 7 && matches!(action, Action::Deny { .. }), "{id}: {action:?}");
     }
 }

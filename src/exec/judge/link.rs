@@ -4,6 +4,7 @@ use super::{
     packet,
 };
 use rustix::io::{Errno, ioctl_fionbio};
+use serde::de::DeserializeOwned;
 use std::{
     io,
     os::fd::{AsFd, AsRawFd, OwnedFd},
@@ -36,8 +37,12 @@ impl Link {
     /// # Cancel safety
     /// If the future is dropped, no report is lost.
     pub(crate) async fn report(&self) -> Option<Report> {
+        self.receive().await
+    }
+
+    pub(super) async fn receive<T: DeserializeOwned>(&self) -> Option<T> {
         let received = self.0.async_io(Interest::READABLE, || packet::receive(&self.0)).await;
-        received.ok().flatten().map(|(report, _)| report)
+        received.ok().flatten().map(|(message, _)| message)
     }
 
     /// The next report, if one has come.

@@ -1,6 +1,6 @@
 //! Messages with file descriptors, over a Unix socket of packets (SOCK_SEQPACKET): one packet is one message in JSON.
 //!
-//! The sender keeps a message below [`MAX_BYTES`]; texts without a limit are sent as a file.
+//! A message has at most [`MAX_BYTES`]; texts without a limit are sent as a file.
 use nix::sys::socket::{AddressFamily, ControlMessage, MsgFlags, SockFlag, SockType, sendmsg, socketpair};
 use rustix::io::Errno;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
@@ -29,9 +29,12 @@ pub(super) fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
 /// its program's.
 ///
 /// # Errors
-/// EPIPE: the other end has gone. EAGAIN: the socket does not block and is full. Nothing was sent.
+/// EMSGSIZE: the message is too long. EPIPE: the other end has gone. EAGAIN: the socket does not block and is full. Nothing was sent.
 pub(super) fn send(socket: impl AsFd, message: &impl Serialize, fds: &[RawFd]) -> io::Result<()> {
     let bytes = serde_json::to_vec(message)?;
+    if bytes.len() > MAX_BYTES {
+        return Err(Errno::MSGSIZE.into());
+    }
     let rights = [ControlMessage::ScmRights(fds)];
     let control = if fds.is_empty() { &[][..] } else { &rights[..] };
     #[cfg(target_os = "linux")]
@@ -101,6 +104,16 @@ mod tests {
         let mut all = String::new();
         read.read_to_string(&mut all).unwrap();
         assert_eq!(all, "ab", "the copy is the same pipe, and no other copy is left");
+    }
+
+    #[test]
+    fn a_message_that_is_too_long_is_not_sent() {
+        let (ours, theirs) = pair().unwrap();
+        let (longest, longer) = ("x".repeat(MAX_BYTES - 2), "x".repeat(MAX_BYTES - 1));
+        let error = send(&ours, &longer, &[]).unwrap_err();
+        assert_eq!(Errno::from_io_error(&error), Some(Errno::MSGSIZE));
+        send(&ours, &longest, &[]).unwrap();
+        assert_eq!(receive::<String>(&theirs).unwrap().unwrap().0.len(), longest.len(), "with quotes, the maximum");
     }
 
     #[test]

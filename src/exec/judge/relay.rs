@@ -51,6 +51,8 @@ pub(super) enum Relayed {
     Signal(i32),
 }
 
+/// The reason of a program that nobody judges any more.
+pub(super) const NOT_JUDGED: &str = "the program cannot be judged: the process that applies the rules has ended";
 /// The exit code if the supervisor has ended, or the program cannot be started.
 const CANNOT_RUN: u8 = 126;
 /// `si_code` of signals that the kernel sends, such as those of the terminal, and of timers.
@@ -91,7 +93,7 @@ pub(crate) fn run_if_relay() -> Option<u8> {
             CANNOT_RUN
         }),
         _ => {
-            let _ = writeln!(io::stderr(), "pausewatch: the exec server that judges programs has ended");
+            let _ = writeln!(io::stderr(), "pausewatch: {NOT_JUDGED}");
             CANNOT_RUN
         }
     };

@@ -9,7 +9,10 @@ use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
 };
-use rustix::process::{self, PidfdFlags, pidfd_open, pidfd_send_signal};
+use rustix::{
+    io::Errno,
+    process::{self, PidfdFlags, pidfd_open, pidfd_send_signal},
+};
 use std::{
     io,
     os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd},
@@ -75,9 +78,16 @@ impl Relays {
         let relay = &mut self.relays[at];
         match packet::receive::<Relayed>(&relay.socket) {
             Ok(Some((Relayed::Descriptors { numbers, last }, fds))) => {
+                // The kernel drops those above our limit of open files.
+                let are_missing = numbers.len() != fds.len();
                 relay.received.extend(numbers.into_iter().zip(fds));
-                let Some(approved) = relay.approved.take_if(|_| last) else { return Outcome::Nothing };
-                match start(&approved, &std::mem::take(&mut relay.received), self.restore_huge_pages) {
+                let Some(approved) = relay.approved.take_if(|_| last || are_missing) else { return Outcome::Nothing };
+                let received = std::mem::take(&mut relay.received);
+                let started = match are_missing {
+                    true => Err(Errno::MFILE.into()),
+                    false => start(&approved, &received, self.restore_huge_pages),
+                };
+                match started {
                     Ok(started) => {
                         let program = started.process;
                         relay.program = Some(program);
@@ -141,5 +151,32 @@ impl Relays {
 impl Relay {
     fn signal(&self, signal: process::Signal) {
         self.place.iter().for_each(|place| _ = pidfd_send_signal(place, signal));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{fs::File, os::fd::AsRawFd};
+
+    #[test]
+    fn a_program_whose_descriptors_do_not_all_arrive_is_not_started() {
+        let directory = File::open("/").unwrap();
+        let approved = Approved {
+            process: std::process::id().cast_signed(),
+            file: "/bin/true".into(),
+            arguments: vec!["true".into()],
+            environment: Vec::new(),
+            directory: directory.try_clone().unwrap().into(),
+            shell: "/bin/sh".to_owned(),
+        };
+        let (ours, theirs) = packet::pair().unwrap();
+        let mut relays = Relays::new(false);
+        relays.add(ours, &Order::Relay, Some(approved)).unwrap();
+        packet::receive::<Order>(&theirs).unwrap().expect("the order");
+        let message = Relayed::Descriptors { numbers: vec![0, 1], last: true };
+        packet::send(&theirs, &message, &[directory.as_raw_fd()]).unwrap();
+        assert!(matches!(relays.on_message(0), Outcome::Failed(why) if why.contains("/bin/true was not started")));
+        assert!(matches!(packet::receive(&theirs), Ok(Some((Order::Exited(126), _)))));
     }
 }

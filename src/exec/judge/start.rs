@@ -16,7 +16,7 @@ use nix::{
 };
 use rustix::{
     fs::{MemfdFlags, memfd_create},
-    io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd},
+    io::{Errno, FdFlags, fcntl_dupfd_cloexec, fcntl_setfd},
     process::{
         Resource, Rlimit, Signal, fchdir, getpriority_process, set_parent_process_death_signal, setpriority_process,
         setrlimit,
@@ -205,8 +205,12 @@ pub(crate) fn become_approved() -> io::Result<()> {
     drop(workdir);
     let mut texts = read_texts(texts)?.into_iter();
     let mut given = Vec::new();
-    while given.len() < instructions.numbers.len() {
-        for fd in packet::receive::<()>(&socket)?.ok_or_else(end)?.1 {
+    for numbers in instructions.numbers.chunks(packet::MAX_FDS) {
+        let ((), fds) = packet::receive(&socket)?.ok_or_else(end)?;
+        if fds.len() != numbers.len() {
+            return Err(Errno::MFILE.into());
+        }
+        for fd in fds {
             given.push(fcntl_dupfd_cloexec(&fd, above)?);
         }
     }

@@ -16,7 +16,7 @@ use super::{
     notify::{Call, Listener},
     packet,
     redirect::{has_ending_signal, redirect},
-    relay::Order,
+    relay::{NOT_JUDGED, Order},
     relays::{Outcome, Relays},
     scope::Scope,
     start::{Approved, has_privileges, shell_of},
@@ -275,8 +275,16 @@ impl Supervisor {
         let id = self.next_id;
         self.next_id += 1;
         let open = Open { source: source.clone(), call, addresses, waiting, details };
-        if !self.is_connected || packet::send(&self.server, &Report::Asks { id, exec: Box::new(exec) }, &[]).is_err() {
-            self.act(open, Action::Deny { reason: "the exec server has ended, so it cannot be judged".to_owned() });
+        let sent = match self.is_connected {
+            true => packet::send(&self.server, &Report::Asks { id, exec: Box::new(exec) }, &[]),
+            false => Err(Errno::PIPE.into()),
+        };
+        if let Err(error) = sent {
+            let reason = match Errno::from_io_error(&error) {
+                Some(Errno::MSGSIZE) => "the program cannot be judged: its paths, arguments and variables are too long",
+                _ => NOT_JUDGED,
+            };
+            self.act(open, Action::Deny { reason: reason.to_owned() });
             return Ok(());
         }
         self.open.insert(id, open);
@@ -293,7 +301,7 @@ impl Supervisor {
             None if self.has_ended => {
                 self.is_connected = false;
                 for (_, open) in std::mem::take(&mut self.open) {
-                    self.act(open, Action::Deny { reason: "the exec server has ended".to_owned() });
+                    self.act(open, Action::Deny { reason: NOT_JUDGED.to_owned() });
                 }
             }
             None => return Err(io::Error::other("the exec server has ended")),
