@@ -165,14 +165,23 @@ impl Executables {
     }
 }
 
-/// The program and its argument of a `#!` line.
+/// The program and its argument of a `#!` line, as the kernel reads it: only blanks and tabs separate them, and the
+/// line also ends at a NUL.
 fn interpreter(start: &[u8]) -> Option<Vec<OsString>> {
-    let line = start.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?.trim_ascii();
+    let line = trim(start.strip_prefix(b"#!")?.split(|byte| matches!(byte, b'\n' | 0)).next()?);
     // The kernel splits once: all that follows the program is one argument.
-    let program = line.split(u8::is_ascii_whitespace).next().filter(|program| !program.is_empty())?;
-    let argument = line[program.len()..].trim_ascii_start();
+    let program = line.split(|byte| matches!(byte, b' ' | b'\t')).next().filter(|program| !program.is_empty())?;
+    let argument = trim(&line[program.len()..]);
     let words = [program, argument].into_iter().filter(|word| !word.is_empty());
     Some(words.map(|word| OsString::from_vec(word.to_vec())).collect())
+}
+
+/// Without the blanks and tabs at both ends.
+fn trim(mut text: &[u8]) -> &[u8] {
+    while let [b' ' | b'\t', rest @ ..] | [rest @ .., b' ' | b'\t'] = text {
+        text = rest;
+    }
+    text
 }
 
 #[cfg(test)]
@@ -192,6 +201,11 @@ mod tests {
         };
         assert_eq!(read("#!/bin/sh\nrm x\n"), ["/bin/sh"]);
         assert_eq!(read("#! /usr/bin/env -S a b \n"), ["/usr/bin/env", "-S a b"]);
+        assert_eq!(read("#!\t/bin/rm\t-f  x\t\n"), ["/bin/rm", "-f  x"]);
+        assert_eq!(read("#!/bin/rm\0x y\n"), ["/bin/rm"]);
+        assert_eq!(read("#!/bin/rm x\0y\n"), ["/bin/rm", "x"]);
+        assert_eq!(read("#!/work/x\r\n"), ["/work/x\r"]);
+        assert_eq!(read("#!/work/x\u{c}y -z\r\n"), ["/work/x\u{c}y", "-z\r"]);
         assert_eq!(read("#!"), [""; 0]);
         assert_eq!(read("rm x"), [""; 0]);
         assert_eq!(Executable::read(directory.path()), None, "a directory");
