@@ -27,6 +27,8 @@ use std::{
 use tokio::{process::Child, sync::Mutex};
 
 const PROGRAM: &str = "/proc/self/exe";
+/// The maximum of answers that are remembered.
+const MAX_ANSWERS: usize = 1_000;
 
 /// The rules for COMMAND, and how to ask.
 pub(super) struct Judge {
@@ -177,9 +179,35 @@ impl Asker for RunAsker {
                 Err(why) => return prompt.deny(&why),
             },
         };
-        if exec.is_complete {
+        if exec.is_complete && answers.len() < MAX_ANSWERS {
             answers.insert(key, is_yes);
         }
         if is_yes { prompt.accept() } else { prompt.deny("the person declined") }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::exec::policy::{EscalationPolicy, Exec};
+
+    #[tokio::test]
+    async fn answers_are_remembered_up_to_a_limit() {
+        let answer = |number: usize| ((PathBuf::new(), Vec::new(), PathBuf::new(), number as u64), false);
+        for (known, remembered) in [(MAX_ANSWERS - 1, MAX_ANSWERS), (MAX_ANSWERS, MAX_ANSWERS)] {
+            let asker = Arc::new(RunAsker {
+                line: "rm x".to_owned(),
+                ask: Arc::new(Ask::new(Some("exit 1".to_owned()))),
+                environment: Vec::new(),
+                stopwatch: Stopwatch::unlimited(),
+                answers: Mutex::new((0..known).map(answer).collect()),
+            });
+            let rules = Rules::parse("test.rules", "prefix_rule(['rm'], decision='prompt')").unwrap();
+            let (program, argv) = ("rm".to_owned(), vec!["rm".to_owned()]);
+            let exec = Exec { program, argv, is_complete: true, ..Exec::default() };
+            let action = AskingPolicy::new(Arc::new(rules), asker.clone()).determine_exec(&exec).await;
+            assert!(matches!(action, Action::Deny { .. }), "{action:?}");
+            assert_eq!(asker.answers.lock().await.len(), remembered);
+        }
     }
 }

@@ -10,6 +10,9 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
+/// The maximum of directories outside the project that are remembered. After more, all files count as exposed.
+const MAX_USED: usize = 1_000;
+
 /// The permissions of commands, and how people are asked.
 #[derive(Debug, Clone)]
 pub(crate) struct Policy {
@@ -31,7 +34,7 @@ pub(crate) struct SandboxPolicy {
     project: PathBuf,
     /// The paths that every command can write: those of `--writable`, and the directories for temporary files.
     writable: Vec<PathBuf>,
-    /// The working directories of commands so far, if they are not in `project`.
+    /// The working directories of commands so far, if they are not in `project`; at most [`MAX_USED`].
     used: Arc<Mutex<BTreeSet<PathBuf>>>,
     /// How much of it the kernel enforces.
     pub enforcement: Enforcement,
@@ -70,11 +73,23 @@ impl SandboxPolicy {
     pub(super) fn sandbox_for(&self, workdir: &Path) -> Sandbox {
         let mut always_exposed = self.project().into_iter().chain(self.writable.iter().map(PathBuf::as_path));
         if !always_exposed.any(|root| workdir.starts_with(root)) {
-            self.used().insert(workdir.to_owned());
+            self.remember(workdir);
         }
         // A command may have removed a directory for temporary files.
         let writable = self.writable.iter().map(PathBuf::as_path).filter(|path| path.exists());
         Sandbox::new([workdir].into_iter().chain(writable).map(Path::to_owned))
+    }
+
+    fn remember(&self, workdir: &Path) {
+        let mut used = self.used();
+        if used.iter().any(|root| workdir.starts_with(root)) {
+            return;
+        }
+        if used.len() < MAX_USED {
+            used.insert(workdir.to_owned());
+        } else {
+            *used = BTreeSet::from(["/".into()]);
+        }
     }
 
     /// The paths that this command can write, or that earlier commands could write: a command may have written any
@@ -97,7 +112,25 @@ impl SandboxPolicy {
     }
 
     fn used(&self) -> MutexGuard<'_, BTreeSet<PathBuf>> {
-        // Each change is one insertion.
+        // Each change is one insertion or replacement.
         self.used.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn after_too_many_directories_every_file_is_exposed() {
+        let policy = SandboxPolicy::new(&[], Enforcement::Full).unwrap();
+        let use_directory = |number: usize| _ = policy.sandbox_for(&PathBuf::from(format!("/none/{number}")));
+        (0..MAX_USED).for_each(use_directory);
+        policy.sandbox_for(Path::new("/none/7/below"));
+        assert_eq!(policy.used().len(), MAX_USED);
+        assert!(!policy.exposed(Path::new("/work")).contains(&"/".into()));
+        (MAX_USED..MAX_USED + 2).for_each(use_directory);
+        assert_eq!(policy.used().len(), 1);
+        assert!(policy.exposed(Path::new("/work")).contains(&"/".into()));
     }
 }
