@@ -4,12 +4,13 @@
 //!    of unknown tools.
 //! 2. Cancelling a call ends the command that was started for it.
 use super::{
-    deletions::{Deletions, Registered},
+    http_sessions::{HttpSessions, Registered, session_of},
     refusal::Refusal,
     scope::{Context, Scope},
     server::ExecServer,
     tools,
 };
+use http::request::Parts;
 use rmcp::{
     ErrorData, ServerHandler,
     model::{
@@ -40,16 +41,16 @@ pub(crate) struct Caller {
     pub(super) server: Arc<ExecServer>,
     own: Scope,
     /// `None` on standard input and output.
-    deletions: Option<Arc<Deletions>>,
+    sessions: Option<Arc<HttpSessions>>,
     /// Set by the first call of a session.
     registered: OnceLock<Option<Registered>>,
 }
 
 impl Caller {
-    fn new(server: &Arc<ExecServer>, deletions: Option<Arc<Deletions>>) -> Self {
+    fn new(server: &Arc<ExecServer>, sessions: Option<Arc<HttpSessions>>) -> Self {
         let thread_id = server.config.thread_id.clone().unwrap_or_else(|| Uuid::new_v4().to_string());
         let own = Scope::new(Some(thread_id), &server.shutdown);
-        Self { server: server.clone(), own, deletions, registered: OnceLock::new() }
+        Self { server: server.clone(), own, sessions, registered: OnceLock::new() }
     }
 
     /// The only caller, on standard input and output.
@@ -58,8 +59,8 @@ impl Caller {
     }
 
     /// A caller over HTTP.
-    pub(super) fn over_http(server: &Arc<ExecServer>, deletions: &Arc<Deletions>) -> Self {
-        Self::new(server, Some(deletions.clone()))
+    pub(super) fn over_http(server: &Arc<ExecServer>, sessions: &Arc<HttpSessions>) -> Self {
+        Self::new(server, Some(sessions.clone()))
     }
 
     pub(super) fn own(&self) -> &Scope {
@@ -73,13 +74,14 @@ impl Caller {
 
     fn has_session(&self, context: &Context) -> bool {
         let version = context.protocol_version();
-        self.deletions.is_none() || version.is_none_or(|version| version < ProtocolVersion::V_2026_07_28)
+        self.sessions.is_none() || version.is_none_or(|version| version < ProtocolVersion::V_2026_07_28)
     }
 
-    /// Makes the deletion of the session end its commands.
+    /// Makes the end of the session end its commands.
     fn register_session(&self, context: &Context) {
-        if let Some(deletions) = self.deletions.as_ref().filter(|_| self.has_session(context)) {
-            self.registered.get_or_init(|| deletions.register(context, &self.own));
+        if let Some(sessions) = self.sessions.as_ref().filter(|_| self.has_session(context)) {
+            let session = || session_of(&context.extensions.get::<Parts>()?.headers);
+            self.registered.get_or_init(|| sessions.register(session()?, &self.own));
         }
     }
 

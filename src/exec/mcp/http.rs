@@ -6,12 +6,11 @@
 //!    (`http_sessions`). A request without a session is cancelled when its connection closes.
 use super::{
     Caller, ExecServer,
-    deletions::{Deletions, SESSION_HEADER},
-    http_sessions::HttpSessions,
+    http_sessions::{HttpSessions, session_of},
 };
 use crate::http_connections::{HttpConnection, HttpConnections, UntilSent};
 use bytes::Bytes;
-use http::{HeaderMap, Method, Request, Response, StatusCode, header};
+use http::{Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, Full, combinators::BoxBody};
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -48,7 +47,6 @@ struct Service {
     mcp: StreamableHttpService<Caller, LocalSessionManager>,
     manager: Arc<LocalSessionManager>,
     sessions: Arc<HttpSessions>,
-    deletions: Arc<Deletions>,
     server: Arc<ExecServer>,
 }
 
@@ -73,18 +71,18 @@ pub(crate) async fn serve_http(server: &Arc<ExecServer>, listener: TcpListener, 
     let config = if http.any_host { config.disable_allowed_hosts() } else { config };
     let mut sessions = LocalSessionManager::default();
     sessions.session_config.keep_alive = Some(SESSION_TTL);
-    let (callers, deletions) = (server.clone(), Arc::<Deletions>::default());
-    let (deleted, manager) = (deletions.clone(), Arc::new(sessions));
+    let manager = Arc::new(sessions);
+    let sessions = Arc::<HttpSessions>::default();
+    let (callers, of_callers) = (server.clone(), sessions.clone());
     let call = move || match Arc::strong_count(&callers) {
         // Each caller has a reference.
         count if count > MAX_CALLERS => Err(io::Error::other("too many sessions: delete some")),
-        _ => Ok(Caller::over_http(&callers, &deletions)),
+        _ => Ok(Caller::over_http(&callers, &of_callers)),
     };
     let service = Arc::new(Service {
         mcp: StreamableHttpService::new(call, manager.clone(), config),
         manager,
-        sessions: Arc::default(),
-        deletions: deleted,
+        sessions,
         server: server.clone(),
     });
     let token: Option<Arc<str>> = http.token.map(Into::into);
@@ -154,7 +152,9 @@ impl Service {
         let counted = named.as_deref().filter(|_| method == Method::POST).map(|session| self.sessions.request(session));
         let response = self.mcp.handle(request).await;
         match named {
-            Some(session) if method == Method::DELETE && response.status().is_success() => self.end(&session),
+            Some(session) if method == Method::DELETE && response.status().is_success() => {
+                self.sessions.end(&session);
+            }
             None if method == Method::POST => {
                 if let Some(session) = session_of(response.headers()) {
                     self.make_room_for(&session).await;
@@ -165,26 +165,13 @@ impl Service {
         response.map(|body| UntilSent::new(body, counted).boxed())
     }
 
-    /// Ends the commands of a session after its deletion.
-    fn end(&self, session: &str) {
-        self.sessions.remove(session);
-        self.deletions.on_delete(session);
-    }
-
     async fn make_room_for(&self, session: &str) {
-        let has_command =
-            |session: &str| self.deletions.owner(session).is_some_and(|owner| self.server.commands.has_any(owner));
-        if let Some(unused) = self.sessions.add(session, has_command) {
-            if let Err(error) = self.manager.close_session(&unused.as_str().into()).await {
-                tracing::warn!(%error, "end a session that is not used");
-            }
-            self.end(&unused);
+        if let Some(unused) = self.sessions.add(session, |owner| self.server.commands.has_any(owner))
+            && let Err(error) = self.manager.close_session(&unused.as_str().into()).await
+        {
+            tracing::warn!(%error, "end a session that is not used");
         }
     }
-}
-
-fn session_of(headers: &HeaderMap) -> Option<String> {
-    Some(headers.get(SESSION_HEADER)?.to_str().ok()?.to_owned())
 }
 
 fn has_token(request: &Request<Incoming>, token: &str) -> bool {

@@ -3,43 +3,81 @@
 //! 1. A session is in use while one of its requests has no complete response, and while it has a command.
 //! 2. If there are more than [`MAX_SESSIONS`], the one that has been unused for longest ends. MCP allows a server to
 //!    end sessions at any time: the client then gets 404, and starts another.
+//! 3. The end of a session ends its commands at once. The MCP library drops the handler of a deleted session only some
+//!    seconds later, although nobody reads the responses of its calls any more.
+use super::scope::Scope;
+use http::HeaderMap;
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
+/// The header that names a session.
+const SESSION_HEADER: &str = "mcp-session-id";
 /// The maximum number of sessions: fewer than the server admits, because an ended session still exists for some
 /// seconds.
 pub(super) const MAX_SESSIONS: usize = 768;
 
 /// The sessions by their ids.
 #[derive(Default)]
-pub(super) struct HttpSessions(Mutex<HashMap<String, Use>>);
+pub(super) struct HttpSessions(Mutex<HashMap<String, SessionUse>>);
 
-struct Use {
+struct SessionUse {
     requests: usize,
     last: Instant,
+    /// `None`: it has called no tool.
+    owner: Option<SessionOwner>,
+}
+
+/// The owner of the commands of a session.
+struct SessionOwner {
+    /// The id of its scope.
+    id: u64,
+    /// Cancelled when the session ends.
+    closed: CancellationToken,
+}
+
+impl SessionUse {
+    fn end(self) {
+        self.owner.iter().for_each(|owner| owner.closed.cancel());
+    }
 }
 
 impl HttpSessions {
-    /// Adds a new session, and returns the one to end for it, if there are too many. `has_command`: whether a
-    /// session has a command.
-    pub(super) fn add(&self, session: &str, has_command: impl Fn(&str) -> bool) -> Option<String> {
+    /// Adds a new session, and returns the one that has ended for it, if there are too many. `has_command`: whether the
+    /// owner with this id has a command.
+    pub(super) fn add(&self, session: &str, has_command: impl Fn(u64) -> bool) -> Option<String> {
         let mut sessions = self.sessions();
-        let unused = |session: &str, of: &Use| of.requests == 0 && !has_command(session);
+        let unused =
+            |of: &SessionUse| of.requests == 0 && !of.owner.as_ref().is_some_and(|owner| has_command(owner.id));
         let oldest = match sessions.len() < MAX_SESSIONS {
             true => None,
-            false => sessions.iter().filter(|(session, of)| unused(session, of)).min_by_key(|(_, of)| of.last),
+            false => sessions.iter().filter(|(_, of)| unused(of)).min_by_key(|(_, of)| of.last),
         };
-        let ended = oldest.map(|(session, _)| session.clone());
-        ended.iter().for_each(|session| _ = sessions.remove(session));
-        sessions.insert(session.to_owned(), Use { requests: 0, last: Instant::now() });
-        ended
+        let oldest = oldest.map(|(session, _)| session.clone());
+        let ended = oldest.and_then(|session| sessions.remove_entry(&session));
+        sessions.insert(session.to_owned(), SessionUse { requests: 0, last: Instant::now(), owner: None });
+        drop(sessions);
+        ended.map(|(session, of)| {
+            of.end();
+            session
+        })
     }
 
-    pub(super) fn remove(&self, session: &str) {
-        self.sessions().remove(session);
+    /// Ends a session.
+    pub(super) fn end(&self, session: &str) {
+        let ended = self.sessions().remove(session);
+        ended.into_iter().for_each(SessionUse::end);
+    }
+
+    /// From now on, the end of the session closes `scope`. The session has ended when the result is dropped. `None`: it
+    /// has ended already.
+    pub(super) fn register(self: &Arc<Self>, session: String, scope: &Scope) -> Option<Registered> {
+        let owner = SessionOwner { id: scope.id, closed: scope.closed.clone() };
+        self.sessions().get_mut(&session)?.owner = Some(owner);
+        Some(Registered { sessions: self.clone(), session })
     }
 
     /// A request of a session, which is in use until the result is dropped.
@@ -48,9 +86,26 @@ impl HttpSessions {
         SessionRequest { sessions: self.clone(), session: session.to_owned() }
     }
 
-    fn sessions(&self) -> MutexGuard<'_, HashMap<String, Use>> {
+    fn sessions(&self) -> MutexGuard<'_, HashMap<String, SessionUse>> {
         // Each change is complete before anything can panic.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The session that a request or a response names.
+pub(super) fn session_of(headers: &HeaderMap) -> Option<String> {
+    Some(headers.get(SESSION_HEADER)?.to_str().ok()?.to_owned())
+}
+
+/// See [`HttpSessions::register`].
+pub(super) struct Registered {
+    sessions: Arc<HttpSessions>,
+    session: String,
+}
+
+impl Drop for Registered {
+    fn drop(&mut self) {
+        self.sessions.end(&self.session);
     }
 }
 
@@ -77,24 +132,42 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn the_session_that_was_not_used_for_longest_makes_room() {
         let sessions = Arc::new(HttpSessions::default());
+        let [command, done] = [(); 2].map(|()| Scope::new(None, &CancellationToken::new()));
         let add = async |session: &str| {
             tokio::time::advance(Duration::from_millis(1)).await;
-            sessions.add(session, |session| session == "command")
+            sessions.add(session, |owner| owner == command.id)
         };
         for session in ["command", "asks", "used", "first", "second"] {
             assert_eq!(add(session).await, None);
         }
+        let _registered = [("command", &command), ("first", &done)]
+            .map(|(session, scope)| sessions.register(session.to_owned(), scope).unwrap());
         let asks = sessions.request("asks");
         for number in 5..MAX_SESSIONS {
             assert_eq!(add(&number.to_string()).await, None);
         }
         drop(sessions.request("used"));
         assert_eq!(add("new").await.as_deref(), Some("first"));
-        sessions.remove("7");
+        assert!(done.closed.is_cancelled() && !command.closed.is_cancelled());
+        sessions.end("7");
         assert_eq!(add("newer").await, None);
         drop(asks);
         drop(sessions.request("none"));
         let ended = [add("a").await, add("b").await].map(Option::unwrap);
         assert_eq!(ended, ["second", "5"], "a session counts from the end of its last request");
+    }
+
+    #[test]
+    fn a_session_ends_with_its_deletion_and_with_its_handler() {
+        let sessions = Arc::new(HttpSessions::default());
+        let scope = Scope::new(None, &CancellationToken::new());
+        sessions.add("expires", |_| false);
+        drop(sessions.register("expires".to_owned(), &scope).expect("it is there"));
+        assert!(sessions.sessions().is_empty(), "it counts no longer");
+        let scope = Scope::new(None, &CancellationToken::new());
+        sessions.add("deleted", |_| false);
+        let _registered = sessions.register("deleted".to_owned(), &scope);
+        sessions.end("deleted");
+        assert!(scope.closed.is_cancelled() && sessions.register("deleted".to_owned(), &scope).is_none());
     }
 }

@@ -15,7 +15,7 @@
 //! | `nested_programs`, `notes`, `exec_questions`, `running_call`, `request_key` | programs that a running command is about to execute |
 //! | `progress` | progress notifications while a person is being asked |
 //! | `stdio`, `http` | serving one client on standard input and output, or many over HTTP |
-//! | `deletions`, `http_sessions` | deleted HTTP sessions; too many of them |
+//! | `http_sessions` | HTTP sessions: their deletion; too many of them |
 //!
 //! Invariants:
 //! 1. A command ends with its call, with the session of its caller, or with the server, whichever ends first; every process
@@ -29,7 +29,6 @@ mod clock;
 mod command;
 mod commands;
 mod config;
-mod deletions;
 mod exec_questions;
 mod handler;
 mod http;
