@@ -258,7 +258,7 @@ fn policy(args: &Args) -> Result<Policy, String> {
 
 fn nested_programs(rules: &Rules, is_sandboxed: bool) -> NestedPrograms {
     if rules.is_empty() {
-        return NestedPrograms::Unrestricted;
+        return NestedPrograms::Judged { restricted: Arc::default() };
     }
     if !is_sandboxed {
         // The filter takes the privileges of set-user-id programs away, as the sandbox does.

@@ -9,7 +9,7 @@
 //!    continues the relay together with the program, and the relay ends as the program does. If the relay is
 //!    killed, the supervisor kills the program.
 use super::packet;
-use crate::exec::supervise::{Signal, descriptors::open_descriptors, ignored_at_start};
+use crate::exec::supervise::{Signal, descriptors::{open_descriptors, replace_by_null}, ignored_at_start};
 use nix::sys::{
     signal::{SigSet, SigmaskHow, sigprocmask},
     signalfd::{SfdFlags, SignalFd},
@@ -122,7 +122,9 @@ fn relay(socket: OwnedFd) -> io::Result<u8> {
         let message = Relayed::Descriptors { numbers: numbers.to_vec(), last: parts.peek().is_none() };
         packet::send(&socket, &message, numbers)?;
     }
-    release(&given)?;
+    // A reader waiting for the end of a pipe waits only for the program.
+    replace_by_null(&given)?;
+    let _ = rustix::process::chdir("/");
     // Signals of the terminal that arrived before the program has started.
     let (mut early, mut is_in_group) = (Some(Vec::new()), false);
     loop {
@@ -165,17 +167,6 @@ fn relay(socket: OwnedFd) -> io::Result<u8> {
             Some((Order::Refuse(_) | Order::Relay, _)) | None => return Ok(CANNOT_RUN),
         }
     }
-}
-
-/// Closes the descriptors, so that a reader waiting for the end of a pipe waits only for the program.
-fn release(given: &[RawFd]) -> io::Result<()> {
-    let null = fs::OpenOptions::new().read(true).write(true).open("/dev/null")?;
-    rustix::stdio::dup2_stdin(&null)?;
-    rustix::stdio::dup2_stdout(&null)?;
-    rustix::stdio::dup2_stderr(&null)?;
-    given.iter().filter(|number| **number > 2).for_each(|number| _ = nix::unistd::close(*number));
-    let _ = rustix::process::chdir("/");
-    Ok(())
 }
 
 /// Ends this process by a signal, or returns the corresponding exit code if that is impossible.

@@ -3,7 +3,7 @@ use super::{
     memory::is_internal,
     waiting::{Details, Waiting},
 };
-use crate::exec::policy::{Exec, Lineage, Place, is_harmless, may_run_code};
+use crate::exec::policy::{Exec, Lineage, MAX_CHANGED_ENV, Place, is_harmless, may_run_code};
 use std::{
     collections::{HashMap, HashSet},
     ffi::{OsStr, OsString},
@@ -17,7 +17,6 @@ use std::{
 /// The maximum size of the arguments in a question, including those of interpreters, in bytes of JSON. A packet
 /// must hold them together with paths and names, which have their own limits.
 const MAX_QUESTION_ARGUMENTS: usize = 16 << 10;
-const MAX_CHANGED_ENV: usize = 64;
 
 /// The part of the rules and of the command that the supervisor needs.
 pub(super) struct Scope {

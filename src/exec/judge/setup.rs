@@ -11,13 +11,16 @@ use super::{
     supervisor::Supervisor,
 };
 use crate::exec::policy::Place;
-use crate::exec::supervise::{descriptors::open_descriptors, session};
+use crate::exec::supervise::{
+    descriptors::{open_descriptors, replace_by_null},
+    session,
+};
 use nix::{
     sys::{
         signal::{SigSet, Signal, SigmaskHow, kill, sigprocmask},
         signalfd::{SfdFlags, SignalFd},
     },
-    unistd::{Pid, close},
+    unistd::Pid,
 };
 use rustix::{
     io::Errno,
@@ -129,7 +132,10 @@ impl Supervision {
     pub(crate) fn run(self) -> io::Result<()> {
         let Self { setup, place, server, signals, inherited, socket, shell } = self;
         let _ = packet::send(&server, &Report::Started { process: shell.as_raw() }, &[]);
-        let_go(&inherited)?;
+        // A reader sees the end of the output only when no process has it open any more. Nothing below `/proc/self` that
+        // can be executed is left either (`own_files.rs`).
+        replace_by_null(&inherited)?;
+        std::env::set_current_dir("/proc/self/fdinfo")?;
         let listener = match packet::receive::<Result<(), String>>(&socket)? {
             Some((Ok(()), mut fds)) => fds.pop().map(Listener::from),
             Some((Err(why), _)) => {
@@ -163,15 +169,4 @@ fn kill_descendants() {
             _ => return,
         }
     }
-}
-
-/// Closes the files of the command in this process: a reader sees the end of the output only when no process has it
-/// open any more. Nothing below `/proc/self` that can be executed is left either (`own_files.rs`).
-fn let_go(inherited: &[RawFd]) -> io::Result<()> {
-    let null = std::fs::OpenOptions::new().read(true).write(true).open("/dev/null")?;
-    rustix::stdio::dup2_stdin(&null)?;
-    rustix::stdio::dup2_stdout(&null)?;
-    rustix::stdio::dup2_stderr(&null)?;
-    inherited.iter().filter(|number| **number > 2).for_each(|number| _ = close(*number));
-    std::env::set_current_dir("/proc/self/fdinfo")
 }

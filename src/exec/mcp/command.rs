@@ -82,8 +82,9 @@ pub(super) struct Command {
     /// Cancelled when it was removed from the table.
     pub(super) removed: CancellationToken,
     pub(super) writer: tokio::sync::Mutex<Option<pipe::Sender>>,
-    output: Mutex<Output>,
-    end: watch::Sender<Option<End>>,
+    pub(super) output: Mutex<Output>,
+    /// `None` while it runs.
+    pub(super) end: watch::Sender<Option<End>>,
 }
 
 /// How a command ended.
@@ -107,43 +108,6 @@ pub(super) enum EndReason {
 }
 
 impl Command {
-    #[allow(clippy::too_many_arguments)] // A constructor that stores each of them.
-    pub(super) fn new(
-        id: String,
-        owner: u64,
-        spec: CommandSpec,
-        sandbox: Option<Enforcement>,
-        nested: Option<NestedPrograms>,
-        clock: Clock,
-        idle: Idle,
-        questions: Arc<ExecQuestions>,
-        stop: CancellationToken,
-        writer: Option<pipe::Sender>,
-        output: Output,
-    ) -> Self {
-        let (kill, removed) = (CancellationToken::new(), CancellationToken::new());
-        let end = watch::Sender::new(None);
-        let (writer, output) = (tokio::sync::Mutex::new(writer), Mutex::new(output));
-        let notes = Arc::default();
-        Self {
-            id,
-            owner,
-            spec,
-            sandbox,
-            nested,
-            clock,
-            idle,
-            questions,
-            notes,
-            stop,
-            kill,
-            removed,
-            writer,
-            output,
-            end,
-        }
-    }
-
     /// Waits until none of its processes runs any more.
     pub(super) async fn ended(&self) -> End {
         let mut end = self.end.subscribe();

@@ -23,6 +23,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
+use tokio::sync::watch;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 /// How long the end of all commands may take beyond `kill_after`.
@@ -101,13 +102,26 @@ impl Commands {
         self.reaper.add(session);
         let limits = self.config.limits;
         let idle = Idle::new(self.config.controller.clone(), clock.thread_id().to_owned(), limits.idle);
-        let output = Output::new(limits.output);
         let sandbox = sandbox.and(policy.sandbox.as_ref()).map(|sandbox| sandbox.enforcement);
         let nested = sandbox.map(|_| policy.nested.clone());
-        let (id, writer) = (slot.id.clone(), launched.writer.take());
         let questions = ExecQuestions::new(spec.line.clone(), is_approved, clock.stopwatch().clone());
-        let command =
-            Arc::new(Command::new(id, owner, spec, sandbox, nested, clock, idle, questions, stop, writer, output));
+        let command = Arc::new(Command {
+            id: slot.id.clone(),
+            owner,
+            spec,
+            sandbox,
+            nested,
+            clock,
+            idle,
+            questions,
+            notes: Arc::default(),
+            stop,
+            kill: CancellationToken::new(),
+            removed: CancellationToken::new(),
+            writer: tokio::sync::Mutex::new(launched.writer.take()),
+            output: Mutex::new(Output::new(limits.output)),
+            end: watch::Sender::new(None),
+        });
         slot.fill(command.clone());
         let (commands, supervised, session_killer) = (self.clone(), command.clone(), self.session_killer.clone());
         let line_commands = judged.map(|judged| judged.line_commands).unwrap_or_default();
@@ -245,7 +259,7 @@ mod tests {
                 rules: Arc::new(Rules::default()),
                 when_unable: WhenUnable::Deny,
                 sandbox: None,
-                nested: NestedPrograms::Unrestricted,
+                nested: NestedPrograms::Judged { restricted: Arc::default() },
             },
             limits: Limits { commands: 1, ..Limits::default() },
         })

@@ -11,21 +11,19 @@ pub(crate) enum NestedPrograms {
     },
     /// Only the text of command lines is judged, for this reason.
     NotJudged(String),
-    /// There are no rules.
-    Unrestricted,
 }
 
 impl NestedPrograms {
     /// Whether a rule asks about or forbids programs, whether or not it can be enforced.
     pub(super) fn has_restricted(&self) -> bool {
-        !matches!(self, Self::Unrestricted) && self.restricted() != Some(&[])
+        self.restricted() != Some(&[])
     }
 
     /// The names of programs to judge when they are executed; `None`: they are not judged.
     pub(super) fn restricted(&self) -> Option<&[String]> {
         match self {
             Self::Judged { restricted } => Some(restricted),
-            Self::NotJudged(_) | Self::Unrestricted => None,
+            Self::NotJudged(_) => None,
         }
     }
 }
@@ -35,7 +33,7 @@ impl fmt::Display for NestedPrograms {
         match self {
             Self::Judged { restricted } if !restricted.is_empty() => f.write_str("nested programs are judged"),
             Self::NotJudged(why) => write!(f, "nested programs are not judged: {why}"),
-            Self::Judged { .. } | Self::Unrestricted => f.write_str("no rule restricts programs"),
+            Self::Judged { .. } => f.write_str("no rule restricts programs"),
         }
     }
 }

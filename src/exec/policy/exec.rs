@@ -2,6 +2,9 @@
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
+/// The maximum length of [`Exec::changed_env`]. A list of this length may be incomplete.
+pub(crate) const MAX_CHANGED_ENV: usize = 64;
+
 /// A program that a running command is about to execute, wherever in the command: the shell of its line, `make`, a script, …
 ///
 /// Texts that are not UTF-8 have replacement characters in their place. Everything was read while the program waited to be executed; the

@@ -10,7 +10,7 @@
 //!    its shell looks up the programs only afterwards. The same applies to a script.
 //! 4. It does not run programs that the settings of a project name, as git does (`settings.rs`). Nor do variables such
 //!    as LD_LIBRARY_PATH name anything that commands can write.
-use super::{Exec, Lineage, Place, Rules, shell};
+use super::{Exec, Lineage, MAX_CHANGED_ENV, Place, Rules, shell};
 use rustix::fs::{Access, access};
 use std::{
     ffi::{OsStr, OsString},
@@ -22,8 +22,6 @@ use std::{
 /// Variables that bash changes by itself, or that change at most the look of a program's output. `LANGUAGE` is not one
 /// of them: it can make a program load translated texts, with their formats, from any directory.
 const HARMLESS: [&str; 8] = ["COLUMNS", "LANG", "LINES", "NO_COLOR", "OLDPWD", "PWD", "SHLVL", "_"];
-/// A list of changed variables of this length may be incomplete.
-const MAX_CHANGED_ENV: usize = 64;
 
 /// The commands of a line that a rule allows, and where they run.
 #[derive(Debug, Clone, Default)]

@@ -34,6 +34,7 @@ mod unseen;
 pub(crate) use code_paths::code_paths;
 pub use escalation::{Action, Asker, AskingPolicy, EscalationPolicy, Question};
 pub use evaluate::{Judgement, Rules};
+pub(crate) use exec::MAX_CHANGED_ENV;
 pub use exec::{Exec, Lineage, Place};
 pub use line_commands::LineCommands;
 pub(crate) use line_commands::{is_executable_file, is_harmless, may_run_code};

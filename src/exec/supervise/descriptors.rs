@@ -17,3 +17,14 @@ pub(crate) fn open_descriptors() -> Vec<RawFd> {
 pub(crate) fn close_inherited() {
     open_descriptors().into_iter().filter(|number| *number > 2).for_each(|number| _ = nix::unistd::close(number));
 }
+
+/// Closes these file descriptors; standard input, output and error become `/dev/null`.
+#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+pub(crate) fn replace_by_null(numbers: &[RawFd]) -> std::io::Result<()> {
+    let null = fs::OpenOptions::new().read(true).write(true).open("/dev/null")?;
+    rustix::stdio::dup2_stdin(&null)?;
+    rustix::stdio::dup2_stdout(&null)?;
+    rustix::stdio::dup2_stderr(&null)?;
+    numbers.iter().filter(|number| **number > 2).for_each(|number| _ = nix::unistd::close(*number));
+    Ok(())
+}
