@@ -422,8 +422,8 @@ fn is_like_ours(thread: i32) -> io::Result<()> {
     match difference(thread)? {
         None => Ok(()),
         Some(what) => Err(io::Error::other(format!(
-            "its process has {what}, which an approved program would not have; a rule can prompt for the program that changes this, and after a yes \
-             both run outside the sandbox"
+            "its process has {what}; an approved program would lose this. Add a `prompt` rule for the program that changes it: after approval, both \
+             run outside the sandbox"
         ))),
     }
 }

@@ -124,7 +124,7 @@ impl Asker for ExecQuestions {
                 return prompt.deny("the command has ended, so nobody can be asked");
             }
             if state.waiting.len() >= MAX_WAITING {
-                return prompt.deny(&format!("the command asks about more than {MAX_WAITING} programs at once"));
+                return prompt.deny(&format!("more than {MAX_WAITING} programs of the command wait for an answer"));
             }
             state.waiting.push_back(ExecQuestion { prompt: prompt.clone(), key, answer });
         }

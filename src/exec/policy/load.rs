@@ -160,7 +160,7 @@ fn wrong(message: String) -> anyhow::Error {
 fn strings(list: &ListRef<'_>, what: &str) -> anyhow::Result<Vec<String>> {
     let text = |value: &Value<'_>| {
         let text = value.unpack_str().map(str::to_owned);
-        text.ok_or_else(|| wrong(format!("{what} is a list of strings; this one has a {}", value.get_type())))
+        text.ok_or_else(|| wrong(format!("{what} must be a list of strings, but contains: {}", value.get_type())))
     };
     let strings = list.iter().map(|value| text(&value)).collect::<anyhow::Result<Vec<_>>>()?;
     if strings.is_empty() { Err(wrong(format!("{what} is empty; name at least one word"))) } else { Ok(strings) }
@@ -170,9 +170,10 @@ fn pattern(items: UnpackList<Value<'_>>) -> anyhow::Result<Vec<Vec<String>>> {
     let element = |value: Value<'_>| match (value.unpack_str(), ListRef::from_value(value)) {
         (Some(text), _) => Ok(vec![text.to_owned()]),
         (None, Some(list)) => strings(list, "a pattern's list of alternatives"),
-        (None, None) => {
-            Err(wrong(format!("a pattern has strings and lists of alternatives, not a {}", value.get_type())))
-        }
+        (None, None) => Err(wrong(format!(
+            "a pattern must be a list of strings and lists of alternatives, but contains: {}",
+            value.get_type()
+        ))),
     };
     let pattern = items.items.into_iter().map(element).collect::<anyhow::Result<Vec<_>>>()?;
     if pattern.is_empty() {
@@ -220,7 +221,10 @@ fn examples(items: Option<UnpackList<Value<'_>>>, what: &str) -> anyhow::Result<
             }
         },
         (None, Some(list)) => strings(list, &format!("an example in `{what}`")),
-        (None, None) => Err(wrong(format!("`{what}` has strings and lists of words, not a {}", value.get_type()))),
+        (None, None) => Err(wrong(format!(
+            "`{what}` must be a list of strings and lists of words, but contains: {}",
+            value.get_type()
+        ))),
     };
     items.map_or(Ok(Vec::new()), |items| items.items.into_iter().map(example).collect())
 }
@@ -345,7 +349,7 @@ mod tests {
             ("prefix_rule(['/usr/bin/'])", 1, 1, "is a directory"),
             ("prefix_rule(['..'])", 1, 1, "is a directory"),
             ("prefix_rule([['ls', 'git push']])", 1, 1, r#"one by one: ["git", "push"]"#),
-            ("prefix_rule(pattern = ['a', 1])", 1, 1, "not a int"),
+            ("prefix_rule(pattern = ['a', 1])", 1, 1, "but contains: int"),
             ("prefix_rule(pattern = 'a')", 1, 1, "pattern"),
             ("prefix_rule(['a'], decision = 'deny')", 1, 1, "allow, prompt or forbidden"),
             ("prefix_rule(['a'], justification = ' ')", 1, 1, "give a reason"),

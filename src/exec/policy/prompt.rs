@@ -95,8 +95,8 @@ fn variables_of(exec: &Exec) -> String {
     let names = names.iter().map(|name| in_one_line(name)).collect::<Vec<_>>().join(", ");
     match (names.is_empty(), more) {
         (true, _) => String::new(),
-        (false, 0) => format!("\nwith other values of {names}"),
-        (false, more) => format!("\nwith other values of {names}, and of {more} more variables"),
+        (false, 0) => format!("\nwith changed environment variables: {names}"),
+        (false, more) => format!("\nwith changed environment variables: {names}, and {more} more"),
     }
 }
 
@@ -147,7 +147,7 @@ mod tests {
         let question =
             Question { program: &exec.program, argv: &exec.argv, workdir, exec: Some(&exec), judgement: &judgement };
         let text = Prompt::about_program(&question, &exec, "make release").message;
-        let start = "Run this program?\n\n    /usr/bin/git push 'a b' '\\u{1b}[2K' …\n\nin /work\nwith other values of LD_PRELOAD, A\\nB\n\n\
+        let start = "Run this program?\n\n    /usr/bin/git push 'a b' '\\u{1b}[2K' …\n\nin /work\nwith changed environment variables: LD_PRELOAD, A\\nB\n\n\
              `/usr/bin/git push ";
         assert!(text.starts_with(start), "{text}");
         assert!(text.contains("my.rules") && text.ends_with("in this command:\n\n    make release"), "{text}");
@@ -197,9 +197,9 @@ mod tests {
         let names = (0..20).map(|number| format!("A{number:02}")).chain((0..64).map(|number| format!("GIT_A{number}")));
         let changed_env = names.chain(["LD_PRELOAD".to_owned()]).collect();
         let text = question_about(&Exec { program: "git".to_owned(), changed_env, ..Exec::default() });
-        assert!(text.contains("GIT_A63, LD_PRELOAD, and of 20 more variables\n"), "{text}");
+        assert!(text.contains("GIT_A63, LD_PRELOAD, and 20 more\n"), "{text}");
         let changed_env = (0..20).map(|number| format!("A{number:02}")).chain(["ENV".to_owned()]).collect();
         let text = question_about(&Exec { program: "git".to_owned(), changed_env, ..Exec::default() });
-        assert!(text.contains("of ENV, A00, A01") && text.contains("A10, and of 9 more variables\n"), "{text}");
+        assert!(text.contains("variables: ENV, A00, A01") && text.contains("A10, and 9 more\n"), "{text}");
     }
 }

@@ -36,7 +36,9 @@ impl fmt::Display for Enforcement {
             Self::None(Missing::NotImplemented) => {
                 "not enforced: this system has no Landlock (Linux 5.13 and later have)"
             }
-            Self::None(Missing::NotEnabled) => "not enforced: Landlock is off; add it to the kernel's parameter lsm=",
+            Self::None(Missing::NotEnabled) => {
+                "not enforced: Landlock is disabled; add `landlock` to the kernel parameter lsm="
+            }
         })
     }
 }

@@ -107,7 +107,7 @@ fn a_yes_holds_for_one_environment_only() {
     for variable in [None, Some("BASH_ENV"), Some("BASH_ENV")] {
         let asked = judged.question();
         let message = text(&asked["params"], "message");
-        let with = variable.map_or_else(String::new, |name| format!("\nwith other values of {name}"));
+        let with = variable.map_or_else(String::new, |name| format!("\nwith changed environment variables: {name}"));
         let directory = judged.directory.path().canonicalize().unwrap();
         assert!(message.contains(&format!("\nin {}{with}\n\n", directory.display())), "{message}");
         accept(&mut judged, &asked);
