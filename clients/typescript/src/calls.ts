@@ -5,7 +5,7 @@ import { randomUUID } from "node:crypto";
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import { createClient, type Client as Stub } from "@connectrpc/connect";
 import type { CallOptions } from "./call-options.js";
-import { bearer, type Channel } from "./channel.js";
+import type { Channel } from "./channel.js";
 import { invalidField, malformedAnswer } from "./errors.js";
 import { checkNumber, checkText } from "./fields.js";
 import { ElicitationService, type WatchRequestSchema } from "./gen/pausewatch/v1/elicitation_service_pb.js";
@@ -29,6 +29,7 @@ import {
   type RenewRequest,
 } from "./messages.js";
 import { type CallLimits, type CallTarget, unary } from "./retry.js";
+import { bearer } from "./token.js";
 
 type WithThread<R> = R & { readonly threadId: string };
 

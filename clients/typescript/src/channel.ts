@@ -15,11 +15,11 @@ import type { ChannelOptions } from "./channel-options.js";
 import { afterArrivals, Connection } from "./connection.js";
 import { type CallError, ConfigError, clientClosed, InterceptorError } from "./errors.js";
 import { Log } from "./log.js";
-import { MAX_TIMEOUT_MS } from "./retry.js";
 import { Route, shuffled } from "./route.js";
 import type { Settings } from "./settings.js";
+import { MAX_TIMEOUT_MS } from "./timers.js";
 import { secureContexts } from "./tls-files.js";
-import { currentToken, type TokenSource } from "./token.js";
+import { bearer, currentToken, type TokenSource } from "./token.js";
 
 /** The timeout of a connection attempt: short enough for a second attempt within the default deadline. */
 const CONNECT_TIMEOUT_MS = 2_000;
@@ -57,20 +57,20 @@ export class Channel {
     const { address, token } = settings;
     this.log = new Log(options.logger);
     this.#tokens = typeof token === "function" ? token : undefined;
-    const source = typeof token === "string" ? () => token : token;
+    const fixed = typeof token === "string" ? token : undefined;
     if (options.transport !== undefined) {
       if (options.interceptors?.length)
         throw new ConfigError("interceptors: a transport has its own; give one of them");
       this.address = "the transport";
       this.route = new Route(1);
       const transport = options.transport as Transport;
-      this.foreground = this.background = source === undefined ? transport : sendingToken(transport, source);
+      this.foreground = this.background = fixed === undefined ? transport : sendingToken(transport, fixed);
       return;
     }
     this.address = formatAddress(address);
     const interceptors = [
       ...named((options.interceptors ?? []) as Interceptor[]),
-      ...(source === undefined ? [] : [withToken(source)]),
+      ...(fixed === undefined ? [] : [withToken(fixed)]),
     ];
     const secure = isSecure(address) ? secureContexts(settings.tls, this.log) : undefined;
     const open = shuffled(eachAddress(address)).map((one) => {
@@ -232,22 +232,18 @@ export function withinTime<S extends net.Socket>(socket: S, connected: string): 
   return socket.once(connected, stop).once("close", stop);
 }
 
-export function bearer(token: string): string {
-  return `Bearer ${token}`;
-}
-
 /** Adds the token to the program's own transport. */
-function sendingToken(transport: Transport, source: TokenSource): Transport {
-  const authorized = async (header: ConstructorParameters<typeof Headers>[0]): Promise<Headers> => {
+function sendingToken(transport: Transport, token: string): Transport {
+  const authorized = (header: ConstructorParameters<typeof Headers>[0]): Headers => {
     const headers = new Headers(header);
-    if (!headers.has("authorization")) headers.set("authorization", bearer(await currentToken(source)));
+    headers.set("authorization", bearer(token));
     return headers;
   };
   return {
-    unary: async (method, signal, timeoutMs, header, input, contextValues) =>
-      transport.unary(method, signal, timeoutMs, await authorized(header), input, contextValues),
-    stream: async (method, signal, timeoutMs, header, input, contextValues) =>
-      transport.stream(method, signal, timeoutMs, await authorized(header), input, contextValues),
+    unary: (method, signal, timeoutMs, header, input, contextValues) =>
+      transport.unary(method, signal, timeoutMs, authorized(header), input, contextValues),
+    stream: (method, signal, timeoutMs, header, input, contextValues) =>
+      transport.stream(method, signal, timeoutMs, authorized(header), input, contextValues),
   };
 }
 
@@ -273,10 +269,9 @@ function named(interceptors: Interceptor[]): Interceptor[] {
   return [outermost, ...interceptors, innermost];
 }
 
-function withToken(source: TokenSource): Interceptor {
-  return (next) => async (request) => {
-    // The request of a stream already has its token.
-    if (!request.header.has("authorization")) request.header.set("authorization", bearer(await currentToken(source)));
+function withToken(token: string): Interceptor {
+  return (next) => (request) => {
+    request.header.set("authorization", bearer(token));
     return next(request);
   };
 }

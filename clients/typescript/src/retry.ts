@@ -10,7 +10,6 @@
  * 4. Retry delays are random, so that the clients of a restarted server do not all reconnect at the same time.
  */
 import { performance } from "node:perf_hooks";
-import { setTimeout as sleep } from "node:timers/promises";
 import { Code, ConnectError, type CallOptions as ConnectOptions } from "@connectrpc/connect";
 import {
   type CallError,
@@ -23,9 +22,9 @@ import {
   unavailable,
 } from "./errors.js";
 import { ANSWER_TIMEOUT_MS, type Route } from "./route.js";
+import { delayFor, MAX_TIMEOUT_MS } from "./timers.js";
+import { bearer, tokenWithin } from "./token.js";
 
-/** The longest timeout for both a timer of Node and the header `grpc-timeout`: about a day. */
-export const MAX_TIMEOUT_MS = 99_999_999;
 /** The resolution of timers. */
 const TICK_MS = 2;
 
@@ -65,8 +64,12 @@ export interface CallTarget {
   readonly closing: AbortSignal;
   /** Whether calls keep the process alive. */
   readonly keepsAlive: boolean;
-  /** `address`: for errors; `route`: to the present replica. */
-  readonly channel: { readonly address: string; readonly route: Route };
+  /** `address`: for errors; `route`: to the present replica; `nextToken`: see `Channel.nextToken`. */
+  readonly channel: {
+    readonly address: string;
+    readonly route: Route;
+    nextToken(): Promise<string | undefined>;
+  };
 }
 
 /**
@@ -93,10 +96,12 @@ export async function unary<R>(
     signal?.throwIfAborted();
     target.closing.throwIfAborted();
     let error: CallError;
+    // Before the attempt: the time of the token source is no silence of a replica.
+    const token = await firstToken(target, giveUp - performance.now(), signal);
     const { moves } = route;
     const end = Math.min(performance.now() + limit, giveUp);
     try {
-      return await attempt(target, end - performance.now(), signal, send);
+      return await attempt(target, end - performance.now(), token, signal, send);
     } catch (reason) {
       signal?.throwIfAborted();
       target.closing.throwIfAborted();
@@ -134,34 +139,34 @@ export function retryDelayAfter(error: CallError, retryDelays: Backoff): number 
   return limitDelay === undefined && !isUnavailable ? undefined : retryDelays.next() + (limitDelay ?? 0);
 }
 
-/** Waits for `ms`. If one of the signals is aborted, it returns earlier without an error; the caller must check the signals. */
-export async function delayFor(
-  ms: number,
-  keepsAlive: boolean,
-  ...signals: readonly (AbortSignal | undefined)[]
-): Promise<void> {
-  // Not `AbortSignal.any`: in some versions of Node, a long-lived signal never releases the signals that were made from it.
-  const ending = new AbortController();
-  const end = () => ending.abort();
-  if (signals.some((signal) => signal?.aborted)) return;
-  for (const signal of signals) signal?.addEventListener("abort", end);
-  const { signal } = ending;
-  await sleep(Math.min(ms, MAX_TIMEOUT_MS), undefined, { ref: keepsAlive, signal }).catch(() => undefined);
-  for (const signal of signals) signal?.removeEventListener("abort", end);
-}
-
 /** Whether the call ended at its deadline: the timer and the server end it with different codes. */
 function ended({ code }: ConnectError): boolean {
   return code === Code.DeadlineExceeded || code === Code.Canceled;
 }
 
+/** The token for an attempt; `undefined`: it never changes. */
+async function firstToken(
+  target: CallTarget,
+  leftMs: number,
+  signal: AbortSignal | undefined,
+): Promise<string | undefined> {
+  try {
+    return await tokenWithin(leftMs, target.channel.nextToken(), target.keepsAlive, signal, target.closing);
+  } catch (reason) {
+    signal?.throwIfAborted();
+    target.closing.throwIfAborted();
+    throw fromStatus(ConnectError.from(reason));
+  }
+}
+
 /**
- * Makes one attempt, which ends after `leftMs`, with `signal` and with the client, even if a token source, an interceptor or the program's own
- * transport never answers.
+ * Makes one attempt, which ends after `leftMs`, with `signal` and with the client, even if an interceptor or the program's own transport never
+ * answers.
  */
 async function attempt<R>(
   target: CallTarget,
   leftMs: number,
+  token: string | undefined,
   signal: AbortSignal | undefined,
   send: (options: ConnectOptions) => Promise<R>,
 ): Promise<R> {
@@ -177,7 +182,8 @@ async function attempt<R>(
   const timer = setTimeout(end, timeoutMs);
   if (!target.keepsAlive) timer.unref();
   // Not Connect's `timeoutMs`: its timer would keep the process alive, also when the call was ended before.
-  const headers = { "grpc-timeout": `${timeoutMs}m` };
+  const authorization = token === undefined ? {} : { authorization: bearer(token) };
+  const headers = { "grpc-timeout": `${timeoutMs}m`, ...authorization };
   for (const each of [signal, target.closing]) each?.addEventListener("abort", end);
   try {
     return await Promise.race([send({ headers, signal: ending.signal }), ended]);

@@ -6,6 +6,7 @@
  */
 import { readFile } from "node:fs/promises";
 import { Code, ConnectError } from "@connectrpc/connect";
+import { MAX_TIMEOUT_MS } from "./timers.js";
 
 /** Returns the current token. */
 export type TokenSource = () => string | Promise<string>;
@@ -16,6 +17,11 @@ const MAX_RENEWAL_DELAY_MS = 60_000;
 /** Whether the token can be sent: it is not empty, and visible ASCII. */
 export function isToken(token: string): boolean {
   return /^[\x21-\x7e]+$/.test(token);
+}
+
+/** The value of the header `authorization`. */
+export function bearer(token: string): string {
+  return `Bearer ${token}`;
 }
 
 /**
@@ -49,6 +55,35 @@ export async function currentToken(source: TokenSource): Promise<string> {
     throw noToken("the source gave one that is empty or has other characters than visible ASCII");
   }
   return token;
+}
+
+/**
+ * Waits for the token of a source at most `ms`, and until one of the signals is aborted.
+ *
+ * @throws {ConnectError} The source has returned none, or none in time; or a signal was aborted.
+ * @internal
+ */
+export async function tokenWithin(
+  ms: number,
+  token: Promise<string | undefined>,
+  keepsAlive: boolean,
+  ...signals: readonly (AbortSignal | undefined)[]
+): Promise<string | undefined> {
+  let stop: (code: Code, why: string) => void = () => undefined;
+  const stopped = new Promise<never>((_, reject) => {
+    stop = (code, why) => reject(new ConnectError(why, code));
+  });
+  const late = () => stop(Code.DeadlineExceeded, `the token source gave no token within ${Math.round(ms)} ms`);
+  const abort = () => stop(Code.Canceled, "nobody waits for the token");
+  const timer = setTimeout(late, Math.min(ms, MAX_TIMEOUT_MS));
+  if (!keepsAlive) timer.unref();
+  for (const signal of signals) signal?.addEventListener("abort", abort);
+  try {
+    return await Promise.race([token, stopped]);
+  } finally {
+    clearTimeout(timer);
+    for (const signal of signals) signal?.removeEventListener("abort", abort);
+  }
 }
 
 function noToken(why: string): ConnectError {

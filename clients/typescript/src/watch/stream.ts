@@ -16,9 +16,10 @@ import type { Calls } from "../calls.js";
 import { CallError, fromStatus, LimitExceededError, refusalError, UnavailableError, unavailable } from "../errors.js";
 import type { Refusal, WatchResponse } from "../gen/pausewatch/v1/elicitation_service_pb.js";
 import { durationOf, type PauseState, pauseStateOf } from "../messages.js";
-import { Backoff, delayFor, MAX_TIMEOUT_MS } from "../retry.js";
+import { Backoff } from "../retry.js";
 import { ANSWER_TIMEOUT_MS, MAX_MOVE_DELAY_MS } from "../route.js";
-import { renewalDelayMs } from "../token.js";
+import { delayFor, MAX_TIMEOUT_MS } from "../timers.js";
+import { renewalDelayMs, tokenWithin } from "../token.js";
 import { Requests } from "./requests.js";
 
 /**
@@ -206,8 +207,19 @@ export class WatchStream {
         });
         continue;
       }
+      // Before the stream is opened: the time of the token source is no silence of a replica.
+      let token: string | undefined;
+      try {
+        token = await this.#firstToken();
+      } catch (reason) {
+        if (signal.aborted) return;
+        this.#requests.disconnected(false);
+        this.#listener.disconnected(fromStatus(ConnectError.from(reason)), 0);
+        await this.#delay(retryDelays.next());
+        continue;
+      }
       const { moves } = route;
-      const { answered, error, silentForMs, slow, moved } = await this.#read();
+      const { answered, error, silentForMs, slow, moved } = await this.#read(token);
       this.#requests.disconnected(answered);
       if (signal.aborted) return;
       this.#listener.disconnected(error, silentForMs);
@@ -241,8 +253,20 @@ export class WatchStream {
     }
   }
 
+  /**
+   * The token for the next stream; `undefined`: it never changes.
+   *
+   * @throws {ConnectError} The source has returned none, or none in the time that it has for a call; or the watch was closed.
+   */
+  async #firstToken(): Promise<string | undefined> {
+    const { channel, deadlineMs, keepsAlive, closing } = this.#calls;
+    return await tokenWithin(deadlineMs, channel.nextToken(), keepsAlive, this.#stop.signal, closing);
+  }
+
   /** Reads one stream to its end. Returns whether its first request was answered, why it ended, and how long it was silent before. */
-  async #read(): Promise<{ answered: boolean; error: CallError; silentForMs: number; slow: boolean; moved: boolean }> {
+  async #read(
+    token: string | undefined,
+  ): Promise<{ answered: boolean; error: CallError; silentForMs: number; slow: boolean; moved: boolean }> {
     const open = new OpenStream();
     const { signal } = open.ending;
     const end = () => open.ending.abort();
@@ -252,11 +276,6 @@ export class WatchStream {
     this.#send();
     let error: CallError;
     try {
-      // A source that never answers must not keep the stream from its end.
-      const ended = new Promise<never>((_, reject) =>
-        signal.addEventListener("abort", () => reject(unavailable("no token came in time"))),
-      );
-      const token = await Promise.race([this.#calls.channel.nextToken(), ended]);
       if (token !== undefined) this.#renewLater(open, token);
       for await (const message of this.#calls.watch(open.outbox, signal, token)) {
         if (signal.aborted) break;

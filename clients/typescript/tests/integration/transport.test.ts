@@ -1,6 +1,7 @@
 /** Transports of one's own, what is around them, and PEM that is in no file. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
 import { Code, ConnectError, type Interceptor } from "@connectrpc/connect";
 import { createGrpcTransport } from "@connectrpc/connect-node";
 import { type Context, context, propagation, ROOT_CONTEXT, trace } from "@opentelemetry/api";
@@ -109,6 +110,46 @@ test("a stream that an interceptor refuses is opened again at the same address",
     links.map((link) => (link.state === "connected" ? link.state : link.error.message)),
     ["an interceptor failed: its own", "connected"],
   );
+});
+
+test("a slow token source delays calls and streams and moves no client", async () => {
+  const [one, other] = [await keeping("authorization"), await keeping("authorization")];
+  await using _one = one.fake;
+  await using _other = other.fake;
+  let calls = 0;
+  const source = async () => {
+    calls++;
+    await sleep(2_000);
+    return "slow";
+  };
+  const links: Link[] = [];
+  const address = `${one.fake.address},${other.fake.address}`;
+  using client = new Client({ address, token: source, onLink: (link) => links.push(link) });
+  await client.getPauseState({ threadId: "t" });
+  using timeout = client.startTimeout(60_000, { threadId: "t" });
+  await until(() => timeout.linked);
+  assert.deepEqual([one.kept, other.kept].map((kept) => kept.join()).sort(), ["", "Bearer slow,Bearer slow"]);
+  assert.equal(calls, 2);
+  assert.deepEqual(links, []);
+});
+
+test("a watch without a token in time names the token source", async () => {
+  const { kept, fake } = await keeping("authorization");
+  await using _ = fake;
+  const source = () => new Promise<string>(() => undefined);
+  const links: Link[] = [];
+  using client = new Client({
+    address: fake.address,
+    token: source,
+    deadlineMs: 100,
+    onLink: (link) => links.push(link),
+  });
+  using _timeout = client.startTimeout(60_000, { threadId: "t" });
+  await until(() => links.length === 1);
+  const [lost] = links;
+  assert.ok(lost?.state === "disconnected");
+  assert.equal(lost.error.message, "the token source gave no token within 100 ms");
+  assert.deepEqual(kept, []);
 });
 
 test("a problem of a token source is logged once until the source works again", async () => {

@@ -10,7 +10,7 @@ import { codeOf } from "../support/codes.js";
 import { limited, retryInfo } from "../support/limited.js";
 import { known, testEach } from "../support/vectors.js";
 
-const CHANNEL = { address: "localhost:7420", route: new Route(1) };
+const CHANNEL = { address: "localhost:7420", route: new Route(1), nextToken: async () => undefined };
 const TARGET = { closing: new AbortController().signal, keepsAlive: true, channel: CHANNEL };
 
 /** A call that fails with each of these errors in turn, and then returns the number of its attempts. */
