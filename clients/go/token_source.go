@@ -90,6 +90,27 @@ func checkToken(token string) error {
 	return nil
 }
 
+// firstToken returns the token for the next stream; empty: the client has no source. The source has as much time as for
+// a call.
+func (s *watchSet) firstToken() (string, error) {
+	c := s.client
+	if c.tokens == nil {
+		return "", nil
+	}
+	began := time.Now()
+	ctx, cancel := context.WithTimeout(s.ctx, c.callTimeout)
+	defer cancel()
+	token, err := c.tokens.checked(ctx)
+	switch {
+	case err == nil:
+		return token, nil
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return "", fromStatus(status.Newf(codes.DeadlineExceeded, "the token source gave no token within %v", c.callTimeout))
+	default:
+		return "", c.typed(ctx, err, began)
+	}
+}
+
 // renewToken requests the token of an open stream again in time, and sends it if it has changed, until ctx ends.
 func (l *watchStream) renewToken(ctx context.Context, token string) {
 	for wait := renewalDelay(token, time.Now()); ; {

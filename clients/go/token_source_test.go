@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 )
@@ -122,4 +123,64 @@ func TestATokenFileThatDoesNotAnswerEndsWithTheContext(t *testing.T) {
 	if token, err := source(t.Context()); err != nil || token != "second" {
 		t.Errorf("%q, %v", token, err)
 	}
+}
+
+// slowSource is a token source that takes this long, unless its context ends before.
+func slowSource(delay time.Duration) tokenSource {
+	return func(ctx context.Context) (string, error) {
+		select {
+		case <-time.After(delay):
+			return "token", nil
+		case <-ctx.Done():
+			return "", ctx.Err()
+		}
+	}
+}
+
+func TestASlowTokenSourceDelaysAWatchAndMovesNoClient(t *testing.T) {
+	withFake(t, func(t *testing.T, f *fake, _ *Client) {
+		client, err := NewClient(WithAddress("127.0.0.1:1,127.0.0.1:2"), WithDialOptions(grpc.WithContextDialer(f.dial)), WithTokenSource(slowSource(4*time.Second)))
+		check(t, err)
+		defer client.Close()
+		events := watchOne(t, client, "t")
+		if took := took(func() { nextState(t, events) }); took != 4*time.Second {
+			t.Errorf("after %v", took)
+		}
+		if moves := client.route.current().moves; moves != 0 {
+			t.Errorf("%d moves", moves)
+		}
+	})
+}
+
+func TestAWatchWithoutATokenInTimeNamesTheTokenSourceAndMovesNoClient(t *testing.T) {
+	withFake(t, func(t *testing.T, f *fake, _ *Client) {
+		client, err := NewClient(WithAddress("127.0.0.1:1,127.0.0.1:2"), WithDialOptions(grpc.WithContextDialer(f.dial)), WithTokenSource(slowSource(time.Hour)))
+		check(t, err)
+		defer client.Close()
+		events := watchOne(t, client, "t")
+		lost := nextIs[Disconnected](t, events)
+		if !is[*DeadlineExceededError](lost.Err) || lost.Err.Error() != "pausewatch: the token source gave no token within 5s" {
+			t.Errorf("%T: %v", lost.Err, lost.Err)
+		}
+		time.Sleep(time.Minute)
+		if moves := client.route.current().moves; moves != 0 {
+			t.Errorf("%d moves", moves)
+		}
+	})
+}
+
+func TestAThreadThatIsRemovedBeforeItsTokenHasComeNeedsNoStream(t *testing.T) {
+	withFake(t, func(t *testing.T, f *fake, client *Client) {
+		client.tokens = slowSource(time.Second)
+		watch, err := client.StartWatch(t.Context(), []string{"t"}, WatchOptions{})
+		check(t, err)
+		synctest.Wait()
+		watch.Remove("t")
+		time.Sleep(time.Minute)
+		if streams := len(f.called("Watch")); streams != 0 {
+			t.Errorf("%d streams", streams)
+		}
+		check(t, watch.Add("u"))
+		nextState(t, watch.Events())
+	})
 }

@@ -183,7 +183,8 @@ func (s *watchSet) isDone() bool {
 	return !s.running
 }
 
-// streamOpened notes that this stream now sends the changes; first it sends the whole set.
+// streamOpened notes that this stream now sends the changes; first it sends the whole set. If all threads were removed
+// a moment ago, it ends the stream.
 func (s *watchSet) streamOpened(l *watchStream) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -193,6 +194,9 @@ func (s *watchSet) streamOpened(l *watchStream) {
 		s.changed[id] = struct{}{}
 	}
 	l.updateSilenceLimit()
+	if !s.all && len(s.threads) == 0 {
+		l.cancel(errIdle)
+	}
 }
 
 // streamEnded notes that the stream has ended, or could not be opened, and reports the disconnect.

@@ -89,6 +89,16 @@ func (s *watchSet) run() {
 	}
 	defer disown()
 	for !s.isDone() {
+		// Before the stream is opened: the time of the token source is no silence of a replica.
+		token, err := s.firstToken()
+		if err != nil {
+			s.streamEnded(&watchStream{set: s}, err, 0)
+			if s.isDone() {
+				return
+			}
+			s.waitToReopen(retryDelays.Next(), err)
+			continue
+		}
 		at := route.current()
 		if own.moves != at.moves {
 			disown()
@@ -104,7 +114,7 @@ func (s *watchSet) run() {
 		if route.hasSeveral() {
 			go l.followMove(ctx, at)
 		}
-		silentFor, err := l.read(ctx, connection)
+		silentFor, err := l.read(ctx, connection, token)
 		l.watchdog.Stop()
 		moved := errors.Is(context.Cause(ctx), errMoved)
 		l.idle = errors.Is(context.Cause(ctx), errIdle)
@@ -180,8 +190,9 @@ func (s *watchSet) waitToReopen(delay time.Duration, ended error) {
 	}
 }
 
-// read reads one stream to its end, and returns how long it was dead and why it ended.
-func (l *watchStream) read(ctx context.Context, connection *grpc.ClientConn) (silentFor time.Duration, err error) {
+// read reads one stream to its end, and returns how long it was dead and why it ended. token is empty if there is no
+// source of tokens.
+func (l *watchStream) read(ctx context.Context, connection *grpc.ClientConn, token string) (silentFor time.Duration, err error) {
 	began := time.Now()
 	lastMessage := began
 	defer func() {
@@ -189,11 +200,7 @@ func (l *watchStream) read(ctx context.Context, connection *grpc.ClientConn) (si
 			silentFor = 0
 		}
 	}()
-	token := ""
-	if tokens := l.set.client.tokens; tokens != nil {
-		if token, err = tokens.checked(ctx); err != nil {
-			return 0, l.set.client.typed(ctx, err, began)
-		}
+	if token != "" {
 		ctx = context.WithValue(ctx, tokenKey{}, token)
 	}
 	stream, err := l.set.client.stub.Watch(context.WithValue(ctx, connectionKey{}, connection))
