@@ -120,7 +120,7 @@ func (f *follower) state(state PauseState, _ bool) {
 func (f *follower) disconnected(threadIDs []string, err error, silentFor time.Duration) {
 	// A refusal of threads on a stream that stays open is no loss of the link.
 	if f.set.hasStream() {
-		f.client.log().Warn("pausewatch: a thread is not watched, its timeouts run without its pauses", "error", err)
+		f.client.log().Warn("pausewatch: a thread is not watched, its timeouts run without its pauses", "thread_ids", threadIDs, "error", err)
 	} else {
 		f.link.disconnected(err, silentFor)
 	}

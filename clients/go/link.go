@@ -69,7 +69,8 @@ func (r *linkReporter) connected() {
 func (r *linkReporter) disconnected(err error, silentFor time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.closed || r.reported && r.last.State != LinkConnected {
+	// Close ends the watch before it ends the reports.
+	if r.closed || r.client.life.Err() != nil || r.reported && r.last.State != LinkConnected {
 		return
 	}
 	r.client.log().Warn("pausewatch: the coordinator is unreachable, timeouts continue with the last known states", "error", err)

@@ -80,7 +80,7 @@ func TestAThreadThatIsRefusedIsWarnedOfOnceAndIsNoLossOfTheLink(t *testing.T) {
 		})
 		defer startStopwatch(t, client, time.Hour).Stop()
 		time.Sleep(time.Minute)
-		if text := logged.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "a thread is not watched") {
+		if text := logged.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "a thread is not watched") || !strings.Contains(text, "thread_ids=[t]") {
 			t.Errorf("logged: %s", text)
 		}
 	})
@@ -98,6 +98,33 @@ func TestAnObserverMayCloseTheClient(t *testing.T) {
 		check(t, err)
 		defer startStopwatch(t, client, time.Hour).Stop()
 		<-closed
+	})
+}
+
+func TestCloseIsNoLossOfTheLink(t *testing.T) {
+	withFake(t, func(t *testing.T, f *fake, _ *Client) {
+		links := make(chan Link, 100)
+		client, err := NewClient(WithDialOptions(grpc.WithContextDialer(f.dial)), WithLinkObserver(func(link Link) { links <- link }))
+		check(t, err)
+		f.misbehave(func(method string, _ any) error {
+			if method == "Confirm" {
+				return errSwallowed
+			}
+			return nil
+		})
+		// The expiry of each stopwatch delays Close while the follower of the other one is still open.
+		for _, grace := range []time.Duration{time.Minute, time.Hour} {
+			_, err := client.WithDisconnectGrace(grace).startStopwatch(time.Second, "t", nil, func(EndedBy) { time.Sleep(time.Second) })
+			check(t, err)
+		}
+		time.Sleep(time.Second + firstConfirmationTimeout/2)
+		check(t, client.Close())
+		synctest.Wait()
+		for len(links) > 0 {
+			if link := <-links; link.State != LinkConnected {
+				t.Errorf("%+v", link)
+			}
+		}
 	})
 }
 
