@@ -16,6 +16,7 @@ from support.server import Server
 from support.service import Serving, limit_trailers
 
 import pausewatch as pw
+from pausewatch._io.retry import Attempts
 
 
 def test_elicitations_are_opened_counted_and_closed(client: pw.Client) -> None:
@@ -168,6 +169,19 @@ def test_clients_without_retries_are_served_as_soon_as_the_coordinator_is_back()
         for client in clients:
             client.get_pause_state("t")
             client.close()
+
+
+def test_a_call_of_a_client_that_is_closed_just_before_it_is_sent_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    client = pw.Client.from_env(address="127.0.0.1:1")
+    begin = Attempts.begin
+
+    def close_first(attempts: Attempts, now: int) -> tuple[object, int]:
+        client.close()
+        return begin(attempts, now)
+
+    monkeypatch.setattr(Attempts, "begin", close_first)
+    with pytest.raises(RuntimeError, match="this pausewatch client is closed"):
+        client.get_pause_state("t")
 
 
 def test_calls_of_a_closed_client_raise_and_closing_again_does_nothing(server: Server) -> None:

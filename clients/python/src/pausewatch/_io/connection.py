@@ -84,6 +84,10 @@ class Connection:
                 )
             except grpc.RpcError as failure:
                 error = status.read(failure, self._spec.address)
+            except ValueError:
+                # The channel was closed after the check.
+                self.check()
+                raise
             else:
                 return call.read(response)
             now = time.monotonic_ns()
