@@ -41,7 +41,7 @@ class Lease(Enum):
 class LeaseRecord:
     """The lease of one hold: its state, and when to renew it."""
 
-    __slots__ = ("_end", "_retry_delays", "_ttl", "over", "renew_at")
+    __slots__ = ("_end", "_longest", "_retry_delays", "_ttl", "over", "renew_at")
 
     def __init__(self, ttl: Nanos, sent: Nanos, answered: Nanos) -> None:
         self._ttl = ttl
@@ -54,8 +54,8 @@ class LeaseRecord:
         self.renew_at = sent + self._ttl // 3
         # A retry delay may be doubled at random. After an outage, the server gives the lease its full ttl again, within which it
         # must be renewed.
-        longest = min(self._ttl // 6, _MAX_RETRY_DELAY)
-        self._retry_delays: Iterator[Nanos] = backoff(min(self._ttl // 30, 100 * MILLISECOND), longest)
+        self._longest = min(self._ttl // 6, _MAX_RETRY_DELAY)
+        self._retry_delays: Iterator[Nanos] = backoff(min(self._ttl // 30, 100 * MILLISECOND), self._longest)
 
     def failed(self, error: CallError, now: Nanos) -> None:
         """Notes that a renewal was refused, or failed."""
@@ -67,9 +67,9 @@ class LeaseRecord:
         if (end := ends.get(type(error))) is not None:
             self.end(end)
         else:
-            # At most the usual interval of renewals: the lease must not end because of the delay.
-            wait = min(rate_limit_delay(error) or 0, self._ttl // 3)
-            self.renew_at = now + next(self._retry_delays) + wait
+            # A long delay of the server is cut to the longest one of a failure: the lease must not end because of it.
+            wait = next(self._retry_delays) + (rate_limit_delay(error) or 0)
+            self.renew_at = now + min(wait, 2 * self._longest)
 
     def give_up(self, now: Nanos) -> None:
         """Notes that the lease is not renewed any more."""
