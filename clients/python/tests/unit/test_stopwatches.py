@@ -221,7 +221,17 @@ def test_a_thread_that_is_not_watched_is_warned_of_once(caplog: pytest.LogCaptur
         stage.disconnect()
         stage.reconnect(seconds)
     warned = [record.getMessage() for record in caplog.records if "not watched" in record.getMessage()]
-    assert warned == ["a thread is not watched, its timeouts run without its pauses: not yours"]
+    assert warned == ["a thread is not watched, its timeouts run without its pauses: t: not yours"]
+
+
+def test_the_link_is_connected_also_if_all_threads_are_refused() -> None:
+    stage = Stage()
+    stage.linked(limit=100)
+    stage.disconnect()
+    stage.reconnect(1)
+    stage.stream.refuse(pb.Refusal(code=7, reason="THREAD_FORBIDDEN", thread_ids=["t"]))
+    stage.move_to(60)
+    assert [link.state.value for link in stage.links] == ["connected", "disconnected", "connected"]
 
 
 def test_g1_a_limit_on_confirmations_is_waited_for() -> None:

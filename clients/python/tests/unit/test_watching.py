@@ -269,15 +269,15 @@ def test_a_refusal_is_reported_once_also_after_a_disconnect() -> None:
     for reported in ([("disconnected", "t")], []):
         watcher.reconnect()
         watcher.stream.refuse(forbidden("t"))
-        assert watcher.take_reported() == reported
+        assert watcher.take_reported() == [*reported, ("complete",)]
         watcher.stream.end(LOST)
         assert watcher.take_reported() == [], "of the refused one nothing was heard since"
 
 
-def test_no_snapshot_is_complete_if_all_threads_are_forbidden() -> None:
+def test_the_snapshot_is_complete_also_if_all_threads_are_forbidden() -> None:
     watcher = Watcher("no")
     watcher.stream.refuse(forbidden("no"))
-    assert watcher.take_reported() == [("disconnected", "no")]
+    assert watcher.take_reported() == [("disconnected", "no"), ("complete",)]
     assert len(watcher.stream.sent) == 1
 
 
@@ -376,7 +376,7 @@ def test_a_watch_with_options_whose_threads_are_all_forbidden_keeps_its_stream()
     stream.complete()
     watcher.runtime.move_to(watcher.runtime.seconds + 29)
     assert watcher.stream is stream
-    assert watcher.take_reported() == [("disconnected", "no")]
+    assert watcher.take_reported() == [("disconnected", "no"), ("complete",)]
     watcher.add("yes")
     assert watcher.sent[1:] == [(["yes"], [])]
     watcher.serve()

@@ -104,7 +104,8 @@ class Controller:
             case Disconnected(thread_ids, error, silent_for):
                 # If the stream is open, only some threads were refused: the link is not lost.
                 if self._watching.is_connected:
-                    _logger.warning("a thread is not watched, its timeouts run without its pauses: %s", error)
+                    refused = ", ".join(sorted(thread_ids))
+                    _logger.warning("a thread is not watched, its timeouts run without its pauses: %s: %s", refused, error)
                 else:
                     self._link.disconnected(error, to_nanos(silent_for))
                 for thread_id in thread_ids:

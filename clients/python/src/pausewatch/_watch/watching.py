@@ -272,7 +272,6 @@ class Watching:
             self._deliver(Disconnected(frozenset(newly_disconnected), error, silence))
 
     def _report_complete(self) -> None:
-        is_known = self._all_threads or any(not thread.gap for thread in self._threads.values())
-        if not self._complete_reported and is_known and self._requests.are_answered:
+        if not self._complete_reported and self._requests.are_answered:
             self._complete_reported, self._disconnect_reported = True, False
             self._deliver(SnapshotComplete())
