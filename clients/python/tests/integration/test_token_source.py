@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from queue import SimpleQueue
 
 import pytest
 from support.server import Server
@@ -72,3 +73,33 @@ async def test_a_file_that_does_not_answer_does_not_block_the_event_loop(server:
         async with asyncio.timeout(30):
             assert await stopwatch.wait_expired()
     path.write_text("token")
+
+
+# Longer than a replica of several may take to answer.
+_SLOW_SECONDS = 2.0
+
+
+def _two_addresses(server: Server) -> str:
+    """Two names of the same server."""
+    return f"{server.address},{server.address.replace('127.0.0.1', 'localhost')}"
+
+
+def test_a_slow_one_breaks_no_link(server: Server, thread_id: str, vault: Vault) -> None:
+    links: SimpleQueue[pw.Link] = SimpleQueue()
+    vault.unsealed.clear()
+    config = pw.Config.load(address=_two_addresses(server), token_source=vault.token, deadline=60, on_link=links.put)
+    with pw.Client(config) as client, client.stopwatch(60, thread_id=thread_id):
+        time.sleep(_SLOW_SECONDS)
+        vault.unsealed.set()
+        assert links.get(timeout=30).state is pw.LinkState.CONNECTED
+
+
+async def test_a_slow_one_breaks_no_link_of_an_async_client(server: Server, thread_id: str, vault: Vault) -> None:
+    links: asyncio.Queue[pw.Link] = asyncio.Queue()
+    vault.unsealed.clear()
+    config = pw.Config.load(address=_two_addresses(server), token_source=vault.token, deadline=60, on_link=links.put_nowait)
+    async with pw.AsyncClient(config) as client, client.stopwatch(60, thread_id=thread_id):
+        await asyncio.sleep(_SLOW_SECONDS)
+        vault.unsealed.set()
+        async with asyncio.timeout(30):
+            assert (await links.get()).state is pw.LinkState.CONNECTED

@@ -131,6 +131,8 @@ class FakeRuntime:
         self.route: Route[Any] = single_address()
         # The token of the source; None: there is no source.
         self.token: str | None = None
+        # How long the source needs, in seconds.
+        self.token_delay: float = 0
         self.calls: list[SentCall] = []
         # The number of calls so far.
         self.sent = 0
@@ -155,10 +157,14 @@ class FakeRuntime:
     def defer(self, callback: Callable[[], object]) -> None:
         self.deferred.append(callback)
 
+    @property
+    def has_token_source(self) -> bool:
+        return self.token is not None
+
     def next_token(self, done: Callable[[str | CallError], None]) -> Timer:
-        assert self.token is not None
-        done(self.token)
-        return Timer(None)
+        token = self.token
+        assert token is not None
+        return self.call_at(self._now + round(self.token_delay * SECOND), lambda: done(token))
 
     def unary(self, call: Call[Any], timeout: Nanos, done: Callable[[Any], None]) -> SentCall:
         sent_call = SentCall(self, call, timeout, done)
@@ -168,12 +174,13 @@ class FakeRuntime:
 
     def stream(
         self,
+        token: str | None,
         on_message: Callable[[pb.WatchResponse], None],
         on_end: Callable[[CallError], None],
         *,
         own_connection: bool,
     ) -> Stream:
-        stream = Stream(self, on_message, on_end, own_connection, self.token, self.route.now[0])
+        stream = Stream(self, on_message, on_end, own_connection, token, self.route.now[0])
         self.streams.append(stream)
         return stream
 

@@ -79,8 +79,11 @@ def test_a_token_file_is_read_each_time_and_belongs_to_its_layer(tmp_path: Path)
 def test_an_open_stream_gets_the_next_token() -> None:
     stage = Stage()
     stage.runtime.token = "first"
-    ticking = stage.linked(limit=1_000)
+    ticking = stage.start(limit=1_000)
+    stage.move_to(0)
     stream = stage.stream
+    stream.state("t", 1)
+    stream.complete()
     stage.move_to(61)
     assert stream.request is None, "it is the same token"
     stage.runtime.token = "second"

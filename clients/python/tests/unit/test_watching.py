@@ -169,6 +169,18 @@ def test_an_unanswered_confirmation_on_a_silent_stream_is_requested_on_another()
         assert watcher.runtime.seconds <= now + timeout + 0.2
 
 
+def test_a_stream_that_has_not_answered_has_2_s_for_a_confirmation_also_after_a_heartbeat() -> None:
+    watcher = Watcher("a")
+    stream = watcher.stream
+    watcher.runtime.move_to(1)
+    stream.heartbeat()
+    watcher.watching.confirm("a", watcher.runtime.now())
+    watcher.runtime.move_to(2.9)
+    assert watcher.stream is stream
+    watcher.runtime.move_to(3)
+    assert watcher.runtime.streams == []
+
+
 def test_a_confirmation_on_a_stream_that_is_not_silent_waits() -> None:
     watcher = Watcher("a")
     watcher.serve()
@@ -452,6 +464,48 @@ def test_silence_of_two_and_a_half_intervals_is_a_disconnect() -> None:
     watcher.serve()
     watcher.runtime.move_to(watcher.runtime.seconds + 29)
     assert not any(isinstance(event, pw.Disconnected) for event in watcher.reported)
+
+
+def slow_source(delay: float) -> Watcher:
+    """A watch over several addresses whose token source needs this long."""
+    watcher = Watcher()
+    watcher.runtime.route = Route(3, lambda _: "channel", lambda _: None, lambda _: None)
+    watcher.runtime.token, watcher.runtime.token_delay = "token", delay
+    watcher.watching = Watching(watcher.runtime, 5 * SECOND, watcher.reported.append)
+    watcher.add("t")
+    return watcher
+
+
+def test_a_slow_token_source_delays_the_stream_and_moves_no_client() -> None:
+    watcher = slow_source(4)
+    watcher.runtime.move_to(3.9)
+    assert watcher.runtime.streams == []
+    watcher.runtime.move_to(5.4)
+    assert (watcher.stream.token, watcher.sent, watcher.take_reported()) == ("token", [(["t"], [])], [])
+    watcher.runtime.move_to(5.5)
+    assert watcher.take_reported() == [("disconnected", "t")], "1.5 s after the stream was opened"
+    assert watcher.runtime.route.now[0] == 1
+
+
+def test_a_token_that_does_not_come_in_time_is_a_disconnect_and_moves_no_client() -> None:
+    watcher = slow_source(3_600)
+    watcher.runtime.move_to(5)
+    [event] = watcher.reported
+    assert isinstance(event, pw.Disconnected)
+    assert isinstance(event.error, pw.DeadlineExceeded)
+    assert str(event.error) == "the token source gave no token within 5 s"
+    watcher.runtime.move_to(60)
+    assert (watcher.runtime.streams, watcher.runtime.route.now[0]) == ([], 0)
+    watcher.runtime.token_delay = 0
+    watcher.reconnect()
+    assert watcher.sent == [(["t"], [])]
+
+
+def test_a_watch_that_is_closed_while_it_waits_for_a_token_leaves_no_stream_or_timer() -> None:
+    watcher = slow_source(1)
+    watcher.watching.close()
+    watcher.runtime.move_to(2)
+    assert (watcher.runtime.streams, watcher.runtime.timers, watcher.reported) == ([], 0, [])
 
 
 def test_streams_of_a_client_that_moved_follow_within_half_a_second() -> None:

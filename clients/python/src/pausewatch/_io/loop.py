@@ -72,6 +72,10 @@ class LoopRuntime:
         if self._closing and self._timer_users == 0:
             self.stop()
 
+    @property
+    def has_token_source(self) -> bool:
+        return self._spec.asking is not None
+
     def next_token(self, done: Callable[[str | CallError], None]) -> asyncio.Task[None]:
         async def ask() -> None:
             try:
@@ -88,13 +92,13 @@ class LoopRuntime:
         async def ask() -> None:
             answer: Answer | CallError
             give_up = self.now() + timeout
-            moves = self.route.now[0]
+            moves, left, limit = 0, 0, 0
             try:
                 metadata = self._spec.metadata(await self._spec.next_token(timeout))
                 moves, stub = self.route.now
                 send = getattr(stub, call.method)
                 left = max(0, give_up - self.now())
-                limit = min(left, ANSWER_TIMEOUT) if self.route.has_several else left
+                limit = min(left, ANSWER_TIMEOUT, timeout // 2) if self.route.has_several else left
                 wait = not self.route.has_several
                 answer = call.read(await send(call.request, timeout=to_seconds(limit), metadata=metadata, wait_for_ready=wait))
             except CallError as refused:
@@ -103,7 +107,8 @@ class LoopRuntime:
                 answer = status.read(failure, self._spec.address)
             except Exception as failure:
                 answer = status.unexpected(failure)
-            if isinstance(answer, Unavailable | DeadlineExceeded):
+            # A replica to which the token source left less time, or none, is not at fault.
+            if isinstance(answer, Unavailable) or (isinstance(answer, DeadlineExceeded) and limit < left):
                 self.route.move_on(moves)
             done(answer)
 
@@ -111,6 +116,7 @@ class LoopRuntime:
 
     def stream(
         self,
+        token: str | None,
         on_message: Callable[[pb.WatchResponse], None],
         on_end: Callable[[CallError], None],
         *,
@@ -123,13 +129,10 @@ class LoopRuntime:
             stream.moves = self.route.now[0]
             own = self._spec.open_async(stream.moves) if own_connection and self._spec.can_open_more else None
             try:
-                stream.token = await self._spec.next_token(None)
-                metadata = self._spec.metadata(stream.token)
+                metadata = self._spec.metadata(token)
                 async for response in self._stub_of(own).Watch(stream.requests(), metadata=metadata):
                     await stream.may_read.wait()
                     on_message(response)
-            except CallError as refused:
-                error = refused
             except grpc.RpcError as failure:
                 error = status.read(failure, self._spec.address)
             except Exception as failure:
@@ -185,7 +188,6 @@ class _Stream:
     def __init__(self, moves: int) -> None:
         self.moves = moves
         self.task: asyncio.Task[None] | None = None
-        self.token: str | None = None
         self.may_read = asyncio.Event()
         self.may_read.set()
         # None ends the requests.

@@ -37,10 +37,6 @@ class Stream(Cancel, Protocol):
     """
 
     @property
-    def token(self) -> str | None:
-        """The token that it was opened with, if it may be replaced later. Known with the first message."""
-
-    @property
     def moves(self) -> int:
         """The number of moves of its client when it was opened."""
 
@@ -81,20 +77,27 @@ class Runtime(Protocol):
     def defer(self, callback: Callable[[], object]) -> None:
         """Runs a callback of the user soon; its exceptions are logged."""
 
+    @property
+    def has_token_source(self) -> bool:
+        """Whether the token may be replaced later."""
+
     def next_token(self, done: Callable[[str | CallError], None]) -> Cancel:
-        """Calls the token source. The client must have one."""
+        """Calls the token source, and later `done`. The client must have a source."""
 
     def unary(self, call: Call[Answer], timeout: Nanos, done: Callable[[Answer | CallError], None]) -> Cancel:
         """Sends a call once. With one address it waits for a connection; with several, it uses the present address only."""
 
     def stream(
         self,
+        token: str | None,
         on_message: Callable[[pb.WatchResponse], None],
         on_end: Callable[[CallError], None],
         *,
         own_connection: bool,
     ) -> Stream:
-        """Opens a stream; `on_end` is called once, last. `own_connection`: on a new connection, not on that of the calls."""
+        """Opens a stream; `on_end` is called once, last. `token`: that of the source, if there is one. `own_connection`: on a new
+        connection, not on that of the calls.
+        """
 
 
 class LastingRuntime(Runtime, Protocol):

@@ -87,8 +87,10 @@ def read(failure: Failure, address: str) -> CallError:
     return _BY_REASON.get(status.reason, _BY_CODE.get(code, CallError))(status)
 
 
-def unexpected(failure: Exception) -> CallError:
-    """Converts an exception that an interceptor of the program raised in a background call, where no caller receives it."""
+def unexpected(failure: BaseException) -> CallError:
+    """Converts an exception that an interceptor or a token source of the program raised in the background, where no caller
+    receives it.
+    """
     error = CallError(Status(StatusCode.UNKNOWN, f"{type(failure).__name__}: {failure}"))
     error.__cause__ = failure
     return error

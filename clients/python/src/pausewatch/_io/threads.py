@@ -121,6 +121,10 @@ class ThreadRuntime:
         if self._closing and self._timer_users == 0:
             self.stop()
 
+    @property
+    def has_token_source(self) -> bool:
+        return self._spec.asking is not None
+
     def next_token(self, done: Callable[[str | CallError], None]) -> _Task:
         assert self._spec.asking is not None
         asked = self._spec.asking.ask()
@@ -129,11 +133,10 @@ class ThreadRuntime:
         return task
 
     def unary(self, call: Call[Answer], timeout: Nanos, done: Callable[[Answer | CallError], None]) -> _Unary:
-        unary = _Unary()
+        unary, give_up = _Unary(), self.now() + timeout
         if self._spec.asking is None:
-            unary.step = self._send(call, None, timeout, done)
+            unary.step = self._send(call, None, timeout, give_up, done)
             return unary
-        give_up = self.now() + timeout
 
         def late() -> None:
             asking.cancel()
@@ -144,7 +147,7 @@ class ThreadRuntime:
             if isinstance(token, CallError):
                 done(token)
             else:
-                unary.step = self._send(call, token, max(0, give_up - self.now()), done)
+                unary.step = self._send(call, token, timeout, give_up, done)
 
         def stop() -> None:
             asking.cancel()
@@ -155,13 +158,16 @@ class ThreadRuntime:
         unary.step = _Task(_nothing, stop)
         return unary
 
-    def _send(self, call: Call[Answer], token: str | None, timeout: Nanos, done: Callable[[Answer | CallError], None]) -> _Task:
+    def _send(
+        self, call: Call[Answer], token: str | None, timeout: Nanos, give_up: Nanos, done: Callable[[Answer | CallError], None]
+    ) -> _Task:
         metadata = self._spec.metadata(token)
         moves, stub = self.route.now
         send = getattr(stub, call.method).future
-        limit = to_seconds(min(timeout, ANSWER_TIMEOUT) if self.route.has_several else timeout)
+        left = max(0, give_up - self.now())
+        limit = min(left, ANSWER_TIMEOUT, timeout // 2) if self.route.has_several else left
         wait = not self.route.has_several
-        future: grpc.Future[object] = send(call.request, timeout=limit, metadata=metadata, wait_for_ready=wait)
+        future: grpc.Future[object] = send(call.request, timeout=to_seconds(limit), metadata=metadata, wait_for_ready=wait)
 
         def over() -> None:
             answer: Answer | CallError
@@ -171,7 +177,8 @@ class ThreadRuntime:
                 answer = status.read(failure, self._spec.address)
             except Exception as failure:
                 answer = status.unexpected(failure)
-            if isinstance(answer, Unavailable | DeadlineExceeded):
+            # A replica to which the token source left less time is not at fault.
+            if isinstance(answer, Unavailable) or (isinstance(answer, DeadlineExceeded) and limit < left):
                 self.route.move_on(moves)
             done(answer)
 
@@ -181,6 +188,7 @@ class ThreadRuntime:
 
     def stream(
         self,
+        token: str | None,
         on_message: Callable[[pb.WatchResponse], None],
         on_end: Callable[[CallError], None],
         *,
@@ -189,7 +197,7 @@ class ThreadRuntime:
         moves, shared = self.route.now
         channel = self._spec.open(moves) if own_connection and self._spec.can_open_more else None
         stub = shared if channel is None else pb_grpc.ElicitationServiceStub(channel)
-        stream = _Stream(stub, on_message, on_end, self.lock, channel, moves)
+        stream = _Stream(stub, self._spec.metadata(token), on_message, on_end, self.lock, channel, moves)
         thread = threading.Thread(target=self._read, args=(stream,), name="pausewatch-watch", daemon=True)
         with self.lock:
             thread.start()
@@ -255,17 +263,15 @@ class ThreadRuntime:
 
     def _read(self, stream: _Stream) -> None:
         try:
-            for response in stream.begin(self._spec):
+            for response in stream.begin():
                 with self.lock:
                     stream.wait_until_reading()
                     if stream.is_open:
                         stream.on_message(response)
             error: CallError = Unavailable.of("the watch ended")
-        except CallError as refused:
-            error = refused
         except grpc.RpcError as failure:
             error = status.read(failure, self._spec.address)
-        except Exception as failure:
+        except BaseException as failure:
             error = status.unexpected(failure)
         stream.end()
         with self.lock:
@@ -305,15 +311,16 @@ class _Stream:
     def __init__(
         self,
         stub: pb_grpc.ElicitationServiceStub,
+        metadata: tuple[tuple[str, str], ...],
         on_message: Callable[[pb.WatchResponse], None],
         on_end: Callable[[CallError], None],
         lock: threading.RLock,
         channel: grpc.Channel | None,
         moves: int,
     ) -> None:
-        self.token: str | None = None
         self.moves = moves
         self._stub = stub
+        self._metadata = metadata
         self._requests: SimpleQueue[pb.WatchRequest | None] = SimpleQueue()
         self._channel = channel
         self._responses: Iterable[pb.WatchResponse] | None = None
@@ -323,17 +330,12 @@ class _Stream:
         self._reading_stopped = False
         self._changed = threading.Condition(lock)
 
-    def begin(self, spec: ChannelSpec) -> Iterable[pb.WatchResponse]:
-        """Makes the call as soon as there is a token, unless the stream is cancelled before."""
+    def begin(self) -> Iterable[pb.WatchResponse]:
+        """Makes the call, unless the stream is cancelled before."""
         with self._changed:
-            if spec.asking is not None:
-                asked = spec.asking.ask()
-                asked.add_done_callback(lambda _: self._notify())
-                self._changed.wait_for(lambda: asked.done() or not self.is_open)
-                self.token = asked.result() if self.is_open else None
             if not self.is_open:
                 return ()
-            self._responses = self._stub.Watch(iter(self._requests.get, None), metadata=spec.metadata(self.token))
+            self._responses = self._stub.Watch(iter(self._requests.get, None), metadata=self._metadata)
             return self._responses
 
     def send(self, request: pb.WatchRequest) -> None:
@@ -380,7 +382,7 @@ def _outcome(asked: Future[str]) -> str | CallError:
         return asked.result()
     except CallError as error:
         return error
-    except Exception as failure:
+    except BaseException as failure:
         return status.unexpected(failure)
 
 

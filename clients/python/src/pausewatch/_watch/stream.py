@@ -3,6 +3,7 @@
 1. A stream without a message for two heartbeats counts as dead (two and a half, if the server reports its heartbeat interval),
    even if TCP reports no error; while it awaits a confirmation, much sooner. Its first message must arrive within the
    deadline of a call. Only the time in which the stream is read counts: a slow reader does not disconnect its own stream.
+   Nor does a slow token source: the stream is opened after the token has come, within the deadline of a call.
 2. Every disconnect is followed by a random retry delay, also if the stream had worked: the clients of a restarted server must
    not all reconnect at once.
 3. With several addresses, a stream that ends, or has no first message in time, moves the whole client to the next address; a
@@ -16,16 +17,16 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING, Protocol
 
+from .._io import tokens
 from .._io.durations import MILLISECOND, SECOND, Nanos, in_words
 from .._io.retry import backoff
 from .._io.route import ANSWER_TIMEOUT, MAX_MOVE_DELAY
-from ..errors import Unavailable
+from ..errors import CallError, Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from .._io.runtime import Cancel, Runtime, Stream
-    from ..errors import CallError
     from ..v1 import elicitation_service_pb2 as pb
 
 MAX_HEARTBEAT_INTERVAL: Nanos = 15 * SECOND
@@ -42,7 +43,7 @@ _FIRST_RETRY_DELAY: Nanos = 50 * MILLISECOND
 CONFIRMATION_TIMEOUT: Nanos = 250 * MILLISECOND
 """The longest silence while a confirmation is awaited; it doubles after each disconnect that it causes."""
 _FIRST_ANSWER_TIMEOUT: Nanos = 2 * SECOND
-"""The same limit for a stream that has not received a message yet: it may still be connecting."""
+"""The least such limit for a stream that has not answered a request yet: it may still be connecting."""
 _MAX_CONFIRMATION_DELAY: Nanos = 100 * MILLISECOND
 """The longest retry delay while a confirmation is awaited; plus up to as much again at random."""
 
@@ -58,15 +59,19 @@ class Listener(Protocol):
 class WatchStream:
     """Runs from `open` until `close`."""
 
-    def __init__(self, runtime: Runtime, first_message_timeout: Nanos, listener: Listener) -> None:
+    def __init__(self, runtime: Runtime, deadline: Nanos, listener: Listener) -> None:
         self._runtime = runtime
-        self._first_message_timeout = first_message_timeout
+        # That of a call: for the token, and then for the first message.
+        self._deadline = deadline
         self._listener = listener
         self._retry_delays = _retry_delays()
         self._confirmation_timeout = CONFIRMATION_TIMEOUT
         self._was_disconnected = False
         self._reading_stopped = False
         self._stream: Stream | None = None
+        # The question to the token source, before the stream is opened.
+        self._asking: Cancel | None = None
+        self._token: str | None = None
         # The number of streams without an answer since the last stream with an answer.
         self._unanswered = 0
         # The heartbeat interval of the server, if it has reported one.
@@ -76,8 +81,10 @@ class WatchStream:
         self._on_client_moved = lambda: runtime.submit(self._follow_later)
         self._opened_at: Nanos = 0
         self._last_message: Nanos | None = None
+        # Whether the open stream has answered a request.
+        self._is_answered = False
         self._confirming_since: Nanos | None = None
-        # The next check for silence, or the next attempt to open the stream.
+        # The next check for silence, the next attempt to open the stream, or the end of the wait for a token.
         self._timer: tuple[Nanos, Cancel] | None = None
 
     @property
@@ -87,20 +94,41 @@ class WatchStream:
 
     @property
     def is_running(self) -> bool:
-        """Whether it was opened and has not been closed since; also while it waits to reconnect."""
+        """Whether it was opened and has not been closed since; also while it waits for a token, or to reconnect."""
         return self._stream is not None or self._timer is not None
 
     @property
     def token(self) -> str | None:
         """The token that the open stream began with, if it may be replaced later."""
-        return None if self._stream is None else self._stream.token
+        return self._token
 
     def open(self) -> None:
-        """Opens the stream now."""
-        self._timer, self._last_message, self._opened_at = None, None, self._runtime.now()
-        self._interval = None
+        """Opens the stream: now, or if there is a token source, when it has answered."""
+        self._timer, self._last_message, self._interval = None, None, None
+        if not self._runtime.has_token_source:
+            self._open(None)
+            return
+        late_at = self._runtime.now() + self._deadline
+        self._timer = (late_at, self._runtime.call_at(late_at, self._on_token_late))
+        self._asking = self._runtime.next_token(self._on_token)
+
+    def _on_token_late(self) -> None:
+        self._cancel_question()
+        self._on_token(tokens.late(self._deadline))
+
+    def _on_token(self, token: str | CallError) -> None:
+        self._asking = None
+        self._cancel_timer()
+        if isinstance(token, CallError):
+            self._open_later(token, next(self._retry_delays))
+        else:
+            self._open(token)
+
+    def _open(self, token: str | None) -> None:
+        self._token, self._opened_at, self._is_answered = token, self._runtime.now(), False
         self._runtime.route.add_listener(self._on_client_moved)
-        self._stream = self._runtime.stream(self._on_message, self._on_end, own_connection=self._was_disconnected)
+        own_connection = self._was_disconnected
+        self._stream = self._runtime.stream(token, self._on_message, self._on_end, own_connection=own_connection)
         if self._reading_stopped:
             self._stream.stop_reading()
         self._schedule_silence_check()
@@ -110,6 +138,7 @@ class WatchStream:
     def close(self) -> None:
         """Closes the stream. The listener is not called afterwards."""
         self._cancel_timer()
+        self._cancel_question()
         self._cancel_move()
         self._runtime.route.remove_listener(self._on_client_moved)
         self._was_disconnected = False
@@ -139,12 +168,13 @@ class WatchStream:
 
     def on_answer(self) -> None:
         """Notes that a request was answered: the stream works."""
+        self._is_answered = True
         self._retry_delays, self._confirmation_timeout, self._unanswered = _retry_delays(), CONFIRMATION_TIMEOUT, 0
 
     def expect_confirmation(self, since: Nanos | None) -> None:
         """Sets the moment since which the oldest confirmation has been awaited; None: none is awaited."""
         self._confirming_since = since
-        if since is None:
+        if since is None or self._asking is not None:
             return
         if self.is_open:
             self._schedule_silence_check()
@@ -189,19 +219,20 @@ class WatchStream:
     def _silent_at(self) -> tuple[Nanos, Nanos]:
         """When the stream counts as dead unless a message arrives, and how long the silence is then."""
         longest = self._silence_timeout
+        confirmation = self._confirmation_timeout if self._is_answered else max(self._confirmation_timeout, _FIRST_ANSWER_TIMEOUT)
         if self._reading_stopped:
             return self._runtime.now() + longest, longest
         if self._last_message is None:
-            timeout = self._first_message_timeout
+            timeout = self._deadline
             if self._runtime.route.has_several:
                 timeout = min(timeout, ANSWER_TIMEOUT)
             if self._confirming_since is not None:
-                timeout = min(timeout, max(self._confirmation_timeout, _FIRST_ANSWER_TIMEOUT))
+                timeout = min(timeout, confirmation)
             return self._opened_at + timeout, timeout
         silent_at = self._last_message + longest
         if self._confirming_since is not None:
-            answer_at = max(self._last_message, self._confirming_since, self._opened_at) + self._confirmation_timeout
-            return (answer_at, self._confirmation_timeout) if answer_at < silent_at else (silent_at, longest)
+            answer_at = max(self._last_message, self._confirming_since, self._opened_at) + confirmation
+            return (answer_at, confirmation) if answer_at < silent_at else (silent_at, longest)
         return silent_at, longest
 
     @property
@@ -224,11 +255,10 @@ class WatchStream:
         if self._confirming_since is not None:
             self._confirmation_timeout = min(2 * self._confirmation_timeout, SILENCE_TIMEOUT)
         # A slow confirmation is no reason to move the whole client, unless the next stream has no answer either.
-        is_slow = self._last_message is not None and silence < self._silence_timeout
+        is_slow = self._is_answered and silence < self._silence_timeout
         self._disconnect(Unavailable.of(f"the watch was silent for {in_words(silence)}"), 0, move=not is_slow)
 
     def _on_end(self, error: CallError, after: Nanos = 0, *, move: bool = True) -> None:
-        now = self._runtime.now()
         assert self._stream is not None
         moves = self._stream.moves
         self._stream, self._was_disconnected = None, True
@@ -242,11 +272,20 @@ class WatchStream:
             delay = max(_FIRST_RETRY_DELAY + random.randint(0, _FIRST_RETRY_DELAY), after)
         else:
             delay = max(next(self._retry_delays), after)
+        self._open_later(error, delay)
+
+    def _open_later(self, error: CallError, delay: Nanos) -> None:
+        now = self._runtime.now()
         if self._confirming_since is not None:
             delay = min(delay, _MAX_CONFIRMATION_DELAY + random.randint(0, _MAX_CONFIRMATION_DELAY))
         self._timer = (now + delay, self._runtime.call_at(now + delay, self.open))
         silent_for = 0 if self._last_message is None else now - self._last_message
         self._listener.on_disconnected(error, silent_for if silent_for >= (self._interval or MAX_HEARTBEAT_INTERVAL) else 0)
+
+    def _cancel_question(self) -> None:
+        if self._asking is not None:
+            self._asking.cancel()
+        self._asking = None
 
     def _cancel_timer(self) -> None:
         if self._timer is not None:

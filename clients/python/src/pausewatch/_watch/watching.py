@@ -143,14 +143,11 @@ class Watching:
     def on_opened(self) -> None:
         excluded, self._excluded = self._excluded, set()
         self._requests.restart(each for each in self._threads if each not in excluded)
-        self._token = None
+        self._token = self._stream.token
         self._renew_later()
         self._send()
 
     def on_message(self, message: pb.WatchResponse) -> None:
-        if self._token is None and self._stream.token is not None:
-            self._token = self._stream.token
-            self._renew_later()
         match message.WhichOneof("event"):
             case "pause_state":
                 self._state(PauseState.read(message.pause_state))
