@@ -45,7 +45,7 @@ type shared struct {
 	end     context.CancelFunc
 	closing sync.Once
 
-	// The source of a token that may change; nil: the token never changes.
+	// The source of a token that may change; nil: there is no such token.
 	tokens tokenSource
 	// Whether the program supplied the connection.
 	isExternal bool
@@ -74,12 +74,16 @@ func NewClient(opts ...Option) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("pausewatch: %w", err)
 	}
-	tokens, renewed, err := found.tokens()
+	fixed, tokens, err := found.tokens()
 	if err != nil {
 		return nil, fmt.Errorf("pausewatch: %w", err)
 	}
+	var token *bearer
+	if fixed != "" || tokens != nil {
+		token = &bearer{fixed}
+	}
 	var secure credentials.TransportCredentials
-	dialOne := func(address string) (*grpc.ClientConn, error) { return dial(address, secure, tokens, o.dial) }
+	dialOne := func(address string) (*grpc.ClientConn, error) { return dial(address, secure, token, o.dial) }
 	addresses, err := splitAddresses(found.Address)
 	over := func(connection *grpc.ClientConn) grpc.ClientConnInterface { return connection }
 	if o.connection != nil {
@@ -89,9 +93,9 @@ func NewClient(opts ...Option) (*Client, error) {
 		found.Address = ""
 		addresses, err = []string{""}, nil
 		dialOne = func(string) (*grpc.ClientConn, error) { return o.connection, nil }
-		if tokens != nil {
-			token := grpc.PerRPCCredentials(bearer{tokens})
-			over = func(connection *grpc.ClientConn) grpc.ClientConnInterface { return withCredentials{connection, token} }
+		if token != nil {
+			sent := grpc.PerRPCCredentials(token)
+			over = func(connection *grpc.ClientConn) grpc.ClientConnInterface { return withCredentials{connection, sent} }
 		}
 	}
 	if err == nil && o.connection == nil {
@@ -104,9 +108,6 @@ func NewClient(opts ...Option) (*Client, error) {
 	route, err := newRoute(addresses, dialOne)
 	if err != nil {
 		return nil, fmt.Errorf("pausewatch: %w", err)
-	}
-	if !renewed {
-		tokens = nil
 	}
 	life, end := context.WithCancel(context.Background())
 	return &Client{

@@ -28,9 +28,9 @@ const (
 	pingTimeout  = 5 * time.Second
 )
 
-// dial creates a connection to one address; tokens is nil if there is no token. It connects at the first call, and again
+// dial creates a connection to one address; token is nil if there is none. It connects at the first call, and again
 // whenever the connection is lost.
-func dial(to string, secure credentials.TransportCredentials, tokens tokenSource, extra []grpc.DialOption) (*grpc.ClientConn, error) {
+func dial(to string, secure credentials.TransportCredentials, token *bearer, extra []grpc.DialOption) (*grpc.ClientConn, error) {
 	address, err := parseAddress(to)
 	if err != nil {
 		return nil, err
@@ -54,10 +54,9 @@ func dial(to string, secure credentials.TransportCredentials, tokens tokenSource
 		// The authority header of requests over a Unix socket: any valid value works, and servers log it.
 		target = "localhost"
 	}
-	if tokens != nil {
-		token, err := newBearer(tokens, address)
-		if err != nil {
-			return nil, err
+	if token != nil {
+		if !address.tls && !address.loopback() {
+			return nil, fmt.Errorf("a token is not sent in plain text to another machine: use https://%s", address.target)
 		}
 		options = append(options, grpc.WithPerRPCCredentials(token))
 	}
@@ -106,28 +105,18 @@ func transportCredentials(s settings, logger *slog.Logger) (credentials.Transpor
 	return newTLSFiles(s, logger)
 }
 
-// bearer sends a token with every call: the one in the context, else the current one.
-type bearer struct{ tokens tokenSource }
-
-func newBearer(tokens tokenSource, to address) (bearer, error) {
-	if !to.tls && !to.loopback() {
-		return bearer{}, fmt.Errorf("a token is not sent in plain text to another machine: use https://%s", to.target)
-	}
-	return bearer{tokens}, nil
-}
+// bearer sends a token with every call: the one in the context, which is that of a source, else the fixed one.
+type bearer struct{ fixed string }
 
 func (b bearer) GetRequestMetadata(ctx context.Context, _ ...string) (map[string]string, error) {
 	token, ok := ctx.Value(tokenKey{}).(string)
 	if !ok {
-		var err error
-		if token, err = b.tokens.checked(ctx); err != nil {
-			return nil, err
-		}
+		token = b.fixed
 	}
 	return map[string]string{"authorization": "Bearer " + token}, nil
 }
 
-// RequireTransportSecurity returns false because newBearer has already checked this, with a finer rule than gRPC's.
+// RequireTransportSecurity returns false because dial has already checked this, with a finer rule than gRPC's.
 func (b bearer) RequireTransportSecurity() bool { return false }
 
 // String keeps the token out of logs.

@@ -299,13 +299,12 @@ func TestATokenIsNotShown(t *testing.T) {
 	if err == nil || strings.Contains(err.Error(), "ret") {
 		t.Errorf("got %v", err)
 	}
-	token, err := newBearer(fixedToken("secret"), address{tls: true})
-	check(t, err)
+	token := bearer{"secret"}
 	client, err := NewClient(WithToken("secret"))
 	check(t, err)
 	defer client.Close()
 	for _, format := range []string{"%v", "%+v", "%#v", "%s"} {
-		if text := fmt.Sprintf(format, token) + fmt.Sprintf(format, client); strings.Contains(text, "secret") {
+		if text := fmt.Sprintf(format, token) + fmt.Sprintf(format, &token) + fmt.Sprintf(format, client); strings.Contains(text, "secret") {
 			t.Errorf("%s shows it: %s", format, text)
 		}
 	}

@@ -77,40 +77,34 @@ func (s settings) or(other settings) settings {
 	if tokens == nil {
 		tokens = other.Tokens
 	}
-	either := func(a, b string) string {
-		if a != "" {
-			return a
-		}
-		return b
-	}
 	return settings{
-		Address:   either(s.Address, other.Address),
-		ThreadID:  either(s.ThreadID, other.ThreadID),
-		Token:     either(s.Token, other.Token),
-		TokenFile: either(s.TokenFile, other.TokenFile),
+		Address:   cmp.Or(s.Address, other.Address),
+		ThreadID:  cmp.Or(s.ThreadID, other.ThreadID),
+		Token:     cmp.Or(s.Token, other.Token),
+		TokenFile: cmp.Or(s.TokenFile, other.TokenFile),
 		Tokens:    tokens,
-		TLSCA:     either(s.TLSCA, other.TLSCA),
-		TLSCert:   either(s.TLSCert, other.TLSCert),
-		TLSKey:    either(s.TLSKey, other.TLSKey),
+		TLSCA:     cmp.Or(s.TLSCA, other.TLSCA),
+		TLSCert:   cmp.Or(s.TLSCert, other.TLSCert),
+		TLSKey:    cmp.Or(s.TLSKey, other.TLSKey),
 		TLS:       s.TLS,
 	}
 }
 
 func (s settings) hasToken() bool { return s.Token != "" || s.TokenFile != "" || s.Tokens != nil }
 
-// tokens returns the source of the token; nil: there is none. renewed: the token may change later.
-func (s settings) tokens() (source tokenSource, renewed bool, err error) {
+// tokens returns the token that never changes, or the source of one that may; neither: there is no token.
+func (s settings) tokens() (fixed string, source tokenSource, err error) {
 	switch {
 	case s.Token != "" && (s.TokenFile != "" || s.Tokens != nil) || s.TokenFile != "" && s.Tokens != nil:
-		return nil, false, errors.New("a token, and PAUSEWATCH_TOKEN_FILE or a token source are given: give one of them")
+		return "", nil, errors.New("a token, and PAUSEWATCH_TOKEN_FILE or a token source are given: give one of them")
 	case s.Tokens != nil:
-		return bounded(s.Tokens), true, nil
+		return "", bounded(s.Tokens), nil
 	case s.TokenFile != "":
-		return bounded(tokenFile(s.TokenFile)), true, nil
+		return "", bounded(tokenFile(s.TokenFile)), nil
 	case s.Token != "":
-		return fixedToken(s.Token), false, checkToken(s.Token)
+		return s.Token, nil, checkToken(s.Token)
 	}
-	return nil, false, nil
+	return "", nil, nil
 }
 
 func (s settings) isEncrypted() bool { return strings.HasPrefix(s.Address, "https://") }

@@ -47,15 +47,8 @@ type Elicitation struct {
 	ExpireTime time.Time
 }
 
-// version is the revision of a state, and the epoch in which it is comparable.
-type version charge.Version
-
-func (s PauseState) version() version { return version{Epoch: s.StoreEpoch, Revision: s.Revision} }
-
-// isNotNewerThan reports whether v need not be reported again. Another epoch is always newer: the server lost the
-// state that it reported before.
-func (v version) isNotNewerThan(lastReported version) bool {
-	return v.Epoch == lastReported.Epoch && v.Revision <= lastReported.Revision
+func (s PauseState) version() charge.Version {
+	return charge.Version{Epoch: s.StoreEpoch, Revision: s.Revision}
 }
 
 func stateFromWire(wire *pausewatchv1.PauseState) PauseState {

@@ -202,7 +202,7 @@ func (t *threadClock) confirm(s *Stopwatch) {
 func observedState(state PauseState) charge.ObservedState {
 	// Our servers never send negative times; they credit nothing.
 	return charge.ObservedState{
-		Version:   charge.Version(state.version()),
+		Version:   state.version(),
 		Paused:    state.Paused,
 		Total:     max(0, state.PausedTotal),
 		PausedFor: max(0, state.PausedFor),

@@ -23,11 +23,6 @@ const (
 // tokenSource returns the current token.
 type tokenSource func(context.Context) (string, error)
 
-// fixedToken is a source that always returns the same token.
-func fixedToken(token string) tokenSource {
-	return func(context.Context) (string, error) { return token, nil }
-}
-
 // tokenFile is a source that reads a file each time; white space around the token is ignored. Only one read is under
 // way at a time, because each may occupy a thread of the operating system.
 func tokenFile(path string) tokenSource {

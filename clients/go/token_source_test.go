@@ -47,7 +47,8 @@ func TestATokenSourceThatFailsIsUnauthenticated(t *testing.T) {
 	if _, err := client.GetPauseState(t.Context(), "t"); !is[*UnauthenticatedError](err) {
 		t.Error(err)
 	}
-	if _, err := tokenSource(fixedToken("two words")).checked(t.Context()); status.Code(err) != codes.Unauthenticated {
+	twoWords := tokenSource(func(context.Context) (string, error) { return "two words", nil })
+	if _, err := twoWords.checked(t.Context()); status.Code(err) != codes.Unauthenticated {
 		t.Error(err)
 	}
 }

@@ -3,6 +3,7 @@ package pausewatch
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -104,7 +105,7 @@ func (c *Client) StartWatch(ctx context.Context, threadIDs []string, opts WatchO
 	if len(threadIDs) > 0 {
 		watch.set.add(threadIDs...)
 	}
-	watch.events = deliver(ctx, cancel, queue)
+	watch.events = deliver(cancel, queue)
 	return watch, nil
 }
 
@@ -135,7 +136,7 @@ func (w *Watch) Remove(threadID string) {
 func (c *Client) WatchAll(ctx context.Context, opts WatchOptions) <-chan Event {
 	ctx, cancel, queue := c.watchContext(ctx, true)
 	watchAll(ctx, c, queue, opts)
-	return deliver(ctx, cancel, queue)
+	return deliver(cancel, queue)
 }
 
 // watchContext returns a context that ends with ctx or with the client.
@@ -149,20 +150,20 @@ func (c *Client) watchContext(ctx context.Context, all bool) (context.Context, f
 	return ctx, end, newEventQueue(ctx, all)
 }
 
-// deliver sends the events of a queue to a channel until ctx ends.
-func deliver(ctx context.Context, end func(), queue *eventQueue) <-chan Event {
+// deliver sends the events of a queue to a channel until the queue's context ends.
+func deliver(end func(), queue *eventQueue) <-chan Event {
 	events := make(chan Event)
 	go func() {
 		defer close(events)
 		defer end()
 		for {
-			event, ok := queue.next(ctx)
+			event, ok := queue.next()
 			if !ok {
 				return
 			}
 			select {
 			case events <- event:
-			case <-ctx.Done():
+			case <-queue.ctx.Done():
 				return
 			}
 		}
@@ -180,19 +181,10 @@ func checkThreadID(threadID string) error {
 		problem = fmt.Sprintf("has %d bytes; allowed: 1 to 256", len(threadID))
 	case !utf8.ValidString(threadID):
 		problem = "is not UTF-8"
-	case hasControl(threadID):
+	case strings.ContainsFunc(threadID, unicode.IsControl):
 		problem = "has a control character; allowed: none"
 	default:
 		return nil
 	}
 	return invalidField("thread_id", "thread_id "+problem)
-}
-
-func hasControl(text string) bool {
-	for _, c := range text {
-		if unicode.IsControl(c) {
-			return true
-		}
-	}
-	return false
 }

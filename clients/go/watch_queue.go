@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"pausewatch.dev/clients/go/internal/charge"
 )
 
 // The number of unread events at which the stream of WatchAll is not read any more: the coordinator then keeps the
@@ -31,7 +33,7 @@ type eventQueue struct {
 	states               map[string]*list.Element
 	disconnect, snapshot *list.Element
 	// The last delivered version of each thread.
-	reported map[string]version
+	reported map[string]charge.Version
 	// Has a token when there may be a new event.
 	ready chan struct{}
 	// Has a token when there may be room.
@@ -44,7 +46,7 @@ func newEventQueue(ctx context.Context, all bool) *eventQueue {
 		ctx:      ctx,
 		order:    list.New(),
 		states:   make(map[string]*list.Element),
-		reported: make(map[string]version),
+		reported: make(map[string]charge.Version),
 		ready:    make(chan struct{}, 1),
 		freed:    make(chan struct{}, 1),
 	}
@@ -132,15 +134,15 @@ func (q *eventQueue) full() bool {
 	return q.all && q.order.Len() >= maxUnreadEvents
 }
 
-// next waits for the next event; false: ctx ended.
-func (q *eventQueue) next(ctx context.Context) (Event, bool) {
+// next waits for the next event; false: the context ended.
+func (q *eventQueue) next() (Event, bool) {
 	for {
 		if event := q.pop(); event != nil {
 			return event, true
 		}
 		select {
 		case <-q.ready:
-		case <-ctx.Done():
+		case <-q.ctx.Done():
 			return nil, false
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	pausewatchv1 "pausewatch.dev/clients/go/gen/pausewatch/v1"
+	"pausewatch.dev/clients/go/internal/charge"
 )
 
 // The maximum number of thread ids in one request; the server accepts twice as many.
@@ -72,7 +73,13 @@ type watched struct {
 	// Its disconnect, or its refusal, was reported, and no state has arrived since.
 	disconnectReported, refusalReported bool
 	known                               bool
-	lastReported                        version
+	lastReported                        charge.Version
+}
+
+// hasReported reports whether a version, or a newer one, was reported. Another epoch is always newer: the server lost
+// the state that it reported before.
+func (w *watched) hasReported(v charge.Version) bool {
+	return w.known && v.Epoch == w.lastReported.Epoch && v.Revision <= w.lastReported.Revision
 }
 
 // confirmationState is the progress of the confirmation of a thread's state.
@@ -248,7 +255,7 @@ func (s *watchSet) state(l *watchStream, state PauseState) {
 		thread = &watched{gap: !l.answered}
 		s.threads[state.ThreadID] = thread
 	}
-	if thread == nil || !thread.gap && thread.known && state.version().isNotNewerThan(thread.lastReported) {
+	if thread == nil || !thread.gap && thread.hasReported(state.version()) {
 		s.mu.Unlock()
 		return
 	}

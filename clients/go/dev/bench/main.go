@@ -1,20 +1,16 @@
 // Bench measures what the client adds to its language's bare stub: GetPauseState of one thread, in turns, over the stub
 // and over the client. It prints one line of JSON with the medians in microseconds.
 //
-// The server is that of PAUSEWATCH_ADDRESS; without one it starts the program that PAUSEWATCH_PROGRAM names.
+// PAUSEWATCH_ADDRESS: a server that runs.
 package main
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"log"
 	"os"
-	"os/exec"
 	"slices"
-	"strings"
 	"time"
 
 	"google.golang.org/grpc"
@@ -40,12 +36,7 @@ func main() {
 func run(ctx context.Context) error {
 	address := os.Getenv("PAUSEWATCH_ADDRESS")
 	if address == "" {
-		server, found, err := startServer()
-		if err != nil {
-			return fmt.Errorf("start the server: %w", err)
-		}
-		defer func() { _ = server.Process.Kill() }()
-		address = found
+		return errors.New("set PAUSEWATCH_ADDRESS to the address of a server")
 	}
 	connection, err := grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
@@ -86,27 +77,6 @@ func run(ctx context.Context) error {
 		"stub_us":   median(stubTook),
 		"client_us": median(clientTook),
 	})
-}
-
-// startServer starts a server without storage, and returns its address.
-func startServer() (*exec.Cmd, string, error) {
-	program := os.Getenv("PAUSEWATCH_PROGRAM")
-	if program == "" {
-		return nil, "", errors.New("neither PAUSEWATCH_ADDRESS nor PAUSEWATCH_PROGRAM is set")
-	}
-	server := exec.Command(program, "serve", "--store", "memory", "--listen", "127.0.0.1:0")
-	out, err := server.StdoutPipe()
-	if err != nil {
-		return nil, "", err
-	}
-	if err := server.Start(); err != nil {
-		return nil, "", err
-	}
-	line, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		return nil, "", errors.Join(err, server.Process.Kill())
-	}
-	return server, strings.TrimSpace(strings.TrimPrefix(line, "listening ")), nil
 }
 
 // measure returns how long each call of one block took.
