@@ -23,20 +23,12 @@ from functools import partial
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Generic, Protocol, Self, TypeVar
 
-from ._hold.lease import Lease, LeaseRecord
+from ._hold.lease import ENDED_BY, Lease, LeaseRecord
 from ._hold.renewal import Renewal
 from ._io import calls
 from ._io.durations import Nanos, Seconds, read_nanos, to_wait
 from ._io.signal import Signal
-from .errors import (
-    CallError,
-    ConfigError,
-    ElicitationExpired,
-    ElicitationReleased,
-    ElicitationUnknown,
-    InvalidField,
-    PausewatchError,
-)
+from .errors import CallError, ConfigError, InvalidField, PausewatchError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -82,13 +74,6 @@ class Release:
     """The number of open elicitations that remain on the thread; None unless this release closed the elicitation."""
     revision: int | None = None
     """The revision of the thread after the release; None unless this release closed the elicitation."""
-
-
-_LATE: dict[type[CallError], tuple[Ending, Lease]] = {
-    ElicitationExpired: (Ending.EXPIRED, Lease.EXPIRED),
-    ElicitationReleased: (Ending.RELEASED, Lease.RELEASED),
-    ElicitationUnknown: (Ending.UNKNOWN, Lease.UNKNOWN),
-}
 
 
 class _Connection(Protocol):
@@ -195,8 +180,8 @@ class _Hold(Generic[_ConnectionT]):
         """Reads the answer to a decrement. Raises it if the elicitation may still be open."""
         if not isinstance(answer, CallError):
             release, lease = Release(Ending.CLOSED, answer.count, answer.revision), Lease.RELEASED
-        elif (late := _LATE.get(type(answer))) is not None:
-            release, lease = Release(late[0]), late[1]
+        elif (ended := ENDED_BY.get(type(answer))) is not None:
+            release, lease = Release(Ending[ended.name]), ended
             self._late = answer
         else:
             raise answer

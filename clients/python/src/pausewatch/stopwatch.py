@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from ._io.async_connection import AsyncConnection
     from ._io.connection import Connection
-    from ._io.runtime import LastingRuntime
+    from ._io.runtime import Runtime
     from .config import Config
 
 __all__ = ["AsyncStopwatch", "EndedBy", "Stopwatch"]
@@ -40,7 +40,7 @@ class _Connection(Protocol):
     @property
     def controllers(self) -> dict[Nanos, Controller]: ...
     @property
-    def runtime(self) -> LastingRuntime: ...
+    def runtime(self) -> Runtime: ...
     def check(self) -> None: ...
 
 
@@ -50,7 +50,7 @@ _ConnectionT = TypeVar("_ConnectionT", bound=_Connection)
 class _Ending:
     """Handles the end of a stopwatch. It outlives the stopwatch, and refers to it only while callbacks wait."""
 
-    def __init__(self, runtime: LastingRuntime, wake: Callable[[], None]) -> None:
+    def __init__(self, runtime: Runtime, wake: Callable[[], None]) -> None:
         self._runtime = runtime
         self._wake = wake
         self._callbacks: list[Callable[[], object]] = []

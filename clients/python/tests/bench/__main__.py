@@ -1,4 +1,4 @@
-"""Measures GetPauseState by the bare stub and by the client, call by call in turns."""
+"""Measures GetPauseState by the bare stub and by the client, call by call in turns. PAUSEWATCH_ADDRESS: a server that runs."""
 
 from __future__ import annotations
 
@@ -7,10 +7,8 @@ import json
 import os
 import statistics
 import time
-from contextlib import ExitStack
 
 import grpc
-from support.server import Server
 
 import pausewatch as pw
 from pausewatch.v1 import elicitation_service_pb2 as pb
@@ -64,10 +62,9 @@ async def tasks(address: str) -> None:
 
 
 def main() -> None:
-    with ExitStack() as stack:
-        address = os.environ.get("PAUSEWATCH_ADDRESS") or stack.enter_context(Server()).address
-        threads(address)
-        asyncio.run(tasks(address))
+    address = os.environ["PAUSEWATCH_ADDRESS"]
+    threads(address)
+    asyncio.run(tasks(address))
 
 
 main()

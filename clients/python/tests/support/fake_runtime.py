@@ -184,6 +184,10 @@ class FakeRuntime:
         self.streams.append(stream)
         return stream
 
+    def keep_timers(self) -> None: ...
+
+    def release_timers(self) -> None: ...
+
     def move_to(self, seconds: float) -> None:
         """Moves the clock to that many seconds after the start, and runs what is due on the way, each at its time."""
         end = self._start + round(seconds * SECOND)

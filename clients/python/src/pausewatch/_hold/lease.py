@@ -38,6 +38,14 @@ class Lease(Enum):
     """A best-effort hold that could not be opened: nothing was paused."""
 
 
+ENDED_BY: dict[type[CallError], Lease] = {
+    ElicitationExpired: Lease.EXPIRED,
+    ElicitationReleased: Lease.RELEASED,
+    ElicitationUnknown: Lease.UNKNOWN,
+}
+"""The end of a lease that an error of a call reports."""
+
+
 class LeaseRecord:
     """The lease of one hold: its state, and when to renew it."""
 
@@ -59,12 +67,7 @@ class LeaseRecord:
 
     def failed(self, error: CallError, now: Nanos) -> None:
         """Notes that a renewal was refused, or failed."""
-        ends: dict[type[CallError], Lease] = {
-            ElicitationExpired: Lease.EXPIRED,
-            ElicitationReleased: Lease.RELEASED,
-            ElicitationUnknown: Lease.UNKNOWN,
-        }
-        if (end := ends.get(type(error))) is not None:
+        if (end := ENDED_BY.get(type(error))) is not None:
             self.end(end)
         else:
             # A long delay of the server is cut to the longest one of a failure: the lease must not end because of it.

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class LoopRuntime:
-    """Implements `runtime.LastingRuntime`."""
+    """Implements `runtime.Runtime`."""
 
     def __init__(self, route: Route[grpc.aio.Channel], spec: ChannelSpec) -> None:
         self.lock = nullcontext()

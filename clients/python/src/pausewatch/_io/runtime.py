@@ -99,10 +99,6 @@ class Runtime(Protocol):
         connection, not on that of the calls.
         """
 
-
-class LastingRuntime(Runtime, Protocol):
-    """The runtime of a client."""
-
     def keep_timers(self) -> None:
         """Keeps the timers running, also after the client is closed. The caller holds the lock."""
 

@@ -50,7 +50,7 @@ _MAX_FORK_DELAY_SECONDS = 1.0
 
 
 class ThreadRuntime:
-    """Implements `runtime.LastingRuntime`."""
+    """Implements `runtime.Runtime`."""
 
     def __init__(self, route: Route[grpc.Channel], spec: ChannelSpec) -> None:
         self.lock = threading.RLock()
