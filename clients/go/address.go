@@ -87,7 +87,7 @@ func parseAddress(text string) (address, error) {
 		case path == "":
 			return address{}, malformed("the path is missing")
 		case strings.ContainsRune(path, 0):
-			return address{}, malformed("a path has no NUL")
+			return address{}, malformed("the path must not contain a NUL")
 		}
 		return address{network: "unix", target: path}, nil
 	}
@@ -107,7 +107,7 @@ func parseAddress(text string) (address, error) {
 		return address{}, malformed("the host is missing")
 	}
 	if strings.ContainsAny(bare, "/?#@") {
-		return address{}, malformed("there is more in it than a host and a port")
+		return address{}, malformed("only a host and a port are allowed")
 	}
 	host, port, hasPort := cutPort(bare)
 	if problem := hostProblem(host); problem != "" {
@@ -141,7 +141,7 @@ func hostProblem(host string) string {
 	case host == "":
 		return "the host is missing"
 	case bracketed && !isIPv6(strings.CutSuffix(inner, "]")):
-		return "in the brackets is no IPv6 address, or one with a zone"
+		return "the brackets must contain an IPv6 address without a zone"
 	case bracketed:
 		return ""
 	case strings.Contains(host, ":"):

@@ -88,7 +88,7 @@ func NewClient(opts ...Option) (*Client, error) {
 	over := func(connection *grpc.ClientConn) grpc.ClientConnInterface { return connection }
 	if o.connection != nil {
 		if o.Address != "" || o.TLS != nil || len(o.dial) > 0 {
-			return nil, errors.New("pausewatch: a connection is given, and an address, a TLS config or dial options: they are the connection's own; give one of them")
+			return nil, errors.New("pausewatch: WithConn cannot be combined with an address, a TLS config or dial options: configure them on the connection")
 		}
 		found.Address = ""
 		addresses, err = []string{""}, nil

@@ -196,7 +196,7 @@ func TestASuppliedConnectionIsUsedAndNotClosed(t *testing.T) {
 	if token := <-g.tokens; token != "" {
 		t.Errorf("token %q", token)
 	}
-	if _, err := NewClient(WithConn(connection), WithAddress("127.0.0.1:1")); err == nil || !strings.Contains(err.Error(), "give one of them") {
+	if _, err := NewClient(WithConn(connection), WithAddress("127.0.0.1:1")); err == nil || !strings.Contains(err.Error(), "WithConn cannot be combined") {
 		t.Errorf("an address beside it: %v", err)
 	}
 }

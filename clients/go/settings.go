@@ -96,7 +96,7 @@ func (s settings) hasToken() bool { return s.Token != "" || s.TokenFile != "" ||
 func (s settings) tokens() (fixed string, source tokenSource, err error) {
 	switch {
 	case s.Token != "" && (s.TokenFile != "" || s.Tokens != nil) || s.TokenFile != "" && s.Tokens != nil:
-		return "", nil, errors.New("a token, and PAUSEWATCH_TOKEN_FILE or a token source are given: give one of them")
+		return "", nil, errors.New("more than one of token, PAUSEWATCH_TOKEN_FILE and token source is set: set only one")
 	case s.Tokens != nil:
 		return "", bounded(s.Tokens), nil
 	case s.TokenFile != "":

@@ -131,7 +131,7 @@ def _path(text: str) -> str:
     if not path:
         raise _malformed(text, "the path is missing")
     if "\0" in path:
-        raise _malformed(text, "a path has no NUL")
+        raise _malformed(text, "the path must not contain a NUL")
     return path
 
 
@@ -139,7 +139,7 @@ def _authority(text: str, bare: str, default_port: int | None) -> str:
     if not bare:
         raise _malformed(text, "the host is missing")
     if any(sign in bare for sign in "/?#@"):
-        raise _malformed(text, "there is more in it than a host and a port")
+        raise _malformed(text, "only a host and a port are allowed")
     host = _HOST.match(bare)
     if host is None:
         raise _malformed(text, "the host is missing" if bare.startswith(":") else "the host cannot be read")
@@ -162,11 +162,11 @@ def _check_ipv6(text: str, host: str) -> None:
     try:
         ipaddress.IPv6Address(host)
     except ValueError:
-        raise _malformed(text, "what is in brackets is no IPv6 address") from None
+        raise _malformed(text, "the brackets must contain an IPv6 address without a zone") from None
 
 
 def _malformed(text: str, problem: str) -> AddressError:
-    return AddressError(f"address {_quoted(text)}: {problem}; write host:port, http://host:port or unix:PATH")
+    return AddressError(f"address {_quoted(text)}: {problem}; write host:port, http://host:port, https://host:port or unix:PATH")
 
 
 def _quoted(text: str) -> str:

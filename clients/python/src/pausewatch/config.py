@@ -248,7 +248,7 @@ def _check_retries(retries: int | None) -> None:
 def _check_tls(address: Address, tls: Tls) -> None:
     if (tls.cert is None) != (tls.key is None):
         given, missing = ("tls_cert", "tls_key") if tls.key is None else ("tls_key", "tls_cert")
-        raise ConfigError(f"{given} is set and {missing} is not: a certificate is of use only with its key; set both")
+        raise ConfigError(f"{given} is set and {missing} is not: set both")
     if tls != Tls() and address.scheme is not Scheme.TLS:
         given = "tls_ca" if tls.ca else "tls_cert"
         raise ConfigError(f"{given} is set, and the address {address} is plain text: write https://host:port, or unset it")

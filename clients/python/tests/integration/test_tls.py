@@ -71,7 +71,7 @@ def test_a_file_without_an_authority_is_reported_at_once(
     authority: Authority, client: type[pw.Client | pw.AsyncClient], contents: bytes
 ) -> None:
     ca = authority.file("ca.pem", trustme.Blob(contents))
-    with pytest.raises(pw.ConfigError, match=r"tls_ca .*ca\.pem: is no PEM file of certificates"):
+    with pytest.raises(pw.ConfigError, match=r"tls_ca .*ca\.pem: not a PEM file with certificates"):
         client.from_env(address="https://localhost", tls_ca=ca)
 
 

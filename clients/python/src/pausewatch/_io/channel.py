@@ -162,8 +162,8 @@ def _check_authorities(source: Path | bytes | None, authorities: bytes) -> None:
         # A bundle may have comments in any alphabet between its certificates.
         _parser().load_verify_locations(cadata=authorities.decode("ascii", "ignore"))
     except (ssl.SSLError, ValueError):
-        named = f" {source}: is no PEM file" if isinstance(source, Path) else ": is no PEM"
-        raise ConfigError(f"tls_ca{named} of certificates") from None
+        what = f" {source}: not a PEM file" if isinstance(source, Path) else ": not PEM"
+        raise ConfigError(f"tls_ca{what} with certificates") from None
 
 
 def _check_pair(cert: Path, key: Path) -> None:
@@ -189,7 +189,7 @@ def _parser() -> ssl.SSLContext:
 def _contents(name: str, source: Path | bytes | None) -> bytes | None:
     if isinstance(source, bytes):
         if b"-----BEGIN " not in source:
-            raise ConfigError(f"tls_{name}: there is no PEM in it")
+            raise ConfigError(f"tls_{name}: not in PEM format")
         return source
     try:
         return None if source is None else source.read_bytes()
