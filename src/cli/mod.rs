@@ -28,6 +28,7 @@ mod exec_server;
 mod exec_start;
 #[cfg(all(feature = "exec-server", target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod exec_supervisor;
+mod executable;
 pub(crate) mod exit;
 mod failure;
 mod follow;

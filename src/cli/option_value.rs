@@ -1,6 +1,7 @@
 //! The options of `serve` outside the command line: their keys in the config file, their environment variables, and the
 //! check of one value. All of this is derived from clap's definition of the option. Values are logged, so a secret
 //! belongs in a file that an option names.
+use super::traces;
 use clap::builder::ArgAction;
 use clap::error::{ContextKind, ContextValue};
 use clap::{Arg, Command};
@@ -33,7 +34,7 @@ pub(crate) fn options(serve: &Command) -> impl Iterator<Item = (String, &Arg)> {
 pub(crate) fn variable(key: &str) -> String {
     match key {
         "data_dir" => "PAUSEWATCH_DATA_DIR".to_owned(),
-        "otlp_endpoint" => "OTEL_EXPORTER_OTLP_ENDPOINT".to_owned(),
+        "otlp_endpoint" => traces::variable().to_owned(),
         _ => format!("PAUSEWATCH_SERVE_{}", key.to_uppercase()),
     }
 }

@@ -23,10 +23,18 @@ pub(crate) struct Traces {
     _stop: tokio::sync::oneshot::Sender<()>,
 }
 
+/// The environment variable for the endpoint: the one for traces alone, if it is set, else the one for all telemetry.
+pub(crate) fn variable() -> &'static str {
+    const OF_TRACES: &str = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT";
+    match std::env::var_os(OF_TRACES).is_some_and(|value| !value.is_empty()) {
+        true => OF_TRACES,
+        false => "OTEL_EXPORTER_OTLP_ENDPOINT",
+    }
+}
+
 /// The endpoint for spans that the environment sets.
 pub(crate) fn endpoint() -> Option<String> {
-    let set = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
-    set("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT").or_else(|| set("OTEL_EXPORTER_OTLP_ENDPOINT"))
+    std::env::var(variable()).ok().filter(|value| !value.is_empty())
 }
 
 /// Checks the URL of a collector. Without this, the exporter accepts an invalid URL, and every export fails.

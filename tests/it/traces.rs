@@ -108,6 +108,18 @@ async fn a_call_is_a_span_of_the_trace_that_its_metadata_names() {
 }
 
 #[tokio::test]
+async fn the_endpoint_for_traces_takes_precedence_over_the_one_for_all_telemetry() {
+    let mut collector = Collector::start().await;
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pausewatch"));
+    command.args(["serve", "--listen", "127.0.0.1:0", "--store", "memory"]).env("OTEL_BSP_SCHEDULE_DELAY", "50");
+    command.env("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", &collector.url);
+    command.env("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1");
+    let server = Process::start(command);
+    server.api().await.try_decrement("t", "", None).await.unwrap_err();
+    collector.span("DecrementElicitation").await;
+}
+
+#[tokio::test]
 async fn a_tools_trace_shows_its_wait() {
     let mut collector = Collector::start().await;
     let server = serve(&collector.url);

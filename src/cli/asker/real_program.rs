@@ -1,11 +1,12 @@
 //! The program that really asks: named by a variable, or one of the usual ones.
 //!
 //! 1. It is never this program itself, whatever the name or link is.
+use crate::cli::executable::is_executable;
 use std::{
     env,
     ffi::OsStr,
     fs,
-    os::unix::fs::{MetadataExt, PermissionsExt},
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
 };
 
@@ -34,10 +35,6 @@ pub(super) fn find(variable: &str, names: &[&str], directories: &[&str]) -> Resu
 fn in_directories(name: &OsStr, directories: impl Iterator<Item = PathBuf>) -> Option<PathBuf> {
     let paths = directories.filter(|directory| directory.is_absolute()).map(|directory| directory.join(name));
     paths.into_iter().find(|path| is_executable(path) && !is_this_program(path))
-}
-
-fn is_executable(path: &Path) -> bool {
-    fs::metadata(path).is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
 }
 
 fn is_this_program(path: &Path) -> bool {

@@ -70,11 +70,11 @@ impl Connection {
         self.request(ids, number, method, &json!({ "threadId": thread_id })).await
     }
 
-    /// Adds the threads that are loaded to the news.
+    /// The threads that are loaded.
     ///
     /// # Errors
     /// The message says what failed.
-    pub(super) async fn list(&mut self, ids: &Ids) -> Result<(), Problem> {
+    pub(super) async fn list(&mut self, ids: &Ids) -> Result<Vec<String>, Problem> {
         const METHOD: &str = "thread/loaded/list";
         let answer = timeout(REQUEST_TIMEOUT, self.request(ids, LIST, METHOD, &json!({}))).await;
         let answer = answer.unwrap_or_else(|_| Err(format!("no answer within {REQUEST_TIMEOUT:?}")))?;
@@ -82,8 +82,7 @@ impl Connection {
         let Some(loaded) = loaded["data"].as_array() else {
             return Err(self.problem(METHOD, &Outcome::Failed("the answer has no list `data`".to_owned())));
         };
-        self.news.extend(loaded.iter().filter_map(Value::as_str).map(|thread_id| News::Loaded(thread_id.to_owned())));
-        Ok(())
+        Ok(loaded.iter().filter_map(Value::as_str).map(str::to_owned).collect())
     }
 
     /// The problem that a failed answer to one of the first requests shows.

@@ -35,6 +35,8 @@ pub(super) enum Input {
     /// The app-server takes requests, one message per string.
     Connected(mpsc::UnboundedSender<String>),
     Disconnected,
+    /// The threads that the app-server has: all others are gone.
+    Loaded(Vec<String>),
     News(News),
     Answer(u64, Outcome),
     /// The app-server speaks another protocol, as the message says.
@@ -209,6 +211,12 @@ impl Bridge {
             Input::Unusable(why) => {
                 say(&format!("{why}. Use a version that does; the commands of Codex are not paused"));
                 return false;
+            }
+            Input::Loaded(thread_ids) => {
+                for gone in self.counts.threads_except(&thread_ids) {
+                    self.remove(&gone);
+                }
+                thread_ids.iter().for_each(|thread_id| self.add(thread_id));
             }
             Input::News(News::Server(server)) => self.server = Some(server),
             Input::News(News::Loaded(thread_id)) => self.add(&thread_id),

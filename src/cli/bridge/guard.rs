@@ -22,6 +22,10 @@ use tokio::time::timeout;
 /// The maximum time for undoing the counts.
 const UNDO_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// Holds the ids of several thousand threads, in bytes: what Linux allows users by default (pipe(7)).
+#[cfg(target_os = "linux")]
+const PIPE_SIZE: usize = 1 << 20;
+
 /// The arguments of the hidden command.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -65,7 +69,13 @@ impl Guard {
         }
         self.stop();
         self.process = start(&self.socket).ok();
-        if write(&mut self.process).is_err() && !std::mem::replace(&mut self.has_failed, true) {
+        if write(&mut self.process).is_ok() {
+            return;
+        }
+        // It may have got a part of the line, to which nothing must be added. The next call starts another guard.
+        self.stop();
+        self.last.clear();
+        if !std::mem::replace(&mut self.has_failed, true) {
             say("cannot start another guard: if this process is killed now, threads of Codex stay frozen");
         }
     }
@@ -81,6 +91,9 @@ impl Guard {
 fn start(socket: &Path) -> io::Result<(Child, PipeWriter)> {
     let program = if cfg!(target_os = "linux") { "/proc/self/exe".into() } else { std::env::current_exe()? };
     let (theirs, ours) = io::pipe()?;
+    // A line must fit as a whole, because the guard may not read yet. If the system does not allow it, long lines fail.
+    #[cfg(target_os = "linux")]
+    let _ = rustix::pipe::fcntl_setpipe_size(&ours, PIPE_SIZE);
     // A guard that does not read is replaced.
     ioctl_fionbio(&ours, true)?;
     let mut command = Command::new(program);

@@ -9,7 +9,7 @@
 //! 3. The app-server keeps a count when a connection ends. So after a reconnect a count that was ours is first decremented;
 //!    if the app-server was restarted, that fails and changes nothing.
 use super::message::{Op, Outcome};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// Our part of a thread's count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -96,6 +96,12 @@ impl Reconciler {
         self.busy.remove(thread_id);
     }
 
+    /// The threads that are not among these.
+    pub(super) fn threads_except(&self, thread_ids: &[String]) -> Vec<String> {
+        let kept: HashSet<_> = thread_ids.iter().collect();
+        self.threads.keys().filter(|thread_id| !kept.contains(thread_id)).cloned().collect()
+    }
+
     pub(super) fn len(&self) -> usize {
         self.threads.len()
     }
@@ -173,8 +179,9 @@ impl Reconciler {
             }
             (outcome @ (Outcome::UnknownMethod | Outcome::NotExperimental), _) => {
                 thread.count = Count::Zero;
-                self.is_unusable = true;
-                return NextStep::Unusable(outcome);
+                // Other requests were sent at the same time; their answers say the same.
+                let is_known = std::mem::replace(&mut self.is_unusable, true);
+                return if is_known { NextStep::Nothing } else { NextStep::Unusable(outcome) };
             }
             (Outcome::Failed(why), Op::Decrement) => {
                 self.changed.remove(&thread_id);
@@ -348,5 +355,17 @@ mod tests {
         assert_eq!((due(&mut counts), counts.ours()), (vec![], vec![]));
         counts.set_paused("a", true);
         assert_eq!(due(&mut counts), of_a(Increment));
+    }
+
+    #[test]
+    fn an_unusable_app_server_is_reported_once_however_many_requests_it_refuses() {
+        let mut counts = Reconciler::default();
+        for thread_id in ["a", "b"] {
+            counts.add(thread_id);
+            counts.set_paused(thread_id, true);
+        }
+        assert_eq!(counts.requests().len(), 2);
+        assert_eq!(counts.answer(1, Outcome::UnknownMethod), NextStep::Unusable(Outcome::UnknownMethod));
+        assert_eq!(counts.answer(2, Outcome::UnknownMethod), NextStep::Nothing);
     }
 }

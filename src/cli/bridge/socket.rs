@@ -51,9 +51,9 @@ async fn give_up(inputs: &Inputs, why: String) {
 /// Passes messages on until the connection is lost, or, with `Ok`, until the bridge has ended.
 async fn relay(connection: &mut Connection, ids: &Ids, inputs: &Inputs) -> Result<(), Problem> {
     let (requests, mut queue) = mpsc::unbounded_channel();
-    connection.list(ids).await?;
-    let known = connection.news.drain(..).map(Input::News);
-    for input in known.chain([Input::Connected(requests)]) {
+    let loaded = Input::Loaded(connection.list(ids).await?);
+    let news = connection.news.drain(..).map(Input::News);
+    for input in [loaded].into_iter().chain(news).chain([Input::Connected(requests)]) {
         if inputs.send(input).await.is_err() {
             return Ok(());
         }

@@ -7,7 +7,7 @@ mod options;
 mod telemetry;
 mod watchdog;
 
-pub(crate) use etcd::prefix as etcd_prefix;
+pub(crate) use etcd::{member as etcd_member, prefix as etcd_prefix};
 pub(crate) use options::Args;
 
 use super::{exit, failure, output};

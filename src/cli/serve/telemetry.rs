@@ -95,7 +95,7 @@ pub(super) struct TelemetryArgs {
     #[arg(long, value_name = "N", default_value = "10")]
     audit_keep: u32,
     /// Send a span for each call by OTLP over gRPC to this collector, such as http://127.0.0.1:4317 [env:
-    /// OTEL_EXPORTER_OTLP_ENDPOINT].
+    /// OTEL_EXPORTER_OTLP_TRACES_ENDPOINT, else OTEL_EXPORTER_OTLP_ENDPOINT].
     #[arg(long, value_name = "URL", value_parser = traces::parse_endpoint)]
     pub(super) otlp_endpoint: Option<String>,
 }
@@ -103,8 +103,8 @@ pub(super) struct TelemetryArgs {
 impl TelemetryArgs {
     /// Starts the export of traces, if an endpoint is configured.
     pub(super) fn start_traces(&self) -> Result<Option<Traces>, String> {
-        let Some(endpoint) = self.otlp_endpoint.clone().or_else(traces::endpoint) else { return Ok(None) };
-        traces::start(&endpoint).map_err(|error| format!("send traces: the URL of the collector: {error}"))
+        let Some(endpoint) = &self.otlp_endpoint else { return Ok(None) };
+        traces::start(endpoint).map_err(|error| format!("send traces: the URL of the collector: {error}"))
     }
 }
 

@@ -5,6 +5,7 @@ use crate::client::channel_over;
 use crate::server::InProcessConnector;
 use hyper_util::rt::TokioIo;
 use std::time::Duration;
+use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 use tonic::transport::Channel;
 use tonic_health::pb::HealthCheckRequest;
@@ -17,12 +18,12 @@ const SIGNS: u32 = 3;
 /// Sends heartbeats as long as all workers answer. Never ends.
 pub(super) async fn keep_alive(manager: &Manager, workers: Vec<InProcessConnector>) {
     let Some(watchdog_timeout) = manager.watchdog_timeout() else { return std::future::pending().await };
-    let mut workers: Vec<_> = workers.into_iter().map(client).collect();
+    let workers: Vec<_> = workers.into_iter().map(client).collect();
     let mut ticks = interval(watchdog_timeout / SIGNS);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
-        match all_answer(&mut workers, watchdog_timeout / SIGNS).await {
+        match all_answer(&workers, watchdog_timeout / SIGNS).await {
             Ok(()) => manager.tell("WATCHDOG=1"),
             Err(why) => tracing::error!(why, "the watchdog of the service manager is not notified"),
         }
@@ -37,15 +38,21 @@ fn client(worker: InProcessConnector) -> HealthClient<Channel> {
     HealthClient::new(channel_over(tower::service_fn(connect)))
 }
 
-async fn all_answer(workers: &mut [HealthClient<Channel>], within: Duration) -> Result<(), String> {
-    for (number, worker) in workers.iter_mut().enumerate() {
-        let answer = timeout(within, worker.check(HealthCheckRequest::default())).await;
-        match answer {
-            Ok(Ok(answer)) if answer.get_ref().status() == ServingStatus::Serving => {}
-            Ok(Ok(_)) => return Err(format!("worker {number} is being stopped")),
-            Ok(Err(status)) => return Err(format!("worker {number}: {status}")),
-            Err(_) => return Err(format!("worker {number} does not answer")),
-        }
+async fn all_answer(workers: &[HealthClient<Channel>], within: Duration) -> Result<(), String> {
+    // At the same time: each has the whole time.
+    let mut checks = JoinSet::new();
+    for (number, mut worker) in workers.iter().cloned().enumerate() {
+        checks.spawn(async move {
+            match timeout(within, worker.check(HealthCheckRequest::default())).await {
+                Ok(Ok(answer)) if answer.get_ref().status() == ServingStatus::Serving => Ok(()),
+                Ok(Ok(_)) => Err(format!("worker {number} is being stopped")),
+                Ok(Err(status)) => Err(format!("worker {number}: {status}")),
+                Err(_) => Err(format!("worker {number} does not answer")),
+            }
+        });
+    }
+    while let Some(checked) = checks.join_next().await {
+        checked.map_err(|panic| panic.to_string())??;
     }
     Ok(())
 }
@@ -59,15 +66,15 @@ mod tests {
     async fn a_server_that_answers_no_more_gives_no_sign_of_life() {
         let listen = vec!["127.0.0.1:0".parse().unwrap()];
         let server = Server::start(Config { listen, workers: 2, ..Config::default() }).await.unwrap();
-        let mut workers: Vec<_> = server.inside().into_iter().map(client).collect();
+        let workers: Vec<_> = server.inside().into_iter().map(client).collect();
         assert_eq!(workers.len(), 2);
         let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
         let served = tokio::spawn(server.run(async move { _ = stopped.await }));
-        assert_eq!(all_answer(&mut workers, Duration::from_secs(30)).await, Ok(()));
+        assert_eq!(all_answer(&workers, Duration::from_secs(30)).await, Ok(()));
         drop(stop);
         served.await.unwrap();
-        for worker in workers.iter_mut() {
-            assert!(all_answer(std::slice::from_mut(worker), Duration::from_secs(1)).await.is_err());
+        for worker in &workers {
+            assert!(all_answer(std::slice::from_ref(worker), Duration::from_secs(1)).await.is_err());
         }
     }
 }

@@ -2,7 +2,7 @@
 use crate::cli::config_sources;
 use crate::cli::data_dir::DataDir;
 use crate::cli::option_value::OptionValue;
-use crate::cli::serve::etcd_prefix;
+use crate::cli::serve::{etcd_member, etcd_prefix};
 use crate::coordinator::store::etcd::Endpoints;
 use clap::{Command, ValueEnum};
 use std::ffi::OsString;
@@ -26,7 +26,7 @@ pub(super) struct StoreArgs {
 struct EtcdArgs {
     /// A member of the etcd cluster that keeps the state with --store etcd, such as https://etcd-1:2379. Name all members.
     /// Repeatable, or with commas between them [env: PAUSEWATCH_SERVE_ETCD_ENDPOINTS].
-    #[arg(long, value_name = "URL", value_delimiter = ',')]
+    #[arg(long, value_name = "URL", value_delimiter = ',', value_parser = etcd_member)]
     etcd_endpoints: Vec<String>,
     /// The beginning of the keys of the fleet in etcd [env: PAUSEWATCH_SERVE_ETCD_PREFIX] [default: /pausewatch/].
     #[arg(long, value_name = "PREFIX", value_parser = etcd_prefix)]

@@ -4,6 +4,7 @@ use super::{lasting, pause, resume};
 use crate::program::{Coordinator, Process};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use tempfile::TempDir;
 
 const VERSION: &str = "0.169.0";
@@ -44,12 +45,17 @@ impl Beside {
 
     /// Asserts that the guard connects and undoes the count of `a`.
     fn undone_by_the_guard(&mut self) {
+        self.greet_the_guard();
+        self.server.decrement("a");
+        assert_eq!(self.server.next(), None);
+    }
+
+    /// The connection of the bridge ends, and the guard connects.
+    fn greet_the_guard(&mut self) {
         assert_eq!(self.server.next(), None);
         let initialize = self.server.call("initialize");
         self.server.say(&json!({"id": initialize["id"], "result": {"userAgent": "fake/1"}}));
         self.server.call("initialized");
-        self.server.decrement("a");
-        assert_eq!(self.server.next(), None);
     }
 }
 
@@ -88,6 +94,28 @@ fn the_guard_of_a_killed_bridge_undoes_its_counts() {
 }
 
 #[test]
+fn the_guard_undoes_more_counts_than_a_pipe_holds_by_default() {
+    let coordinator = Coordinator::start();
+    // In JSON, 150 of these ids have 77 kB; a pipe holds 64 KiB.
+    let threads = BTreeSet::from_iter((0..150).map(|number| format!("{number:03}{}", "\"".repeat(253))));
+    threads.iter().for_each(|thread| pause(&coordinator, thread));
+    let mut beside = Beside::start(&coordinator, &[]);
+    threads.iter().for_each(|thread| beside.server.start_thread(thread));
+    let answer = |beside: &mut Beside, method: &str| {
+        let call = beside.server.call(method);
+        beside.server.say(&json!({"id": call["id"], "result": {"count": 1, "paused": true}}));
+        call["params"]["threadId"].as_str().unwrap().to_owned()
+    };
+    let counted = BTreeSet::from_iter(threads.iter().map(|_| answer(&mut beside, "thread/increment_elicitation")));
+    assert!(counted == threads);
+    kill_process(beside.bridge.pid(), Signal::KILL).unwrap();
+    beside.greet_the_guard();
+    let undone = BTreeSet::from_iter(threads.iter().map(|_| answer(&mut beside, "thread/decrement_elicitation")));
+    assert!(undone == threads);
+    assert_eq!(beside.server.next(), None);
+}
+
+#[test]
 fn a_killed_guard_is_replaced() {
     let coordinator = Coordinator::start();
     let mut beside = Beside::start(&coordinator, &[]);
@@ -116,6 +144,18 @@ fn after_a_lost_connection_counts_are_undone_and_counted_again() {
     assert_eq!(beside.bridge.error_line(), "pausewatch bridge codex: connected to the app-server again");
     beside.server.decrement("a");
     beside.server.increment("a");
+}
+
+#[test]
+fn a_thread_that_was_closed_while_the_connection_was_lost_is_forgotten() {
+    let coordinator = Coordinator::start();
+    let mut beside = Beside::paused(&coordinator);
+    beside.server.close();
+    assert_eq!(beside.server.next(), None);
+    beside.server.accept(VERSION, &["b"]);
+    // Nothing is requested about `a`.
+    pause(&coordinator, "b");
+    beside.server.increment("b");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! The path of this program for the settings and for the command line of a shell.
 //!
 //! The path is the one by which this process was started, not the target of its links: an upgrade may change that.
+use crate::cli::executable::is_executable;
 use std::{
     env,
     ffi::OsStr,
@@ -27,7 +28,8 @@ fn find() -> Option<PathBuf> {
 
 fn in_path(name: &OsStr) -> Option<PathBuf> {
     let directories = env::var_os("PATH")?;
-    let found = env::split_paths(&directories).map(|directory| directory.join(name)).find(|path| path.is_file())?;
+    let mut files = env::split_paths(&directories).map(|directory| directory.join(name));
+    let found = files.find(|file| is_executable(file))?;
     absolute(found).ok()
 }
 
