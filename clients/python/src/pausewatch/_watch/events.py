@@ -25,7 +25,9 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotComplete:
-    """The state of every watched thread has been delivered; changes follow. Repeated after every reconnect."""
+    """The state of every watched thread has been delivered, except of threads that were refused; changes follow. Repeated after
+    every reconnect.
+    """
 
 
 @dataclass(frozen=True, slots=True)
