@@ -129,11 +129,14 @@ fn options_of_a_fleet_that_cannot_work_are_bad_usage() {
         let refused = ended(program().args(["serve", "--store", "memory"]).args(vain));
         assert_eq!((refused.code, refused.err.contains("no effect")), (Some(2), true), "{vain:?}: {refused:?}");
     }
+    let member = "http://root:s3cret@h:2379";
     let mut command = program();
-    command.args(["serve", "--store", "etcd"]).env("PAUSEWATCH_SERVE_ETCD_ENDPOINTS", "http://root:s3cret@h:2379");
+    command.args(["serve", "--store", "etcd"]).env("PAUSEWATCH_SERVE_ETCD_ENDPOINTS", member);
     let refused = ended(&mut command);
-    assert_eq!((refused.code, refused.err.contains("--etcd-cert")), (Some(2), true), "{refused:?}");
+    assert_eq!((refused.code, refused.err.contains("expected no user in it")), (Some(2), true), "{refused:?}");
     assert!(!refused.err.contains("s3cret"), "{refused:?}");
+    let refused = ended(program().args(["backup", "--store", "etcd", "--etcd-endpoints", member, "file"]));
+    assert_eq!((refused.code, refused.err.contains("expected no user in it")), (Some(2), true), "{refused:?}");
 }
 
 #[test]

@@ -61,6 +61,25 @@ async fn all_answer(workers: &[HealthClient<Channel>], within: Duration) -> Resu
 mod tests {
     use super::*;
     use crate::server::{Config, Server};
+    use std::{io, sync::Arc};
+    use tokio::{io::DuplexStream, sync::Barrier};
+
+    #[tokio::test]
+    async fn the_workers_are_checked_at_the_same_time() {
+        // None of the connections proceeds before both are requested.
+        let both = Arc::new(Barrier::new(2));
+        let connect = move |_| {
+            let both = both.clone();
+            async move {
+                both.wait().await;
+                Err::<TokioIo<DuplexStream>, _>(io::Error::other("refused on purpose"))
+            }
+        };
+        let workers =
+            [connect.clone(), connect].map(|connect| HealthClient::new(channel_over(tower::service_fn(connect))));
+        let why = all_answer(&workers, Duration::from_secs(5)).await.unwrap_err();
+        assert!(!why.contains("does not answer"), "{why}");
+    }
 
     #[tokio::test]
     async fn a_server_that_answers_no_more_gives_no_sign_of_life() {

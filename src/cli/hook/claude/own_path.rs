@@ -23,12 +23,11 @@ fn find() -> Option<PathBuf> {
     if name.as_encoded_bytes().contains(&b'/') {
         return absolute(Path::new(&name)).ok();
     }
-    in_path(&name).or_else(|| env::current_exe().ok())
+    env::var_os("PATH").and_then(|path| in_path(&path, &name)).or_else(|| env::current_exe().ok())
 }
 
-fn in_path(name: &OsStr) -> Option<PathBuf> {
-    let directories = env::var_os("PATH")?;
-    let mut files = env::split_paths(&directories).map(|directory| directory.join(name));
+fn in_path(path: &OsStr, name: &OsStr) -> Option<PathBuf> {
+    let mut files = env::split_paths(path).map(|directory| directory.join(name));
     let found = files.find(|file| is_executable(file))?;
     absolute(found).ok()
 }
@@ -44,6 +43,23 @@ fn quote(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::{
+        fs::{self, Permissions},
+        os::unix::fs::PermissionsExt,
+    };
+
+    #[test]
+    fn only_a_program_is_found_in_path() {
+        let directory = tempfile::tempdir().unwrap();
+        let [text, program] = ["text", "program"].map(|name| directory.path().join(name));
+        for (place, mode) in [(&text, 0o644), (&program, 0o755)] {
+            fs::create_dir(place).unwrap();
+            fs::write(place.join("pausewatch"), "").unwrap();
+            fs::set_permissions(place.join("pausewatch"), Permissions::from_mode(mode)).unwrap();
+        }
+        let path = env::join_paths([&text, &program]).unwrap();
+        assert_eq!(in_path(&path, "pausewatch".as_ref()), Some(program.join("pausewatch")));
+    }
 
     #[test]
     fn a_path_is_quoted_if_the_shell_would_split_it() {
