@@ -334,8 +334,8 @@ fn what_cannot_be_backed_up_or_restored_says_why() {
     assert_eq!(std::fs::read(&whole).expect("it is there"), bytes, "a backup that fails replaces nothing");
     fails(
         &in_etcd("restore", &whole, "localhost:2379", "bad", &[]),
-        1,
-        &["--etcd-endpoints localhost:2379", "http://HOST:PORT"],
+        2,
+        &["'localhost:2379' for '--etcd-endpoints", "http://HOST:PORT"],
     );
     fails(&in_etcd("restore", &whole, &etcd.url, "bad", &["--force"]), 2, &["--force has no effect with --store etcd"]);
     fails(&in_etcd("backup", &whole, &etcd.url, "bad", &["--data-dir", "d"]), 2, &["--data-dir has no effect"]);
