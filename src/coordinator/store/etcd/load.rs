@@ -141,7 +141,7 @@ async fn entries<K: Kv>(
     let (mut begun, mut before) = (None, None);
     pages(kv, range, |KeyValue { key, value, .. }| {
         let seq = keys.seq(&key).ok_or_else(|| damaged("a log entry has a strange key"))?;
-        // Entries that are in the rows may still be in the log, or some of them.
+        // The log may begin with entries that are in the rows already, but at the latest with the one after them.
         let is_gap = before.map_or(seq > applied + 1, |before: u64| before + 1 != seq);
         if is_gap {
             return Err(damaged(&format!("the log has no entry {}", seq - 1)));
