@@ -28,6 +28,8 @@
 pub(crate) mod descriptors;
 mod exit_action;
 mod inherited;
+#[cfg(all(feature = "exec-server", target_os = "linux"))]
+mod newest;
 mod prepare;
 #[cfg(feature = "exec-server")]
 pub(crate) mod reaper;

@@ -4,6 +4,8 @@
 //!    session, also those in process groups of their own, such as jobs of an interactive shell.
 //! 2. A daemon leaves the session (`setsid`) and is not followed.
 //! 3. Process ids are reused. So a process is opened as a pidfd, its session is read again, and the signal goes to the pidfd.
+#[cfg(target_os = "linux")]
+use super::newest::Newest;
 use rustix::{
     io::Errno,
     process::{self, Pid, Signal},
@@ -12,6 +14,10 @@ use std::{collections::HashSet, io, time::Duration};
 
 /// The maximum number of scans for processes to kill: a process that waits for a broken disk does not die of KILL.
 const MAX_SCANS: u32 = 100;
+/// The number of scans in a row that find no process, after which there is none: a scan misses a process that starts another one, and then
+/// ends, during the scan.
+#[cfg(target_os = "linux")]
+const EMPTY_SCANS: u32 = 2;
 /// The interval between two scans.
 const SCAN_INTERVAL: Duration = Duration::from_millis(5);
 
@@ -112,11 +118,12 @@ impl Session {
     }
 }
 
-/// Sends KILL to every process of these sessions, except supervisors, until there are none. Blocks the thread.
+/// Sends KILL to every process of these sessions, except supervisors, until a scan during which no process started, or two scans in a row,
+/// find none. Blocks the thread.
 ///
 /// A process that starts a copy of itself and then ends is most often gone before the scan finds it. A signal to
 /// its group reaches all processes of the group at once: KILL, or STOP if there is a supervisor, which is continued
-/// afterwards.
+/// afterwards. If each copy has a group of its own, it is found among the newest processes ([`Newest`]).
 #[cfg(target_os = "linux")]
 pub(crate) fn kill_all(sessions: &[Session]) {
     let (supervised, others): (Vec<Session>, Vec<Session>) = sessions.iter().partition(|session| session.is_supervised);
@@ -135,20 +142,31 @@ pub(crate) fn kill_all(sessions: &[Session]) {
 
 #[cfg(target_os = "linux")]
 fn kill_members(sessions: &HashSet<i32>, supervisors: &HashSet<Pid>) {
-    for _ in 0..MAX_SCANS {
-        let mut found = false;
-        for process in members(sessions).into_iter().filter(|process| !supervisors.contains(process)) {
-            found = true;
-            let group = nix::unistd::getpgid(Some(nix::unistd::Pid::from_raw(process.as_raw_pid())));
-            let group = group.ok().map(nix::unistd::Pid::as_raw).filter(|group| !sessions.contains(group));
-            // The group belongs to the session, unless the process has just ended.
-            if let Some(group) = group.and_then(Pid::from_raw).filter(|_| may_be_member(process.as_raw_pid(), sessions))
-            {
-                let _ = process::kill_process_group(group, Signal::KILL);
-            }
-            send(process, sessions, &[Signal::KILL]);
+    let kill = |process: Pid| {
+        let group = nix::unistd::getpgid(Some(nix::unistd::Pid::from_raw(process.as_raw_pid())));
+        let group = group.ok().map(nix::unistd::Pid::as_raw).filter(|group| !sessions.contains(group));
+        // The group belongs to the session, unless the process has just ended.
+        if let Some(group) = group.and_then(Pid::from_raw).filter(|_| may_be_member(process.as_raw_pid(), sessions)) {
+            let _ = process::kill_process_group(group, Signal::KILL);
         }
-        if !found {
+        send(process, sessions, &[Signal::KILL]);
+    };
+    let is_of_concern = |process: i32| Pid::from_raw(process).is_none_or(|process| !supervisors.contains(&process));
+    let is_newest = |process: i32| may_be_member(process, sessions) && is_of_concern(process);
+    let mut newest = Newest::open();
+    let mut empty_scans = 0;
+    for _ in 0..MAX_SCANS {
+        let before = newest.as_ref().and_then(Newest::last);
+        let mut found = members(sessions);
+        found.retain(|process| is_of_concern(process.as_raw_pid()));
+        if found.is_empty() && before.is_some() && newest.as_ref().and_then(Newest::last) == before {
+            // Nothing was started during the scan, so it missed nothing.
+            return;
+        }
+        found.iter().for_each(|process| kill(*process));
+        let started = newest.as_mut().is_some_and(|newest| newest.visit(is_newest, kill));
+        empty_scans = if found.is_empty() && !started { empty_scans + 1 } else { 0 };
+        if empty_scans == EMPTY_SCANS {
             return;
         }
         std::thread::sleep(SCAN_INTERVAL);
@@ -161,7 +179,7 @@ fn kill_members(sessions: &HashSet<i32>, supervisors: &HashSet<Pid>) {
 fn send(process: Pid, sessions: &HashSet<i32>, signals: &[Signal]) {
     use rustix::process::{PidfdFlags, pidfd_open, pidfd_send_signal};
     let Ok(handle) = pidfd_open(process, PidfdFlags::empty()) else { return };
-    if session_of(process).is_some_and(|session| sessions.contains(&session)) {
+    if may_be_member(process.as_raw_pid(), sessions) {
         signals.iter().for_each(|signal| _ = pidfd_send_signal(&handle, *signal));
     }
 }
@@ -222,6 +240,47 @@ impl Stat {
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
     use super::*;
+    use std::{
+        io::Read,
+        process::{Command, Stdio},
+        time::Instant,
+    };
+
+    /// Each of its processes starts the next one, in a group of its own, and ends. They end by themselves after a minute.
+    const FORKS: &str = "
+        #include <time.h>
+        #include <unistd.h>
+        int main(void) {
+            time_t end = time(0) + 60;
+            for (int generation = 0; time(0) < end; generation++) {
+                if (generation == 100) write(1, \"x\", 1);
+                if (fork()) _exit(0);
+                setpgid(0, 0);
+            }
+        }";
+
+    #[test]
+    fn a_chain_of_processes_in_new_groups_does_not_outlive_its_session() {
+        let directory = tempfile::tempdir().unwrap();
+        let (source, program) = (directory.path().join("forks.c"), directory.path().join("forks"));
+        std::fs::write(&source, FORKS).unwrap();
+        let compiled = Command::new("cc").arg("-O1").arg("-o").arg(&program).arg(&source).status();
+        if !compiled.is_ok_and(|status| status.success()) {
+            return println!("skipped: no C compiler");
+        }
+        for round in 0..12 {
+            let mut leader = Command::new("setsid").arg(&program).stdout(Stdio::piped()).spawn().expect("setsid runs");
+            let session = Session::led_by(Pid::from_child(&leader));
+            // The processes hold the other end of the pipe: it has an end when there is none left.
+            let mut output = leader.stdout.take().expect("a pipe");
+            output.read_exact(&mut [0]).expect("100 processes were started");
+            kill_all(&[session]);
+            leader.wait().expect("it has ended");
+            let since = Instant::now();
+            assert_eq!(output.read(&mut [0]).expect("a pipe"), 0);
+            assert!(since.elapsed() < Duration::from_secs(20), "round {round}: the chain ended by itself");
+        }
+    }
 
     #[test]
     fn the_session_of_a_process_agrees_with_getsid() {
