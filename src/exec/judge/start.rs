@@ -4,8 +4,8 @@
 //! 1. The program gets the file descriptors, working directory, process group, umask, resource limits, nice value and processors of the process that
 //!    wanted to execute it, and exactly the path, arguments and environment that were judged. Its user and namespaces are those of the supervisor, which
 //!    has checked that they are the same.
-//! 2. It gets a filter of its own, so the programs that it executes are judged as well. A set-user-id program gets no
-//!    filter, because that would take its privileges away.
+//! 2. It gets a filter of its own, so the programs that it executes are judged as well. A set-user-id program, or
+//!    one with file capabilities, gets no filter, because that would take its privileges away.
 //! 3. Its parent is the supervisor. If the supervisor dies, the program dies too.
 //! 4. A text without `#!`, which the kernel cannot execute, is run by the shell that wanted to execute it: bash, else `sh`, as `execvp` does.
 use super::{memory::restore_huge_pages, notify::Listener, packet, status::status_field};
@@ -15,7 +15,7 @@ use nix::{
     unistd::{Pid, getpgid, setpgid},
 };
 use rustix::{
-    fs::{MemfdFlags, memfd_create},
+    fs::{MemfdFlags, getxattr, memfd_create},
     io::{Errno, FdFlags, fcntl_dupfd_cloexec, fcntl_setfd},
     process::{
         Resource, Rlimit, Signal, fchdir, getpriority_process, set_parent_process_death_signal, setpriority_process,
@@ -141,9 +141,10 @@ pub(super) fn shell_of(thread: i32) -> &'static str {
     }
 }
 
-/// Whether the program sets its user or group id when it is executed, which the filter would prevent.
+/// Whether the program sets its user or group id, or gets capabilities, when it is executed, which the filter would prevent.
 pub(super) fn has_privileges(file: &Path) -> bool {
-    fs::metadata(file).is_ok_and(|data| data.permissions().mode() & 0o6000 != 0)
+    let has_capabilities = || getxattr(file, "security.capability", &mut [0_u8; 64][..]).is_ok();
+    fs::metadata(file).is_ok_and(|data| data.permissions().mode() & 0o6000 != 0) || has_capabilities()
 }
 
 /// The soft and the hard resource limits of another process, in the order of [`LIMITS`]. The outer `None`: unknown; the

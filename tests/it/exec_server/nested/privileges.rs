@@ -39,6 +39,24 @@ fn a_set_user_id_program_has_its_privileges_only_after_a_yes() {
 }
 
 #[test]
+fn a_program_with_file_capabilities_gets_them_after_a_yes() {
+    let Some(mut judged) = Judged::start() else { return };
+    // `sleep` needs an approval.
+    let program = judged.path("sleep");
+    fs::copy("/bin/cat", &program).unwrap();
+    let may_get_privileges = |judged: &mut Judged| {
+        let answer = judged.run_approved("./sleep /proc/self/status");
+        text(&answer, "output").lines().any(|line| line == "NoNewPrivs:\t0")
+    };
+    assert!(!may_get_privileges(&mut judged), "a program without capabilities is judged further on");
+    let set = Command::new("setcap").arg("cap_net_raw+ep").arg(&program).status();
+    if !set.is_ok_and(|status| status.success()) {
+        return skipped("other-user", "only root can give capabilities to a file, with `setcap`");
+    }
+    assert!(may_get_privileges(&mut judged));
+}
+
+#[test]
 fn a_program_with_another_root_directory_is_refused_if_a_rule_is_about_it_and_runs_else() {
     let Some(mut judged) = Judged::start() else { return };
     if !is_root() {
