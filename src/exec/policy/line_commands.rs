@@ -145,12 +145,6 @@ pub(crate) fn is_harmless(name: &str) -> bool {
     HARMLESS.contains(&name) || name.starts_with("LC_")
 }
 
-/// Whether many programs run other code because of this environment variable. Others may do so too.
-pub(crate) fn may_run_code(name: &str) -> bool {
-    ["BASH_ENV", "ENV", "PATH"].contains(&name)
-        || ["GIT_", "LD_", "NODE_", "PERL", "PYTHON", "RUBY"].iter().any(|prefix| name.starts_with(prefix))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

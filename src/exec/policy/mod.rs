@@ -20,6 +20,7 @@
 //!     A single program of another line leaves the sandbox only as `line_commands` says.
 //! P4. Whatever the line, reading it takes linear time and memory, and never panics.
 mod code_paths;
+mod code_variables;
 mod escalation;
 mod evaluate;
 mod exec;
@@ -32,12 +33,13 @@ mod shell;
 mod unseen;
 
 pub(crate) use code_paths::code_paths;
+pub(crate) use code_variables::may_run_code;
 pub use escalation::{Action, Asker, AskingPolicy, EscalationPolicy, Question};
 pub use evaluate::{Judgement, Rules};
 pub(crate) use exec::MAX_CHANGED_ENV;
 pub use exec::{Exec, Lineage, Place};
 pub use line_commands::LineCommands;
-pub(crate) use line_commands::{is_executable_file, is_harmless, may_run_code};
+pub(crate) use line_commands::{is_executable_file, is_harmless};
 pub use load::LoadError;
 pub(crate) use prompt::{Prompt, command_of};
 pub use rule::Decision;
