@@ -68,7 +68,7 @@ impl Rules {
             // Otherwise a long argument would hide those that follow.
             commands.iter_mut().for_each(|words| words.push(Word::Many("…".to_owned())));
         }
-        let inner: Vec<_> = commands.iter().flat_map(|words| shell::run_with_privileges(words)).collect();
+        let inner: Vec<_> = commands.iter().flat_map(|words| shell::inner_commands(words)).collect();
         commands.extend(inner);
         self.decide(Line { commands, beyond_allow: true, ..Line::default() })
     }
@@ -94,9 +94,13 @@ impl Rules {
         self.rules.is_empty()
     }
 
-    /// The file names of the programs that a rule asks about or forbids, sorted. A program with another name needs no judgement.
+    /// The file names of the programs that a rule asks about or forbids, and of those that can be one of these by another name, sorted. A
+    /// program with another name needs no judgement.
     pub fn restricted_programs(&self) -> Vec<String> {
-        self.restricted().map(str::to_owned).collect::<BTreeSet<_>>().into_iter().collect()
+        let mut names: BTreeSet<_> = self.restricted().map(str::to_owned).collect();
+        let rules = self.rules.iter().filter(|rule| rule.decision > Decision::Allow);
+        names.extend(rules.flat_map(|rule| shell::other_names(&rule.pattern)));
+        names.into_iter().collect()
     }
 
     /// Adds a doubt for each command that has the name of a restricted program among its words: it may run that
@@ -139,6 +143,9 @@ impl Rules {
                     Fit::Maybe if rule.decision > Decision::Allow => {
                         doubts
                             .push(format!("`{}` may be `{rule}`: not all of its words are known", shell::show(words)));
+                    }
+                    Fit::Replaced => {
+                        doubts.push(format!("`{}` may be `{rule}`: git may replace the command", shell::show(words)));
                     }
                     Fit::AfterOptions => {
                         doubts.push(format!("`{}` may be `{rule}`: its options come first", shell::show(words)));

@@ -24,6 +24,7 @@ mod code_variables;
 mod escalation;
 mod evaluate;
 mod exec;
+mod git;
 mod line_commands;
 mod load;
 mod prompt;

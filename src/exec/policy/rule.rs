@@ -1,5 +1,5 @@
 //! A rule, and whether a command matches it.
-use super::shell::Word;
+use super::{git, shell::Word};
 use std::{collections::HashMap, fmt, path::Path};
 
 /// The decision of a rule about a command. The strictest of several counts.
@@ -51,6 +51,8 @@ pub(super) enum Fit {
     Maybe,
     /// It matches if the options after the program, each of which may have a value, are skipped.
     AfterOptions,
+    /// Git may replace its command by one that matches.
+    Replaced,
     Yes,
 }
 
@@ -65,11 +67,21 @@ impl Rule {
             Some((Word::Many(_), _)) => return Fit::Maybe,
         };
         match begins(others, &self.pattern[1..]) {
-            Fit::No if self.decision > Decision::Allow && program == Fit::Yes && self.fits_after_options(others) => {
-                Fit::AfterOptions
-            }
+            Fit::No if self.decision > Decision::Allow && program == Fit::Yes => self.fit_loosely(words),
             Fit::Yes => program,
             fit => fit,
+        }
+    }
+
+    /// `words` begin with the program.
+    fn fit_loosely(&self, words: &[Word]) -> Fit {
+        let (is_git, others) = (words[0].text().is_some_and(|head| file_name(head) == "git"), &words[1..]);
+        if self.fits_after_options(others) {
+            Fit::AfterOptions
+        } else if is_git && self.pattern.get(1).is_some_and(|commands| git::may_replace(others, commands)) {
+            Fit::Replaced
+        } else {
+            Fit::No
         }
     }
 
@@ -164,7 +176,8 @@ mod tests {
         assert_eq!(fit(&push, &["git", "fetch", "--all", "$*"]), Fit::Yes);
         assert_eq!(fit(&push, &["git", "status"]), Fit::No);
         assert_eq!(fit(&push, &["git"]), Fit::No);
-        assert_eq!(fit(&push, &["git", "pushy"]), Fit::No);
+        assert_eq!(fit(&push, &["git", "pull"]), Fit::No);
+        assert_eq!(fit(&push, &["git", "pushy"]), Fit::Replaced);
     }
 
     #[test]

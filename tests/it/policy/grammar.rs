@@ -20,6 +20,12 @@ pub(super) fn line(rng: &mut Rng) -> String {
             mutate(&mut line, rng);
         }
     }
+    if rng.u8(..3) == 0 {
+        // The shell removes these before it reads words: they may stand within an operator.
+        for _ in 0..rng.usize(1..=4) {
+            line.insert_str(rng.usize(..=line.len()), "\\\n");
+        }
+    }
     line
 }
 
@@ -264,6 +270,12 @@ fn word(rng: &mut Rng, depth: u32) -> String {
         "${x#a}",
         "${x//a/b}",
         "${x:0:1}",
+        "${ rm; }",
+        "\"${ rm; }\"",
+        "${| rm; }",
+        "@(rm)",
+        "!(rm)",
+        "a=~",
         "${#x}",
         "$((1+2))",
         "$((x))",

@@ -88,7 +88,7 @@ fn run(lines: &[String]) -> Option<Vec<bool>> {
     Some((0..lines.len()).map(|i| directory("notes").join(format!("{i:06}")).exists()).collect())
 }
 
-fn number(name: &str, default: usize) -> usize {
+pub(super) fn number(name: &str, default: usize) -> usize {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }
 

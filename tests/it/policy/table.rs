@@ -19,6 +19,18 @@ pub(super) fn outcome(judgement: &Judgement) -> &'static str {
     }
 }
 
+/// The command line as the table writes it.
+fn line_of(text: &str) -> String {
+    let line = text.replace("\\\\n", "\\\n").replace("\\n", "\n").replace("\\t", "\t");
+    line.replace("\\u{d}", "\r").replace("\\u{a0}", "\u{a0}").replace("\\u{101}", "\u{101}")
+}
+
+/// The command lines of the table.
+pub(super) fn lines() -> impl Iterator<Item = String> {
+    let rows = include_str!("judgements.txt").lines().filter(|row| !row.is_empty() && !row.starts_with('#'));
+    rows.filter_map(|row| row.split_once(' ')).map(|(_, text)| line_of(text.trim_start()))
+}
+
 #[test]
 fn command_lines_are_judged_as_the_table_says() {
     let rules = rules();
@@ -30,8 +42,7 @@ fn command_lines_are_judged_as_the_table_says() {
         }
         let (expected, text) = row.split_once(' ').expect("a judgement and a line");
         let text = text.trim_start();
-        let line = text.replace("\\\\n", "\\\n").replace("\\n", "\n").replace("\\t", "\t").replace("\\u{a0}", "\u{a0}");
-        let judgement = rules.judge(&line);
+        let judgement = rules.judge(&line_of(text));
         let is_stopped = judgement.decision >= Some(Decision::Prompt);
         let is = if expected == "stopped" && is_stopped { expected } else { outcome(&judgement) };
         table += &format!("{is:<10} {text}\n");

@@ -11,13 +11,21 @@
 //! 3. Everything except plain words joined by `&&`, `||`, `;`, `|` and `&` is a doubt. Some of it is still read, as far
 //!    as its meaning is certain.
 //! 4. Reading takes linear time in the length of the line.
+//!
+//! What shells do with a text before they read words: they join lines (`input`); they replace aliases and history, but
+//! only in interactive shells and after builtins that are a doubt (`alias`, `shopt`, `set`); they decode letters as the
+//! locale says, which is a doubt where a backslash could be a part of a letter; and they may take other characters for
+//! blanks, all of which are a doubt.
 mod builtins;
+mod inner;
+mod input;
 mod line;
 mod lists;
 mod scan;
 mod word;
 
 pub(super) use builtins::is_builtin;
+pub(super) use inner::{inner_commands, other_names};
 pub(super) use line::Line;
 pub(super) use word::{Word, show};
 
@@ -35,21 +43,25 @@ impl Line {
         let head = words.first().and_then(Word::text).unwrap_or_default();
         let name = file_name(head);
         let evaluates = |word: &Word| word.text().is_some_and(|text| text.contains(['$', '`']));
-        let script = match &words[..] {
-            [_, Word::Text(option), Word::Text(script), ..] if SHELLS.contains(&name) && is_script_option(option) => {
+        // `busybox sh -c …`
+        let other_form = inner::other_forms(&words).last();
+        let is_shell = |head: &Word| head.text().is_some_and(|head| SHELLS.contains(&file_name(head)));
+        let script = match other_form.as_deref().unwrap_or(&words) {
+            [head, Word::Text(option), Word::Text(script), ..] if is_shell(head) && is_script_option(option) => {
                 // A word that looks like one may be another option.
                 Some(script.clone()).filter(|script| depth < MAX_DEPTH && !script.starts_with(['-', '+']))
             }
             _ => None,
         };
-        if script.is_none() && RUNNERS.contains(&name) || PRIVILEGED.contains(&name) {
+        let is_read = script.is_some() && SHELLS.contains(&name);
+        if !is_read && RUNNERS.contains(&name) || PRIVILEGED.contains(&name) {
             self.doubt(format!("what `{}` runs is not known", show(&words)));
         } else if REMOTE.contains(&name) && words[1..].iter().any(|word| !is_plain_of_remote(word)) {
             self.doubt(format!("what the options of `{}` run is not known", show(&words)));
         } else if EVALUATING.contains(&head) || is_builtin(head) && words[1..].iter().any(evaluates) {
             self.doubt(format!("what `{}` makes the shell do is not known", show(&words)));
         }
-        let inner = run_with_privileges(&words);
+        let inner = inner_commands(&words);
         self.commands.push(words);
         self.commands.extend(inner);
         if let Some(script) = script {
@@ -80,29 +92,10 @@ fn is_plain_of_remote(word: &Word) -> bool {
     word.text().is_some_and(|text| !["-o", "-S", "-F", "-e", "--rsh"].iter().any(|option| text.starts_with(option)))
 }
 
-/// `-c`, `-lc` and similar.
+/// `-c`, `-lc` and similar. Not `-ic`: an interactive shell replaces aliases before it reads commands.
 fn is_script_option(option: &str) -> bool {
-    option.strip_prefix('-').is_some_and(|flags| flags.ends_with('c') && flags.chars().all(|c| "ceilux".contains(c)))
+    option.strip_prefix('-').is_some_and(|flags| flags.ends_with('c') && flags.chars().all(|c| "celux".contains(c)))
 }
-
-/// The command that a program like `sudo` may run, which is not judged: any of its words may be the first one of a command.
-pub(super) fn run_with_privileges(words: &[Word]) -> Vec<Vec<Word>> {
-    let is_privileged = words.first().and_then(Word::text).is_some_and(|head| PRIVILEGED.contains(&file_name(head)));
-    let mut inner = Vec::new();
-    if is_privileged {
-        let parts = words[1..].iter().flat_map(|word| match word.text().and_then(shlex::split) {
-            // `su -c 'rm x'`
-            Some(parts) => parts.into_iter().map(Word::Text).collect(),
-            None => vec![word.clone()],
-        });
-        let parts: Vec<_> = parts.take(MAX_PRIVILEGED_WORDS).collect();
-        inner.extend((0..parts.len()).map(|from| parts[from..].to_vec()));
-    }
-    inner
-}
-
-/// The maximum of words after `sudo` that are considered as the first word of a command.
-const MAX_PRIVILEGED_WORDS: usize = 64;
 
 /// Reads a line.
 pub(super) fn read(text: &str) -> Line {

@@ -1,10 +1,10 @@
 //! Splits a line into words and operators, as far as all shells agree on them.
 use super::{
+    input::Input,
     line::Line,
     lists::{BEFORE_COMMANDS, UNREAD},
     word::Word,
 };
-use std::{iter::Peekable, str::Chars};
 
 /// Replaces a quoted character in the shape of a word.
 const QUOTED: char = '\u{1}';
@@ -13,23 +13,28 @@ const NOWHERE: [&str; 4] = ["/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty
 
 /// The commands of a line, up to the point from which its meaning is uncertain.
 pub(super) fn scan(text: &str) -> Line {
-    let (chars, line) = (text.chars().peekable(), Line::default());
+    let (chars, line) = (Input::new(text), Line::default());
     let mut scanner = Scanner { chars, line, words: Vec::new(), is_loop: false, is_simple: false, groups: 0 };
     if scanner.run().is_none() {
-        let rest: String = scanner.chars.by_ref().collect();
+        let rest = scanner.chars.rest();
         let start: String = rest.chars().take(40).collect();
         scanner.line.doubt(format!("how a shell reads `…{}` is not certain", start.trim()));
-        scanner.line.unread += &rest;
+        scanner.line.unread += rest;
         // Represents the rest of its words.
         scanner.words.push(Word::Many("…".to_owned()));
         scanner.is_loop = false;
     }
     scanner.end();
+    if scanner.chars.is_ambiguous() {
+        scanner
+            .line
+            .doubt("whether a backslash after a letter that is not ASCII is a part of it depends on the locale");
+    }
     scanner.line
 }
 
 struct Scanner<'a> {
-    chars: Peekable<Chars<'a>>,
+    chars: Input<'a>,
     line: Line,
     /// The words of the current command.
     words: Vec<Word>,
@@ -75,6 +80,11 @@ impl Parts {
         self.shape.contains(['*', '?', '[']) || list.is_some_and(|list| list.contains(',') || list.contains(".."))
     }
 
+    /// Whether a shell may replace a `~`. Bash does so also in words that only look like an assignment.
+    fn has_tilde(&self) -> bool {
+        self.shape.starts_with('~') || self.shape.contains("=~") || self.shape.contains(":~")
+    }
+
     /// The name in `NAME=…`.
     fn assigns(&self) -> Option<&str> {
         let (name, _) = self.shape.split_once('=')?;
@@ -85,7 +95,8 @@ impl Parts {
     fn word(self, is_first: bool) -> Word {
         if self.is_many || self.expands() {
             Word::Many(self.text)
-        } else if self.is_unknown || (self.shape.starts_with('~') && !is_first) {
+        } else if self.is_unknown || self.shape.starts_with('=') || (!is_first && self.has_tilde()) {
+            // zsh replaces `=NAME` by the path of the program.
             Word::One(self.text)
         } else {
             Word::Text(self.text)
@@ -96,15 +107,15 @@ impl Parts {
 impl Scanner<'_> {
     /// `None`: the meaning is uncertain from here on.
     fn run(&mut self) -> Option<()> {
-        while let Some(&c) = self.chars.peek() {
+        while let Some(c) = self.chars.peek() {
             match c {
                 ' ' | '\t' => _ = self.chars.next(),
                 '\n' | ';' | '&' | '|' => self.operator()?,
-                '#' => while self.chars.next_if(|c| *c != '\n').is_some() {},
+                '#' => self.chars.skip_comment(),
                 '(' if self.words.is_empty() && !self.is_loop => {
                     self.chars.next();
                     // Arithmetic.
-                    if self.chars.peek() == Some(&'(') {
+                    if self.chars.peek() == Some('(') {
                         return None;
                     }
                     self.groups += 1;
@@ -141,7 +152,7 @@ impl Scanner<'_> {
                 self.chars.next();
                 self.line.doubt("shells do not agree on what `|&` is");
             }
-            ('&' | '|', Some(&second)) if first == second => _ = self.chars.next(),
+            ('&' | '|', Some(second)) if first == second => _ = self.chars.next(),
             _ => {}
         }
         Some(())
@@ -180,7 +191,7 @@ impl Scanner<'_> {
 
     fn word(&mut self) -> Option<()> {
         let parts = self.parts()?;
-        let next = self.chars.peek().copied();
+        let next = self.chars.peek();
         if matches!(next, Some('<' | '>')) {
             if !parts.shape.is_empty() && parts.shape.chars().all(|c| c.is_ascii_digit()) {
                 // The number of a file descriptor.
@@ -227,21 +238,18 @@ impl Scanner<'_> {
     /// The parts of a word.
     fn parts(&mut self) -> Option<Parts> {
         let mut parts = Parts::default();
-        while let Some(&c) = self.chars.peek() {
+        while let Some(c) = self.chars.peek() {
             match c {
                 ' ' | '\t' | '\n' | ';' | '&' | '|' | '<' | '>' | '(' | ')' => break,
                 '`' => return None,
                 _ => _ = self.chars.next(),
             }
             match c {
-                '\\' => match self.chars.next()? {
-                    '\n' => {}
-                    c => parts.quoted(c),
-                },
+                '\\' => parts.quoted(self.chars.next_literal()?),
                 '\'' => {
                     parts.quote();
                     loop {
-                        match self.chars.next()? {
+                        match self.chars.next_literal()? {
                             '\'' => break,
                             c => parts.quoted(c),
                         }
@@ -263,8 +271,7 @@ impl Scanner<'_> {
                 '"' => return Some(()),
                 '`' => return None,
                 '$' => self.expansion(parts, true)?,
-                '\\' => match self.chars.next()? {
-                    '\n' => {}
+                '\\' => match self.chars.next_literal()? {
                     c @ ('$' | '`' | '"' | '\\') => parts.quoted(c),
                     c => ['\\', c].into_iter().for_each(|c| parts.quoted(c)),
                 },
@@ -275,9 +282,9 @@ impl Scanner<'_> {
 
     /// Reads the text after `$`: only the values of variables are followed.
     fn expansion(&mut self, parts: &mut Parts, is_quoted: bool) -> Option<()> {
-        let is_name = |c: &char| c.is_ascii_alphanumeric() || *c == '_';
+        let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
         let mut name = String::new();
-        match self.chars.peek().copied() {
+        match self.chars.peek() {
             Some('{') => {
                 self.chars.next();
                 name.extend(std::iter::from_fn(|| self.chars.next_if(is_name)));
@@ -286,7 +293,7 @@ impl Scanner<'_> {
                 }
             }
             Some(c) if c.is_ascii_digit() || "@*#?-$!".contains(c) => name.extend(self.chars.next()),
-            Some(c) if is_name(&c) => name.extend(std::iter::from_fn(|| self.chars.next_if(is_name))),
+            Some(c) if is_name(c) => name.extend(std::iter::from_fn(|| self.chars.next_if(is_name))),
             Some('(' | '[' | '`') => return None,
             Some('\'' | '"') if !is_quoted => return None,
             _ => {

@@ -163,3 +163,12 @@ fn a_program_whose_process_is_traced_or_cannot_be_read_does_not_run_if_a_rule_is
     assert!(kept.exists() && !judged.path("made").exists());
     assert_eq!(judged.run(&format!("{program} traced echo ran; exit $?"))["output"], "ran\n");
 }
+
+#[test]
+fn a_program_that_is_several_programs_is_judged_by_the_name_that_it_is_given() {
+    let Some(mut judged) = Judged::start() else { return };
+    judged.script("busybox", "#!/bin/sh\necho \"ran $1\"\n");
+    let answer = judged.run("./busybox rm x; ./busybox ls");
+    let output = text(&answer, "output");
+    assert!(output.contains("use trash") && output.ends_with("ran ls\n") && !output.contains("ran rm"), "{answer}");
+}
