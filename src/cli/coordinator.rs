@@ -113,9 +113,16 @@ fn for_all() -> mint::Token {
 struct Directory(TempDir);
 
 impl Directory {
-    /// Creates it in the directory for temporary files.
+    /// Creates it outside the directories for temporary files, which sandboxed commands can write; if that is impossible, in
+    /// one of these.
     fn create() -> Result<Self, String> {
         let temporary = std::env::temp_dir();
+        let writable = ["/tmp", "/var/tmp", "/dev/shm"].map(PathBuf::from).into_iter().chain([temporary.clone()]);
+        let outside =
+            bases_outside(bases(), &writable.collect::<Vec<_>>()).find_map(|base| Self::create_in(&base).ok());
+        if let Some(outside) = outside {
+            return Ok(outside);
+        }
         let base = if temporary.as_os_str().len() > MAX_BASE_LENGTH { Path::new("/tmp") } else { &temporary };
         Self::create_in(base).or_else(|_| Self::create_in(Path::new("/tmp"))).map_err(|error| error.to_string())
     }
@@ -160,7 +167,6 @@ async fn serve(socket: PathBuf, access: Option<AccessConfig>) -> Result<Address,
 }
 
 /// The directories for sockets, the best first: those that a reboot clears, then the user's own.
-#[cfg(feature = "exec-server")]
 fn bases() -> Vec<PathBuf> {
     let named = |name: &str| std::env::var_os(name).map(PathBuf::from);
     let user = rustix::process::getuid().as_raw();
@@ -170,13 +176,11 @@ fn bases() -> Vec<PathBuf> {
 }
 
 /// The canonical paths of the bases that exist, are short enough, and are outside `writable`.
-#[cfg(feature = "exec-server")]
 fn bases_outside(bases: Vec<PathBuf>, writable: &[PathBuf]) -> impl Iterator<Item = PathBuf> {
     let real = bases.into_iter().filter(|base| base.is_absolute()).filter_map(|base| base.canonicalize().ok());
     real.filter(|base| base.as_os_str().len() <= MAX_BASE_LENGTH && !is_below(base, writable))
 }
 
-#[cfg(feature = "exec-server")]
 fn is_below(path: &Path, writable: &[PathBuf]) -> bool {
     writable.iter().filter_map(|root| root.canonicalize().ok()).any(|root| path.starts_with(root))
 }

@@ -18,7 +18,7 @@ use crate::{
         default_shell, serve_http, serve_stdio,
     },
     exec::policy::{Rules, code_paths},
-    exec::sandbox::Sandbox,
+    exec::sandbox::{Sandbox, hard_links},
     exec::supervise::{descriptors::close_inherited, ignored_at_start},
 };
 use std::{
@@ -186,8 +186,15 @@ async fn serve(args: Args, open_files: Option<u64>) -> Result<(), String> {
 /// Prints what is enforced.
 fn check(args: &Args) -> Result<(), String> {
     let policy = policy(args)?;
+    let directory = std::env::current_dir().ok().filter(|_| policy.sandbox.is_some());
     let sandbox = policy.sandbox.map_or("off (--no-sandbox)".to_owned(), |sandbox| sandbox.enforcement.to_string());
-    let text = format!("sandbox: {sandbox}\nrules: {}\n", policy.nested);
+    let mut text = format!("sandbox: {sandbox}\nrules: {}\n", policy.nested);
+    if let Some(links) = directory.and_then(|directory| hard_links(&directory)) {
+        text += &format!(
+            "hard links: {} files in this directory have another name outside it, such as {:?}; commands can change them\n",
+            links.count, links.example
+        );
+    }
     output::print(text.as_bytes()).map_err(|error| error.to_string())
 }
 

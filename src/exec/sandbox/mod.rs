@@ -9,15 +9,19 @@
 //!    result of a command can say it.
 //! 3. The command gets no new privileges: set-user-id programs such as `sudo` do not work in it.
 //!
-//! Landlock does not restrict reading, the network, signals, or changes of a file's metadata: mode, owner, times, ACL, extended
+//! Landlock does not restrict files that have a second name (hard link) below a writable root, reading, the network, signals, or changes of a file's metadata: mode, owner, times, ACL, extended
 //! attributes, and attributes of `chattr`.
 mod enforcement;
+#[cfg(feature = "cli")]
+mod hard_links;
 #[cfg(target_os = "linux")]
 mod kernel;
 mod resolved;
 
 pub use enforcement::Enforcement;
 use enforcement::{Missing, SandboxError};
+#[cfg(feature = "cli")]
+pub(crate) use hard_links::hard_links;
 #[cfg(feature = "cli")]
 pub(crate) use resolved::enter;
 

@@ -225,6 +225,21 @@ fn rules_that_commands_can_change_are_warned_of() {
 }
 
 #[test]
+fn files_of_the_project_with_a_name_outside_it_are_reported() {
+    let Some(project) = Project::new() else { return };
+    let check = || ended(&mut project.server(["--check"]));
+    assert!(!check().out.contains("hard links"));
+    fs::write(project.outside.join("a"), "").unwrap();
+    fs::hard_link(project.outside.join("a"), project.project.join("b")).unwrap();
+    let checked = check();
+    let reported = format!(
+        "hard links: 1 files in this directory have another name outside it, such as {:?}",
+        project.project.join("b")
+    );
+    assert!(checked.out.contains(&reported), "{checked:?}");
+}
+
+#[test]
 fn a_command_that_removes_the_directory_for_temporary_files_is_not_the_last_one() {
     let directory = tempfile::tempdir().unwrap();
     let temporary = directory.path().join("temporary");

@@ -14,6 +14,9 @@ use std::{
 /// The number of characters of the session id in the name: the path of a Unix socket has at most 107 bytes.
 const SESSION_LENGTH: usize = 8;
 
+/// The maximum length of the cache directory, which leaves enough for the rest of the path.
+const MAX_CACHE: usize = 64;
+
 /// Makes the directory of the sockets and returns it.
 ///
 /// # Errors
@@ -33,8 +36,16 @@ pub(super) fn directory() -> Result<PathBuf, String> {
 }
 
 fn path_of_directory() -> PathBuf {
-    match env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_absolute() && path.is_dir()) {
-        Some(runtime) => runtime.join("pausewatch-claude"),
+    path_among(|name| env::var_os(name).map(PathBuf::from), &format!("/run/user/{}", getuid().as_raw()))
+}
+
+/// The first of the places outside `/tmp`, where sandboxed commands can replace a socket, that exists.
+fn path_among(variable: impl Fn(&str) -> Option<PathBuf>, runtime: &str) -> PathBuf {
+    let cache = variable("XDG_CACHE_HOME").or_else(|| Some(variable("HOME")?.join(".cache")));
+    let bases =
+        [variable("XDG_RUNTIME_DIR"), Some(runtime.into()), cache.filter(|path| path.as_os_str().len() <= MAX_CACHE)];
+    match bases.into_iter().flatten().find(|path| path.is_absolute() && path.is_dir()) {
+        Some(base) => base.join("pausewatch-claude"),
         None => PathBuf::from(format!("/tmp/pausewatch-claude-{}", getuid().as_raw())),
     }
 }
@@ -53,4 +64,30 @@ pub(super) fn of_shell(address: Option<&Address>, shell: Pid) -> Option<PathBuf>
     let is_ours = path.parent() == Some(&path_of_directory())
         && path.extension().is_some_and(|id| *id == *shell.as_raw_pid().to_string());
     is_ours.then(|| path.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_directory_is_in_tmp_only_if_there_is_no_better_place() {
+        let home = tempfile::tempdir().unwrap();
+        let path_of = |names: &[(&str, &str)], runtime: &str| {
+            let value = |name: &str| names.iter().find(|(known, _)| *known == name).map(|(_, value)| value.into());
+            path_among(value, runtime)
+        };
+        let home = home.path().to_str().unwrap();
+        let no_cache = [("HOME", home), ("XDG_RUNTIME_DIR", "/none/such")];
+        assert!(path_of(&no_cache, "/none/such").starts_with("/tmp"));
+        fs::create_dir(Path::new(home).join(".cache")).unwrap();
+        assert_eq!(path_of(&no_cache, "/none/such"), Path::new(home).join(".cache/pausewatch-claude"));
+        assert_eq!(path_of(&no_cache, home), Path::new(home).join("pausewatch-claude"));
+        let runtime = format!("{home}/.cache");
+        let named = [("HOME", "/"), ("XDG_RUNTIME_DIR", &*runtime)];
+        assert_eq!(path_of(&named, home), Path::new(&runtime).join("pausewatch-claude"));
+        let long = format!("{home}/{}", "x".repeat(MAX_CACHE));
+        fs::create_dir(&long).unwrap();
+        assert!(path_of(&[("XDG_CACHE_HOME", &long)], "/none/such").starts_with("/tmp"));
+    }
 }
