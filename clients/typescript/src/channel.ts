@@ -4,7 +4,6 @@
  * There are two *lanes* over one connection. A call in the foreground lane keeps the process alive; a call in the background lane does not.
  * With several addresses, there is a connection to one of them, until the client moves to another address.
  */
-import { setMaxListeners } from "node:events";
 import * as net from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import * as tls from "node:tls";
@@ -48,8 +47,8 @@ export class Channel {
   #left: Connection[] = [];
   /** The releases under way: the calls that close elicitations. */
   readonly #releases = new Set<Promise<unknown>>();
-  readonly #closing = closingController();
-  readonly #disconnecting = closingController();
+  readonly #closing = new AbortController();
+  readonly #disconnecting = new AbortController();
   #closed: Promise<void> | undefined;
 
   /** @throws {ConfigError} The certificates or the key are not valid. */
@@ -93,7 +92,7 @@ export class Channel {
     if (left !== undefined) this.#left.push(left);
     this.#lanes = open();
     left?.retire();
-    if (this.disconnecting.aborted) this.#lanes.connection.close(this.disconnecting.reason);
+    if (this.disconnecting.aborted) void this.#lanes.connection.close(this.disconnecting.reason);
   }
 
   /** A lane that uses the client's present address for each call. */
@@ -154,7 +153,7 @@ export class Channel {
     this.#closing.abort(reason);
     if (this.#releases.size > 0) await this.#finishReleases(timeoutMs);
     this.#disconnecting.abort(reason);
-    for (const connection of [...this.#left, this.#lanes?.connection]) connection?.close(reason);
+    await Promise.all([...this.#left, this.#lanes?.connection].map((connection) => connection?.close(reason)));
   }
 
   /**
@@ -186,13 +185,6 @@ function transportOver(connection: Connection, awaited: boolean, interceptors: I
     notifyResponseByteRead: () => undefined,
   };
   return createGrpcTransport({ baseUrl, sessionManager, interceptors, acceptCompression: [] });
-}
-
-/** Every watch and every retry delay listens to its signal. Many listeners are not a leak, so Node's warning is disabled. */
-function closingController(): AbortController {
-  const controller = new AbortController();
-  setMaxListeners(0, controller.signal);
-  return controller;
 }
 
 /** The origin as Connect compares it: without the default port of the scheme. */

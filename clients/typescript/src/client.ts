@@ -245,7 +245,7 @@ export class Client implements Disposable, AsyncDisposable {
    * Watches threads, across reconnects: `for await (const event of client.watch(["t"]))`. `threadIds`: default every thread that this client
    * may read.
    *
-   * @throws {InvalidFieldError} An id is not valid.
+   * @throws {InvalidFieldError} An id is not valid. If the client is closed, the first `next()` of the watch throws.
    */
   watch(threadIds?: Iterable<string>, options?: WatchOptions): Watch {
     return new Watch(this.#lanes.foreground, threadIds, options);
@@ -277,7 +277,8 @@ export class Client implements Disposable, AsyncDisposable {
 
   /**
    * Ends every call with an error, and every watch. Releases that are under way continue, and a hold that is being opened is released; the
-   * connection ends after them, within one deadline, and then the promise resolves. Other holds are not released: they end with their leases.
+   * connection ends after them, within one deadline, and then the promise resolves. Other holds are not released: they are overdue, and end
+   * with their leases.
    * Timeouts continue, and are no longer paused by their threads: they expire at the end of their limits, without asking the coordinator. New
    * ones throw, as every call does. Calling it again does nothing.
    */

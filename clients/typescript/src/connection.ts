@@ -9,6 +9,8 @@
  * 3. A dead peer is detected within 15 s, also on an idle connection.
  * 4. A blocked event loop (`execSync`) disconnects no peer that has answered meanwhile.
  * 5. After a GOAWAY of the server, the requests under way continue on their session, beside its replacement.
+ * 6. A session is never closed or destroyed in a microtask, only in a turn of the event loop of its own: the microtasks of an answer run while
+ *    Node still parses the session's input, and Node 20 frees what it parses (`corrupted size vs. prev_size`).
  */
 import * as http2 from "node:http2";
 import type { Socket } from "node:net";
@@ -60,16 +62,21 @@ export class Connection {
    * Makes the next request open a new session. Requests under way continue; the present session ends with them, or when a ping has no answer.
    */
   reconnect(): void {
+    const session = this.#current;
     // An attempt to connect has a timeout of its own.
-    if (this.#current?.http2.connecting === false) this.#current.http2.close();
+    if (session === undefined || session.http2.connecting) return;
+    this.#current = undefined;
+    setImmediate(() => session.http2.close());
   }
 
   /** Ends new use of this connection. Streams under way continue; each session ends with them, or when a ping has no answer. */
   retire(): void {
-    for (const { http2, socket } of this.#sessions) {
-      if (!http2.connecting) http2.close();
-      else socket.destroy(new Error("the client has moved to another address"));
-    }
+    setImmediate(() => {
+      for (const { http2, socket } of this.#sessions) {
+        if (!http2.connecting) http2.close();
+        else socket.destroy(new Error("the client has moved to another address"));
+      }
+    });
   }
 
   /** Whether every session is over. */
@@ -77,9 +84,10 @@ export class Connection {
     return this.#sessions.size === 0;
   }
 
-  /** Ends all streams, and all later requests, with `reason`. */
-  close(reason: Error): void {
+  /** Ends all later requests at once, and soon all streams, with `reason`. */
+  async close(reason: Error): Promise<void> {
     this.#closed = reason;
+    await new Promise((resolve) => setImmediate(resolve));
     for (const { http2, socket } of this.#sessions) {
       http2.destroy(reason);
       // Otherwise the socket would continue to connect.

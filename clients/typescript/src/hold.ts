@@ -10,6 +10,7 @@
 import { randomUUID } from "node:crypto";
 import { basename } from "node:path";
 import { performance } from "node:perf_hooks";
+import { onAbort } from "./abort.js";
 import type { CallOptions } from "./call-options.js";
 import type { Calls } from "./calls.js";
 import {
@@ -134,18 +135,14 @@ export class Hold implements AsyncDisposable {
   /** @internal See `Client.hold`. */
   static async open(lanes: Lanes, threadId: string, options: HoldOptions): Promise<Hold> {
     const { channel } = lanes.foreground;
-    const signals = [options.signal, channel.closing].filter((signal) => signal !== undefined);
-    for (const signal of signals) signal.throwIfAborted();
+    options.signal?.throwIfAborted();
+    channel.closing.throwIfAborted();
     const opening = Hold.#increment(lanes, threadId, options);
     return new Promise((resolve, reject) => {
-      const abandon = ({ currentTarget }: Event) => {
-        reject((currentTarget as AbortSignal).reason);
+      const keep = onAbort([options.signal, channel.closing], (reason) => {
+        reject(reason);
         channel.releasing(opening.then((hold) => hold[Symbol.asyncDispose]()));
-      };
-      for (const signal of signals) signal.addEventListener("abort", abandon, { once: true });
-      const keep = () => {
-        for (const signal of signals) signal.removeEventListener("abort", abandon);
-      };
+      });
       // Before the caller has the hold: from then on the signals must not close the hold.
       opening.finally(keep).then(resolve, reject);
     });
@@ -180,16 +177,15 @@ export class Hold implements AsyncDisposable {
     signal?.throwIfAborted();
     if (this.#lease !== "held") return this.#lease;
     return new Promise((resolve, reject) => {
-      const abort = () => {
+      const stopListening = onAbort([signal], (reason) => {
         this.#waiters = this.#waiters.filter((waiting) => waiting !== waiter);
-        reject(signal?.reason);
-      };
+        reject(reason);
+      });
       const waiter = (lease: Lease) => {
-        signal?.removeEventListener("abort", abort);
+        stopListening();
         resolve(lease);
       };
       this.#waiters.push(waiter);
-      signal?.addEventListener("abort", abort, { once: true });
     });
   }
 

@@ -4,7 +4,7 @@ export type Lease =
   | "held"
   /**
    * No renewal succeeded for a whole ttl: the lease has ended, or the server is down. Renewals are still tried; if one succeeds, the lease is
-   * `held` again.
+   * `held` again. Or the client is closed: the lease is not renewed any more, and ends at the latest one ttl later.
    */
   | "overdue"
   /** The lease ended: the elicitation is closed, and its thread runs unless another one is open. */

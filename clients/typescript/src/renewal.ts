@@ -5,7 +5,9 @@
  * 2. Renewals continue until the server reports that the elicitation is closed, or the hold stops them: a server that was unreachable gives
  *    every lease one full ttl after its restart.
  * 3. Renewals do not keep the process alive: the lease ends after the process.
+ * 4. When the client has ended, the lease is overdue: nothing renews it, and its end cannot be known.
  */
+import { onAbort } from "./abort.js";
 import type { Calls } from "./calls.js";
 import { ElicitationExpiredError, ElicitationReleasedError, ElicitationUnknownError } from "./errors.js";
 import type { Lease } from "./lease.js";
@@ -31,6 +33,7 @@ export class Renewal {
   readonly #retryDelays: Backoff;
   #stopTimer: () => void = () => undefined;
   #stopOverdue: () => void = () => undefined;
+  #stopListening: () => void = () => undefined;
 
   /** Starts the renewals of an elicitation whose increment was sent at `openedAt`, by the clock. `onLease` receives the states of the lease. */
   constructor(
@@ -50,12 +53,21 @@ export class Renewal {
     this.#retryDelays = new Backoff(Math.min(ttlMs / 30, 100), Math.min(ttlMs / 6, 2_000));
     this.#scheduleOverdue();
     this.#renewAt(openedAt + ttlMs / 3);
+    this.#stopListening = onAbort([calls.closing], () => {
+      this.stop();
+      this.#onLease("overdue");
+    });
   }
 
   /** Stops the renewals. Nothing is reported any more. */
   stop(): void {
     this.stopRenewing();
+    this.#stopReporting();
+  }
+
+  #stopReporting(): void {
     this.#stopOverdue();
+    this.#stopListening();
   }
 
   /** Stops the renewals. Only the end of the lease is still reported. */
@@ -69,7 +81,6 @@ export class Renewal {
   }
 
   async #renew(): Promise<void> {
-    if (this.#calls.closing.aborted) return;
     const { elicitationId, threadId } = this.#elicitation;
     const { signal } = this.#stopping;
     const deadlineMs = Math.min(this.#calls.deadlineMs, this.#ttlMs / 3);
@@ -82,7 +93,7 @@ export class Renewal {
       if (ending === undefined) {
         this.#renewAt(this.#clock.now() + this.#retryDelays.next());
       } else {
-        this.#stopOverdue();
+        this.#stopReporting();
         this.#onLease(ending);
       }
       return;

@@ -11,6 +11,7 @@
  */
 import { performance } from "node:perf_hooks";
 import { Code, ConnectError, type CallOptions as ConnectOptions } from "@connectrpc/connect";
+import { onAbort } from "./abort.js";
 import {
   type CallError,
   deadlineExceeded,
@@ -184,11 +185,11 @@ async function attempt<R>(
   // Not Connect's `timeoutMs`: its timer would keep the process alive, also when the call was ended before.
   const authorization = token === undefined ? {} : { authorization: bearer(token) };
   const headers = { "grpc-timeout": `${timeoutMs}m`, ...authorization };
-  for (const each of [signal, target.closing]) each?.addEventListener("abort", end);
+  const stopListening = onAbort([signal, target.closing], end);
   try {
     return await Promise.race([send({ headers, signal: ending.signal }), ended]);
   } finally {
     clearTimeout(timer);
-    for (const each of [signal, target.closing]) each?.removeEventListener("abort", end);
+    stopListening();
   }
 }

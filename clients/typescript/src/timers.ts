@@ -1,5 +1,6 @@
 /** Timers that end with a signal. */
 import { setTimeout as sleep } from "node:timers/promises";
+import { onAbort } from "./abort.js";
 
 /** The longest timeout for both a timer of Node and the header `grpc-timeout`: about a day. */
 export const MAX_TIMEOUT_MS = 99_999_999;
@@ -12,10 +13,8 @@ export async function delayFor(
 ): Promise<void> {
   // Not `AbortSignal.any`: in some versions of Node, a long-lived signal never releases the signals that were made from it.
   const ending = new AbortController();
-  const end = () => ending.abort();
-  if (signals.some((signal) => signal?.aborted)) return;
-  for (const signal of signals) signal?.addEventListener("abort", end);
+  const stopListening = onAbort(signals, () => ending.abort());
   const { signal } = ending;
   await sleep(Math.min(ms, MAX_TIMEOUT_MS), undefined, { ref: keepsAlive, signal }).catch(() => undefined);
-  for (const signal of signals) signal?.removeEventListener("abort", end);
+  stopListening();
 }

@@ -6,6 +6,7 @@
  */
 import { readFile } from "node:fs/promises";
 import { Code, ConnectError } from "@connectrpc/connect";
+import { onAbort } from "./abort.js";
 import { MAX_TIMEOUT_MS } from "./timers.js";
 
 /** Returns the current token. */
@@ -74,15 +75,14 @@ export async function tokenWithin(
     stop = (code, why) => reject(new ConnectError(why, code));
   });
   const late = () => stop(Code.DeadlineExceeded, `the token source gave no token within ${Math.round(ms)} ms`);
-  const abort = () => stop(Code.Canceled, "nobody waits for the token");
   const timer = setTimeout(late, Math.min(ms, MAX_TIMEOUT_MS));
   if (!keepsAlive) timer.unref();
-  for (const signal of signals) signal?.addEventListener("abort", abort);
+  const stopListening = onAbort(signals, () => stop(Code.Canceled, "nobody waits for the token"));
   try {
     return await Promise.race([token, stopped]);
   } finally {
     clearTimeout(timer);
-    for (const signal of signals) signal?.removeEventListener("abort", abort);
+    stopListening();
   }
 }
 

@@ -12,6 +12,7 @@
  */
 import { PassThrough } from "node:stream";
 import { ConnectError } from "@connectrpc/connect";
+import { onAbort } from "../abort.js";
 import type { Calls } from "../calls.js";
 import { CallError, fromStatus, LimitExceededError, refusalError, UnavailableError, unavailable } from "../errors.js";
 import type { Refusal, WatchResponse } from "../gen/pausewatch/v1/elicitation_service_pb.js";
@@ -218,6 +219,8 @@ export class WatchStream {
         await this.#delay(retryDelays.next());
         continue;
       }
+      // It may have been closed since the token arrived.
+      if (signal.aborted) return;
       const { moves } = route;
       const { answered, error, silentForMs, slow, moved } = await this.#read(token);
       this.#requests.disconnected(answered);
@@ -270,9 +273,9 @@ export class WatchStream {
     const open = new OpenStream();
     const { signal } = open.ending;
     const end = () => open.ending.abort();
-    this.#stop.signal.addEventListener("abort", end);
+    const stopListening = onAbort([this.#stop.signal], end);
     this.#open = open;
-    const stopListening = this.#calls.channel.route.onMove(() => this.#followLater(open));
+    const stopFollowing = this.#calls.channel.route.onMove(() => this.#followLater(open));
     this.#send();
     let error: CallError;
     try {
@@ -300,8 +303,8 @@ export class WatchStream {
     clearTimeout(open.retryTimer);
     clearTimeout(open.renewalTimer);
     clearTimeout(open.move);
+    stopFollowing();
     stopListening();
-    this.#stop.signal.removeEventListener("abort", end);
     const silence = open.hasMessage ? performance.now() - open.lastSignAt : 0;
     return {
       answered: open.answered,

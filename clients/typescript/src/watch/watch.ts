@@ -6,6 +6,7 @@
  * 3. Every disconnect is reported, and the first state after it carries `gap`; `pausedTotalMs` covers what was missed.
  * 4. A watch of all threads adds those that were paused to each new stream, so that a resume in a gap is reported too.
  */
+import { onAbort } from "../abort.js";
 import type { Calls } from "../calls.js";
 import type { CallError } from "../errors.js";
 import { checkThreadId } from "../fields.js";
@@ -62,6 +63,9 @@ export class Watch implements AsyncIterableIterator<WatchEvent, undefined>, Asyn
   readonly #readers: Reader[] = [];
   readonly #closing: AbortSignal;
   readonly #signal: AbortSignal | undefined;
+  #stopListening: () => void = () => undefined;
+  /** Why it could not start: its client was closed before. */
+  #refused: { readonly error: unknown } | undefined;
   /** The stream waits for this until the queue has capacity. */
   #capacity: { readonly promise: Promise<void>; readonly resolve: () => void } | undefined;
   #state: "new" | "running" | "closed" = "new";
@@ -107,6 +111,7 @@ export class Watch implements AsyncIterableIterator<WatchEvent, undefined>, Asyn
    * Waits for the next event; `done` once the watch is closed.
    *
    * @throws The reason of the watch's signal, if it is aborted.
+   * @throws {CallError} The client was closed before the watch started.
    */
   next(): Promise<IteratorResult<WatchEvent, undefined>> {
     if (this.#state === "new") this.#start();
@@ -120,8 +125,7 @@ export class Watch implements AsyncIterableIterator<WatchEvent, undefined>, Asyn
   /** Closes the watch and its streams. Calling it again does nothing. */
   close(): void {
     this.#state = "closed";
-    this.#closing.removeEventListener("abort", this.#close);
-    this.#signal?.removeEventListener("abort", this.#close);
+    this.#stopListening();
     this.#stream.close();
     this.#capacity?.resolve();
     this.#endReaders();
@@ -140,16 +144,14 @@ export class Watch implements AsyncIterableIterator<WatchEvent, undefined>, Asyn
     this.close();
   }
 
-  readonly #close = () => this.close();
-
   #start(): void {
     this.#state = "running";
     if (this.#closing.aborted || this.#signal?.aborted) {
+      if (this.#closing.aborted) this.#refused = { error: this.#closing.reason };
       this.close();
       return;
     }
-    this.#closing.addEventListener("abort", this.#close);
-    this.#signal?.addEventListener("abort", this.#close);
+    this.#stopListening = onAbort([this.#signal, this.#closing], () => this.close());
     this.#stream.start();
   }
 
@@ -241,6 +243,7 @@ export class Watch implements AsyncIterableIterator<WatchEvent, undefined>, Asyn
   #endReaders(): void {
     for (const { resolve, reject } of this.#readers.splice(0)) {
       if (this.#signal?.aborted) reject(this.#signal.reason);
+      else if (this.#refused !== undefined) reject(this.#refused.error);
       else resolve({ done: true, value: undefined });
     }
   }

@@ -436,5 +436,11 @@ test("it ends with its signal, with its client, and when it is closed", async ()
   const pending = orphan.next();
   client.close();
   assert.equal((await pending).done, true);
-  assert.equal((await client.watch().next()).done, true);
+  // The end of a loop over a watch that never ran would look like the end of a pause.
+  const late = client.watch();
+  await assert.rejects(late.next(), { name: "CallError", message: "the client is closed" });
+  await assert.rejects(late.next(), /closed/);
+  await assert.rejects(async () => {
+    for await (const _ of client.watch(["t"]));
+  }, /closed/);
 });
