@@ -109,7 +109,7 @@ final class Core implements AutoCloseable {
         }
     }
 
-    /** Requires the lock of {@link #deadlines}. The timer runs until the last deadline has ended. */
+    /** Requires the lock of {@link #deadlines}. The timer runs until the last deadline has ended, without a thread of its own. */
     private void shutDownTimer() {
         if (closed && deadlines.isEmpty()) {
             timer.shutdown();
@@ -214,5 +214,6 @@ final class Core implements AutoCloseable {
         synchronized (deadlines) {
             shutDownTimer();
         }
+        timer.handOver();
     }
 }

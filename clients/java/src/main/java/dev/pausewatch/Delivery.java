@@ -15,11 +15,11 @@ final class Delivery implements Runnable {
     private static final System.Logger LOG = System.getLogger(Delivery.class.getName());
 
     private final Outbox outbox;
-    private final Consumer<WatchEvent> listener;
+    private final Consumer<Watch.Event> listener;
     private final Executor executor;
     private final AtomicBoolean running = new AtomicBoolean();
 
-    Delivery(Outbox outbox, Consumer<WatchEvent> listener, Executor executor) {
+    Delivery(Outbox outbox, Consumer<Watch.Event> listener, Executor executor) {
         this.outbox = outbox;
         this.listener = listener;
         this.executor = executor;
@@ -43,7 +43,7 @@ final class Delivery implements Runnable {
 
     @Override
     public void run() {
-        Optional<WatchEvent> event = outbox.poll();
+        Optional<Watch.Event> event = outbox.poll();
         while (event.isPresent()) {
             deliver(event.get());
             event = outbox.poll();
@@ -55,7 +55,7 @@ final class Delivery implements Runnable {
         }
     }
 
-    private void deliver(WatchEvent event) {
+    private void deliver(Watch.Event event) {
         try {
             listener.accept(event);
         } catch (Throwable thrown) {

@@ -216,8 +216,8 @@ final class Outbox implements WatchListener {
     }
 
     /** The next event, if there is one. */
-    Optional<WatchEvent> poll() {
-        Optional<WatchEvent> event;
+    Optional<Watch.Event> poll() {
+        Optional<Watch.Event> event;
         Runnable callback;
         synchronized (this) {
             boolean wasFull = isFull();
@@ -228,7 +228,7 @@ final class Outbox implements WatchListener {
         return event;
     }
 
-    private Optional<WatchEvent> take() {
+    private Optional<Watch.Event> take() {
         Iterator<Object> first = queued.iterator();
         if (!first.hasNext()) {
             return Optional.empty();
@@ -236,23 +236,23 @@ final class Outbox implements WatchListener {
         Object next = first.next();
         first.remove();
         if (next == Token.SNAPSHOT_COMPLETE) {
-            return Optional.of(new WatchEvent.SnapshotComplete());
+            return Optional.of(new Watch.Event.SnapshotComplete());
         }
         if (next == Token.DISCONNECTED) {
-            WatchEvent event =
-                    new WatchEvent.Disconnected(List.copyOf(disconnectedThreads), disconnectError, disconnectSilentFor);
+            Watch.Event event = new Watch.Event.Disconnected(
+                    List.copyOf(disconnectedThreads), disconnectError, disconnectSilentFor);
             disconnectedThreads.clear();
             return Optional.of(event);
         }
         return Optional.of(report((String) next));
     }
 
-    private WatchEvent report(String threadId) {
+    private Watch.Event report(String threadId) {
         KnownThread thread = threads.get(threadId);
         PauseState state = thread.unreported;
         Optional<Version> version = Optional.of(Version.of(state));
         boolean changed = !thread.reported.equals(version);
-        WatchEvent event = new WatchEvent.State(state, thread.gap, changed);
+        Watch.Event event = new Watch.Event.State(state, thread.gap, changed);
         thread.gap = false;
         thread.reported = version;
         thread.unreported = null;

@@ -43,7 +43,7 @@ public final class WatchBuilder {
      * Starts the watch; {@code listener} receives the events, one after another, on a thread of this library, where code may
      * block. Exceptions that it throws are logged.
      */
-    public Subscription listen(Consumer<WatchEvent> listener) {
+    public Subscription listen(Consumer<Watch.Event> listener) {
         return listen(listener, Callbacks.EXECUTOR);
     }
 
@@ -51,7 +51,7 @@ public final class WatchBuilder {
      * As {@link #listen(Consumer)}, on {@code executor}. While the listener is busy, a newer state of a thread replaces the
      * waiting one.
      */
-    public Subscription listen(Consumer<WatchEvent> listener, Executor executor) {
+    public Subscription listen(Consumer<Watch.Event> listener, Executor executor) {
         Outbox outbox = new Outbox(all);
         Delivery delivery = new Delivery(outbox, listener, executor);
         outbox.onReady(delivery::ready);

@@ -29,7 +29,10 @@ import org.jspecify.annotations.Nullable;
  *
  * <p>3. Its end is reported once, and nothing afterwards; after {@link #cancel} nothing is reported at all.
  *
- * <p>4. While its reader has no room, reading is stopped: it requests no message, and its silence means nothing. Pings detect a
+ * <p>4. Only the time counts in which this process could run: a silence that an answer must end is measured in short slices, and
+ * how late each of them ended is subtracted. On a busy machine the answer may have arrived, and not be read yet.
+ *
+ * <p>5. While its reader has no room, reading is stopped: it requests no message, and its silence means nothing. Pings detect a
  * dead connection meanwhile.
  */
 final class WatchStream implements ClientResponseObserver<WatchRequest, WatchResponse> {
@@ -46,6 +49,9 @@ final class WatchStream implements ClientResponseObserver<WatchRequest, WatchRes
     private static final long MIN_HEARTBEAT_NANOS = TimeUnit.MILLISECONDS.toNanos(100);
 
     private static final long MAX_HEARTBEAT_NANOS = TimeUnit.HOURS.toNanos(1);
+
+    /** The longest slice of a silence that an answer must end. */
+    private static final long SLICE_NANOS = TimeUnit.MILLISECONDS.toNanos(25);
 
     private final Connection connection;
     private final Timer timer;
@@ -64,6 +70,12 @@ final class WatchStream implements ClientResponseObserver<WatchRequest, WatchRes
     private long awaitedSince;
 
     private long answerTimeout = Nanos.MAX;
+    /** Whether a message has arrived. */
+    private boolean heard;
+    /** When the present slice of the silence ends, and how late the earlier ones ended in sum. */
+    private long sliceEnd;
+
+    private long stalled;
     private boolean lastChance;
     private Timer.Alarm silence = Timer.Alarm.NONE;
     private boolean ended;
@@ -112,7 +124,7 @@ final class WatchStream implements ClientResponseObserver<WatchRequest, WatchRes
             silenceTimeout = Math.min(silenceTimeout, Connection.ANSWER_TIMEOUT_NANOS);
         }
         lastMessageAt = timer.now();
-        listen();
+        listenAgain();
         call = Connection.ready(position)
                 .newCall(
                         ElicitationServiceGrpc.getWatchMethod(),
@@ -129,8 +141,7 @@ final class WatchStream implements ClientResponseObserver<WatchRequest, WatchRes
         if (answerTimeout == Nanos.MAX) {
             awaitedSince = timer.now();
             answerTimeout = nanos;
-            silence.cancel();
-            listen();
+            listenAgain();
         }
     }
 
@@ -144,7 +155,7 @@ final class WatchStream implements ClientResponseObserver<WatchRequest, WatchRes
         if (readingStopped && !ended) {
             readingStopped = false;
             lastMessageAt = timer.now();
-            listen();
+            listenAgain();
             messages.request(1);
         }
     }
@@ -169,6 +180,8 @@ final class WatchStream implements ClientResponseObserver<WatchRequest, WatchRes
             return;
         }
         lastMessageAt = timer.now();
+        stalled = 0;
+        heard = true;
         silenceTimeout = longestSilence;
         switch (message.getEventCase()) {
             case PAUSE_STATE -> reader.state(Wire.state(message.getPauseState()));
@@ -196,8 +209,7 @@ final class WatchStream implements ClientResponseObserver<WatchRequest, WatchRes
         heartbeat = hasInterval ? Math.min(Math.max(every, MIN_HEARTBEAT_NANOS), MAX_HEARTBEAT_NANOS) : HEARTBEAT_NANOS;
         longestSilence = hasInterval ? heartbeat / 2 * 5 : SILENCE_TIMEOUT_NANOS;
         silenceTimeout = longestSilence;
-        silence.cancel();
-        listen();
+        listenAgain();
     }
 
     @Override
@@ -215,15 +227,28 @@ final class WatchStream implements ClientResponseObserver<WatchRequest, WatchRes
         broken(error, false);
     }
 
+    private void listenAgain() {
+        silence.cancel();
+        stalled = 0;
+        sliceEnd = timer.now();
+        listen();
+    }
+
     private void listen() {
-        long answerLeft = Math.max(lastMessageAt - timer.now(), awaitedSince - timer.now()) + answerTimeout;
-        long left = Math.min(lastMessageAt + silenceTimeout - timer.now(), answerLeft);
+        long now = timer.now();
+        stalled += Math.max(0, now - sliceEnd);
+        boolean awaits = !heard || answerTimeout != Nanos.MAX;
+        long answerLeft = Math.max(lastMessageAt - now, awaitedSince - now) + answerTimeout + stalled;
+        long left = Math.min(lastMessageAt + silenceTimeout - now + stalled, answerLeft);
         if (left > 0) {
             lastChance = false;
-            silence = timer.in(left, this::listen);
+            long slice = awaits ? Math.min(left, SLICE_NANOS) : left;
+            sliceEnd = now + slice;
+            silence = timer.in(slice, this::listen);
         } else if (!lastChance) {
             // This process itself may have been stopped: messages that have arrived are read first.
             lastChance = true;
+            sliceEnd = now;
             silence = timer.in(0, this::listen);
         } else {
             boolean isAnswerLate = answerLeft <= 0;

@@ -232,7 +232,7 @@ class CallsTest {
         try (Watch watch = client.watch("t").open()) {
             server.nextWatch().observer().onError(garbled(Status.UNAVAILABLE));
             server.nextWatch().state("t", 1);
-            assertInstanceOf(WatchEvent.Disconnected.class, watch.next());
+            assertInstanceOf(Watch.Event.Disconnected.class, watch.next());
         }
     }
 

@@ -22,7 +22,7 @@ class DeliveryTest {
         Delivery delivery = new Delivery(
                 outbox,
                 event -> {
-                    told.add(((WatchEvent.State) event).state().revision());
+                    told.add(((Watch.Event.State) event).state().revision());
                     whileTold.run();
                 },
                 executor::add);

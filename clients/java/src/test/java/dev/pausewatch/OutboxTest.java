@@ -36,13 +36,13 @@ class OutboxTest {
     /** What is told now: {@code t5} a state, {@code g} with a gap, {@code =} unchanged, {@code !} a break, {@code .} the end of a snapshot. */
     private static List<String> told(Outbox outbox) {
         List<String> told = new ArrayList<>();
-        for (Optional<WatchEvent> event = outbox.poll(); event.isPresent(); event = outbox.poll()) {
-            if (event.get() instanceof WatchEvent.State update) {
+        for (Optional<Watch.Event> event = outbox.poll(); event.isPresent(); event = outbox.poll()) {
+            if (event.get() instanceof Watch.Event.State update) {
                 told.add(update.state().threadId()
                         + update.state().revision()
                         + (update.gap() ? "g" : "")
                         + (update.changed() ? "" : "="));
-            } else if (event.get() instanceof WatchEvent.Disconnected disconnected) {
+            } else if (event.get() instanceof Watch.Event.Disconnected disconnected) {
                 told.add("!" + String.join(",", disconnected.threadIds()));
             } else {
                 told.add(".");

@@ -119,6 +119,30 @@ class WatchStreamTest {
     }
 
     @Test
+    void timeInWhichTheProcessCouldNotRunIsNoSilence() {
+        open();
+        hear();
+        stream.expectAnswer(TimeUnit.MILLISECONDS.toNanos(250));
+        for (int stall = 0; stall < 8; stall++) {
+            timer.stall(Duration.ofMillis(100));
+            timer.advance(Duration.ofMillis(5));
+        }
+        assertEquals(0, reader.breaks, "0.8 s have passed, most of it without this process");
+        timer.advance(Duration.ofMillis(250));
+        assertEquals(1, reader.breaks);
+    }
+
+    @Test
+    void aProcessThatIsLateAlwaysGivesUpInTheEnd() {
+        open();
+        for (int stall = 0; stall < 5_000 && reader.breaks == 0; stall++) {
+            timer.stall(Duration.ofMillis(100));
+            timer.advance(Duration.ofMillis(5));
+        }
+        assertEquals(1, reader.breaks);
+    }
+
+    @Test
     void whenItHasAnsweredItMayBeSilentAgain() {
         open();
         hear();

@@ -34,16 +34,16 @@ class WatchTest {
         server.close();
     }
 
-    private static void assertState(WatchEvent event, String threadId, long revision, boolean gap, boolean changed) {
-        WatchEvent.State update = assertInstanceOf(WatchEvent.State.class, event);
+    private static void assertState(Watch.Event event, String threadId, long revision, boolean gap, boolean changed) {
+        Watch.Event.State update = assertInstanceOf(Watch.Event.State.class, event);
         assertEquals(threadId, update.state().threadId());
         assertEquals(revision, update.state().revision());
         assertEquals(gap, update.gap(), "gap");
         assertEquals(changed, update.changed(), "changed");
     }
 
-    private static void assertComplete(WatchEvent event) {
-        assertInstanceOf(WatchEvent.SnapshotComplete.class, event);
+    private static void assertComplete(Watch.Event event) {
+        assertInstanceOf(Watch.Event.SnapshotComplete.class, event);
     }
 
     private static void assertNothing(Watch watch) {
@@ -100,7 +100,7 @@ class WatchTest {
             }
             assertComplete(watch.next());
             first.observer().onCompleted();
-            assertInstanceOf(WatchEvent.Disconnected.class, watch.next());
+            assertInstanceOf(Watch.Event.Disconnected.class, watch.next());
             assertEquals(List.of("a", "b"), server.nextWatch().request().getAddList());
         }
     }
@@ -117,7 +117,7 @@ class WatchTest {
             stream.complete();
             assertEquals(List.of("b", "c"), stream.request().getAddList());
             stream.refuse(Status.Code.PERMISSION_DENIED, "THREAD_FORBIDDEN", Duration.ZERO, "b");
-            WatchEvent.Disconnected refused = assertInstanceOf(WatchEvent.Disconnected.class, watch.next());
+            Watch.Event.Disconnected refused = assertInstanceOf(Watch.Event.Disconnected.class, watch.next());
             assertEquals(List.of("b"), refused.threadIds());
             assertInstanceOf(PermissionDeniedException.class, refused.error());
             assertEquals(List.of("c"), stream.request().getAddList());
@@ -137,7 +137,7 @@ class WatchTest {
                 assertEquals(List.of("a"), stream.request().getAddList());
                 stream.refuse(Status.Code.RESOURCE_EXHAUSTED, "LIMIT_EXCEEDED", Duration.ofMillis(20));
             }
-            WatchEvent.Disconnected refused = assertInstanceOf(WatchEvent.Disconnected.class, watch.next());
+            Watch.Event.Disconnected refused = assertInstanceOf(Watch.Event.Disconnected.class, watch.next());
             assertInstanceOf(LimitExceededException.class, refused.error());
             assertEquals(List.of("a"), stream.request().getAddList());
             stream.state("a", 1);
@@ -162,14 +162,14 @@ class WatchTest {
             List<String> refused = new ArrayList<>();
             while (refused.size() < 2) {
                 refused.addAll(assertInstanceOf(
-                                WatchEvent.Disconnected.class,
+                                Watch.Event.Disconnected.class,
                                 watch.next(Duration.ofSeconds(10)).orElseThrow())
                         .threadIds());
             }
             assertEquals(List.of("a", "b"), refused.stream().sorted().toList());
             requested.forEach(threadId -> stream.state(threadId, 1));
             stream.complete();
-            assertInstanceOf(WatchEvent.State.class, watch.next());
+            assertInstanceOf(Watch.Event.State.class, watch.next());
         }
     }
 
@@ -187,7 +187,7 @@ class WatchTest {
             FakeServer.WatchCall healed = server.nextWatch();
             healed.state("a", 1);
             healed.complete();
-            assertInstanceOf(UnavailableException.class, ((WatchEvent.Disconnected) watch.next()).error());
+            assertInstanceOf(UnavailableException.class, ((Watch.Event.Disconnected) watch.next()).error());
             assertState(watch.next(), "a", 1, true, false);
             assertComplete(watch.next());
         }
@@ -258,7 +258,7 @@ class WatchTest {
             refused.request();
             long since = System.nanoTime();
             refused.refuse(Status.Code.RESOURCE_EXHAUSTED, "LIMIT_EXCEEDED", Duration.ofMillis(700));
-            WatchEvent.Disconnected lost = assertInstanceOf(WatchEvent.Disconnected.class, watch.next());
+            Watch.Event.Disconnected lost = assertInstanceOf(Watch.Event.Disconnected.class, watch.next());
             assertInstanceOf(LimitExceededException.class, lost.error());
             assertTrue(server.nextWatch().request().getAllThreads());
             assertTrue(System.nanoTime() - since >= Duration.ofMillis(700).toNanos());
@@ -294,7 +294,7 @@ class WatchTest {
             first.state("b", 3);
             assertState(watch.next(), "b", 3, false, true);
             first.observer().onCompleted();
-            assertInstanceOf(WatchEvent.Disconnected.class, watch.next());
+            assertInstanceOf(Watch.Event.Disconnected.class, watch.next());
 
             FakeServer.WatchCall second = server.nextWatch();
             assertTrue(second.request().getAllThreads());
@@ -379,7 +379,7 @@ class WatchTest {
 
     @Test
     void aListenerThatThrowsReceivesTheNextEvent() throws InterruptedException {
-        BlockingQueue<WatchEvent> told = new LinkedBlockingQueue<>();
+        BlockingQueue<Watch.Event> told = new LinkedBlockingQueue<>();
         Subscription subscription = client.watch("a").listen(event -> {
             told.add(event);
             throw new IllegalStateException("on purpose");
@@ -399,7 +399,7 @@ class WatchTest {
         Client hasty = client.withDeadline(firstAnswer);
         try (Watch watch = hasty.watch("a").open()) {
             FakeServer.WatchCall silent = server.nextWatch();
-            assertInstanceOf(WatchEvent.Disconnected.class, watch.next());
+            assertInstanceOf(Watch.Event.Disconnected.class, watch.next());
             assertEnds(silent);
             FakeServer.WatchCall heard = server.nextWatch();
             heard.state("a", 1);

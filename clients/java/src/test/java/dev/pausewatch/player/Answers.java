@@ -19,7 +19,7 @@ import dev.pausewatch.StoreUnavailableException;
 import dev.pausewatch.TooManyElicitationsException;
 import dev.pausewatch.UnauthenticatedException;
 import dev.pausewatch.UnavailableException;
-import dev.pausewatch.WatchEvent;
+import dev.pausewatch.Watch;
 import java.time.Duration;
 import java.util.LinkedHashMap;
 import java.util.Locale;
@@ -119,12 +119,12 @@ final class Answers {
         return answer;
     }
 
-    static Map<String, Object> event(WatchEvent event) {
-        if (event instanceof WatchEvent.State update) {
+    static Map<String, Object> event(Watch.Event event) {
+        if (event instanceof Watch.Event.State update) {
             return Map.of(
                     "event", "state", "state", state(update.state()), "gap", update.gap(), "changed", update.changed());
         }
-        return Map.of("event", event instanceof WatchEvent.SnapshotComplete ? "snapshot_complete" : "disconnected");
+        return Map.of("event", event instanceof Watch.Event.SnapshotComplete ? "snapshot_complete" : "disconnected");
     }
 
     static Map<String, Object> reading(PausableDeadline.Reading reading) {
