@@ -4,7 +4,8 @@
  * 1. After each disconnect the whole set is sent again: there is no cursor.
  * 2. A stream without a message for two heartbeats counts as dead (two and a half, if the server reports its heartbeat interval), even if TCP
  *    reports no error; while it awaits a confirmation, sooner. Only the time spent waiting for the stream counts: neither a slow reader nor a
- *    blocked event loop disconnects its own stream.
+ *    blocked event loop disconnects its own stream. So a short silence is measured in slices, and how late each of them ended is subtracted:
+ *    on a busy machine the event loop is blocked often, for a short time.
  * 3. While its listener has no capacity the stream is not read: HTTP/2 flow control stops the server, which keeps only the latest state of
  *    each thread.
  * 4. With several addresses, a stream that ends, or has no first answer in time, moves the whole client to the next address; a move by
@@ -14,6 +15,7 @@ import { PassThrough } from "node:stream";
 import { ConnectError } from "@connectrpc/connect";
 import { onAbort } from "../abort.js";
 import type { Calls } from "../calls.js";
+import { afterArrivals } from "../connection.js";
 import { CallError, fromStatus, LimitExceededError, refusalError, UnavailableError, unavailable } from "../errors.js";
 import type { Refusal, WatchResponse } from "../gen/pausewatch/v1/elicitation_service_pb.js";
 import { durationOf, type PauseState, pauseStateOf } from "../messages.js";
@@ -38,8 +40,8 @@ const ACCEPTED_INTERVALS_MS = { shortest: 100, longest: 3_600_000 };
  */
 const CONFIRMATION_TIMEOUT_MS = 250;
 const FIRST_ANSWER_TIMEOUT_MS = 2_000;
-/** If a timer fires later than this, the event loop was blocked. */
-const BLOCKED_LOOP_MS = 20;
+/** The longest slice of a silence while a confirmation or a first answer is awaited. */
+const SLICE_MS = 25;
 /**
  * The delay before a stream is reopened: the first, the longest, and the longest while a confirmation is awaited; each plus up to as much
  * again at random.
@@ -94,8 +96,16 @@ class OpenStream {
   move: NodeJS.Timeout | undefined;
   moved = false;
   silenceTimer: NodeJS.Timeout | undefined;
+  /** The time since the last sign in which the event loop was blocked. */
+  blockedMs = 0;
   retryTimer: NodeJS.Timeout | undefined;
   renewalTimer: NodeJS.Timeout | undefined;
+
+  /** Notes a sign of life. */
+  sign(): void {
+    this.lastSignAt = performance.now();
+    this.blockedMs = 0;
+  }
 }
 
 export class WatchStream {
@@ -283,14 +293,14 @@ export class WatchStream {
       for await (const message of this.#calls.watch(open.outbox, signal, token)) {
         if (signal.aborted) break;
         open.hasMessage = true;
-        open.lastSignAt = performance.now();
+        open.sign();
         this.#receive(open, message);
         const capacity = this.#listener.capacity();
         if (capacity === undefined) continue;
         open.readerIsSlow = true;
         await capacity;
         open.readerIsSlow = false;
-        open.lastSignAt = performance.now();
+        open.sign();
       }
       error = unavailable("the watch ended");
     } catch (reason) {
@@ -395,16 +405,21 @@ export class WatchStream {
   #scheduleSilenceCheck(open: OpenStream): void {
     clearTimeout(open.silenceTimer);
     const now = performance.now();
-    const due = open.readerIsSlow ? now + SILENCE_TIMEOUT_MS : this.#silentAt(open, now);
-    open.silenceTimer = setTimeout(() => this.#endIfSilent(open, due), Math.max(due - now, 0)).unref();
+    const isShort = !open.answered || this.#requests.confirmingSince(now) !== undefined;
+    const silent = open.readerIsSlow ? now + SILENCE_TIMEOUT_MS : this.#silentAt(open, now) + open.blockedMs;
+    const due = isShort ? Math.min(silent, now + SLICE_MS) : silent;
+    const check = () => {
+      open.blockedMs += Math.max(performance.now() - due, 0);
+      afterArrivals(() => this.#endIfSilent(open));
+    };
+    open.silenceTimer = setTimeout(check, Math.max(due - now, 0)).unref();
   }
 
-  #endIfSilent(open: OpenStream, due: number): void {
+  #endIfSilent(open: OpenStream): void {
+    if (open !== this.#open) return;
     const now = performance.now();
-    // Messages that arrived while the event loop was blocked are not read yet.
-    if (now > due + BLOCKED_LOOP_MS) open.lastSignAt = Math.max(open.lastSignAt, now - BLOCKED_LOOP_MS);
     const silentAt = this.#silentAt(open, now);
-    if (open.readerIsSlow || now < silentAt) {
+    if (open.readerIsSlow || now < silentAt + open.blockedMs) {
       this.#scheduleSilenceCheck(open);
       return;
     }

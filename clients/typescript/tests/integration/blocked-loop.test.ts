@@ -4,11 +4,18 @@ import { once } from "node:events";
 import * as http2 from "node:http2";
 import { type AddressInfo, connect, createServer } from "node:net";
 import { test } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
 import { withinTime } from "../../src/channel.js";
 import { Connection } from "../../src/connection.js";
+import { Client, type Link } from "../../src/index.js";
+import { event, FakeCoordinator } from "../support/fake.js";
 
 /** The next turn of the event loop. */
 const turn = () => new Promise((resolve) => setImmediate(resolve));
+
+function block(ms: number): void {
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
+}
 
 test("an answer to a ping that has arrived counts", async (t) => {
   const server = http2.createServer();
@@ -43,7 +50,31 @@ test("a connection that was made in time counts", async (t) => {
   await once(server, "listening");
   t.after(() => server.close());
   const socket = withinTime(connect((server.address() as AddressInfo).port, "127.0.0.1"), "connect");
-  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 2_100);
+  block(2_100);
   await once(socket, "connect");
   socket.destroy();
+});
+
+test("time in which the loop was blocked is no silence of a stream that owes a confirmation", async () => {
+  const state = { threadId: "t", revision: 1n };
+  await using fake = await FakeCoordinator.start({
+    async *watch(requests) {
+      for await (const { confirm } of requests) {
+        if (confirm.length > 0) {
+          // Most of the 250 ms that the answer may take. The rest of them is over when it comes.
+          block(200);
+          await sleep(100);
+          yield event.confirmation(state);
+        } else {
+          yield event.state(state);
+        }
+        yield event.snapshotComplete();
+      }
+    },
+  });
+  const links: Link["state"][] = [];
+  using client = new Client({ address: fake.address, onLink: ({ state }) => links.push(state) });
+  using timeout = client.startTimeout(100, { threadId: "t" });
+  await new Promise((resolve) => timeout.signal.addEventListener("abort", resolve));
+  assert.deepEqual(links, ["connected"]);
 });
