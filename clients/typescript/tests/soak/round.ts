@@ -217,16 +217,21 @@ class Round {
 
   /** The charged time of a timeout, against the clock of this process. */
   async #clock(): Promise<void> {
-    const began = performance.now();
+    const starting = performance.now();
     using timeout = this.#client.startTimeout(60_000, { threadId: this.#thread("clock") });
+    const started = performance.now();
     await sleep(50);
+    const pausing = performance.now();
     const pause = timeout.pause();
     const paused = performance.now();
     await sleep(100 + randomInt(400));
+    const leastPause = performance.now() - paused;
     pause[Symbol.dispose]();
-    const own = performance.now() - paused;
-    const error = Math.abs(timeout.elapsedMs - (performance.now() - began - own));
-    this.counts.clock_error_ms = Math.max(this.counts.clock_error_ms, error);
+    const mostPause = performance.now() - pausing;
+    const least = performance.now() - started - mostPause;
+    const elapsed = timeout.elapsedMs;
+    const most = performance.now() - starting - leastPause;
+    this.counts.clock_error_ms = Math.max(this.counts.clock_error_ms, least - elapsed, elapsed - most);
     if (!this.#order.disturbed) await this.#awaited(timeout);
   }
 

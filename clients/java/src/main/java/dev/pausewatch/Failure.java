@@ -32,8 +32,12 @@ record Failure(
         String message,
         @Nullable Throwable cause) {
     private static final String DOMAIN = "pausewatch";
-    /** The beginning of grpc-java's text for a stream that was reset without a status; the client makes this status. */
-    private static final String RESET = "RST_STREAM closed stream";
+    /**
+     * How grpc-java's texts begin for a stream that ended without a status: it was reset, or the server gave up the whole connection. The
+     * client makes these statuses, with a code that depends on the code of HTTP/2.
+     */
+    private static final List<String> RESETS =
+            List.of("RST_STREAM closed stream", "Abrupt GOAWAY closed ", "Connection closed after GOAWAY");
 
     /** The error of a call to this address. If no connection could be made, the text has the address and the cause. */
     static PausewatchException of(Throwable thrown, String address) {
@@ -137,7 +141,8 @@ record Failure(
     }
 
     private boolean isBrokenConnection() {
-        return status.getCause() instanceof java.io.IOException || message.startsWith(RESET);
+        return status.getCause() instanceof java.io.IOException
+                || RESETS.stream().anyMatch(message::startsWith);
     }
 
     private Failure unavailable() {

@@ -15,6 +15,7 @@ import io.grpc.StatusRuntimeException;
 import io.grpc.protobuf.StatusProto;
 import java.io.IOException;
 import java.time.Duration;
+import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import org.junit.jupiter.api.Test;
@@ -187,6 +188,12 @@ class FailureTest {
                 .withDescription("RST_STREAM closed stream. HTTP/2 error code: CANCEL")
                 .asRuntimeException());
         assertInstanceOf(UnavailableException.class, stream);
+        for (String text : List.of("Abrupt GOAWAY closed sent stream", "Connection closed after GOAWAY")) {
+            PausewatchException connection = Failure.of(Status.RESOURCE_EXHAUSTED
+                    .withDescription(text + ". HTTP/2 error code: ENHANCE_YOUR_CALM")
+                    .asRuntimeException());
+            assertInstanceOf(UnavailableException.class, connection);
+        }
         assertFalse(Failure.of(
                         Status.UNKNOWN.withDescription("the server's own words").asRuntimeException())
                 .isTransient());
