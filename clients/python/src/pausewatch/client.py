@@ -28,6 +28,10 @@ class Client:
     LimitExceeded (nothing changed); Unavailable, StoreUnavailable or DeadlineExceeded (whether the call counted is unknown: call
     again with the same request id); or CallError.
 
+    An exception that a signal handler raises, such as KeyboardInterrupt, ends a call, a wait and `close` at once. What was begun
+    goes on in the background: an interrupted increment may have opened its elicitation, and an interrupted decrement may have
+    closed it; a hold closes what it has opened. The client can be used further, and `close` can be called again.
+
     A forked child must create its own client. If the parent had a watch or a stopwatch, that works only with
     `GRPC_ENABLE_FORK_SUPPORT=1` in the environment, set before `grpc` is imported; else calls of the child raise Unavailable
     or hang. Processes that are spawned need nothing.

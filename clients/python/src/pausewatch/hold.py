@@ -1,6 +1,6 @@
 """An elicitation that a program keeps open: renewed while the block runs, and closed however the block ends.
 
-1. If opening is cancelled or interrupted, the elicitation is closed in the background; its lease bounds it.
+1. If opening is cancelled or interrupted, the elicitation is closed in the background, or never opened; its lease bounds it.
 2. A renewal is sent after each third of the ttl, until the server reports that the elicitation is closed, or the hold is
    released.
 3. All decrements of one hold have the same request id: however often a release is tried, it counts once and returns the
@@ -28,6 +28,7 @@ from ._hold.renewal import Renewal
 from ._io import calls
 from ._io.durations import Nanos, Seconds, read_nanos, to_wait
 from ._io.signal import Signal
+from ._io.workers import Wake
 from .errors import CallError, ConfigError, InvalidField, PausewatchError
 
 if TYPE_CHECKING:
@@ -113,6 +114,8 @@ class _Hold(Generic[_ConnectionT]):
         self._opened: Incremented | None = None
         self._release: Release | None = None
         self._late: CallError | None = None
+        # Whether opening was interrupted.
+        self._given_up = False
 
     @property
     def opened(self) -> Incremented:
@@ -151,7 +154,7 @@ class _Hold(Generic[_ConnectionT]):
         self.opened  # noqa: B018  # Raises if the hold is not open.
 
     def _check_unopened(self) -> None:
-        if self._opened is not None or self._failure is not None:
+        if self._opened is not None or self._failure is not None or self._given_up:
             raise RuntimeError("this hold was opened before; make a new one for a new question")
 
     def _continues_without_hold(self, error: PausewatchError | None = None) -> bool:
@@ -165,13 +168,11 @@ class _Hold(Generic[_ConnectionT]):
         return True
 
     def _begin(self, opened: Incremented, sent: Nanos, changed: Callable[[], None]) -> None:
-        runtime = self._connection.runtime
+        runtime = self._runtime = self._connection.runtime
         timeout = min(self._connection.deadline, self._ttl_nanos // 3)
         elicitation = opened.elicitation
-        self._lock = runtime.lock
-        with self._lock:
-            record = LeaseRecord(self._ttl_nanos, sent, runtime.now())
-            self._renewal = Renewal(runtime, elicitation, record, timeout, changed)
+        record = LeaseRecord(self._ttl_nanos, sent, runtime.now())
+        self._renewal = runtime.do(lambda: Renewal(runtime, elicitation, record, timeout, changed))
         self._connection.dependents.add(self._renewal)
         self._decrement = _decrement(elicitation)
         self._opened = opened
@@ -190,8 +191,36 @@ class _Hold(Generic[_ConnectionT]):
         return release
 
     def _stop(self, lease: Lease) -> None:
-        with self._lock:
-            self._renewal.stop(lease)
+        self._runtime.do(partial(self._renewal.stop, lease))
+
+
+class _Closing:
+    """Closes, in the background, the elicitation of a hold that was garbage-collected open or could not be released. Does not
+    refer to the hold.
+    """
+
+    def __init__(
+        self, connection: Connection, runtime: Runtime, renewal: Renewal, decrement: Call[Decremented], ttl: Seconds
+    ) -> None:
+        self._connection = connection
+        self._runtime = runtime
+        self._renewal = renewal
+        self._decrement = decrement
+        self._ttl = ttl
+
+    def start(self) -> None:
+        """Has it done on another thread."""
+        self._connection.unsettled.add(self)
+        self._connection.start(self)
+
+    def __call__(self) -> None:
+        try:
+            self._runtime.do(partial(self._renewal.stop, Lease.RELEASED))
+            # After one ttl without a renewal the lease has ended: there is nothing left to close.
+            with contextlib.suppress(CallError, RuntimeError):
+                self._connection.send(self._decrement, self._ttl, persistent=True)
+        finally:
+            self._connection.unsettled.discard(self)
 
 
 class Hold(_Hold["Connection"]):
@@ -202,61 +231,108 @@ class Hold(_Hold["Connection"]):
     note. After a `release` inside the block, which returns the same information, leaving raises nothing.
     """
 
+    def __init__(
+        self,
+        connection: Connection,
+        thread_id: str | None,
+        reason: str,
+        holder: str | None,
+        ttl: Seconds,
+        best_effort: bool,
+    ) -> None:
+        super().__init__(connection, thread_id, reason, holder, ttl, best_effort)
+        self._changed = Wake()
+        self._opening = threading.Lock()
+        self._releasing = threading.Lock()
+        # Whether the increment may have been sent.
+        self._sent = False
+
     def open(self) -> Self:
         """Opens the elicitation and starts its renewals; a `with` block calls this by itself.
 
         Raises InvalidField, TooManyElicitations, LimitExceeded: nothing is open. TransientError and others: the elicitation may
-        be open, and its lease bounds it. If another exception interrupts the call (KeyboardInterrupt), the elicitation is closed
-        in the background.
+        be open, and its lease bounds it. If another exception interrupts the call (KeyboardInterrupt, or any that a signal
+        handler raises), the elicitation is not opened, or is closed in the background, and this hold cannot be used any more.
         """
         self._check_unopened()
         if self._continues_without_hold():
             return self
-        runtime = self._connection.runtime
-        sent = runtime.now()
-        end = self._connection.opening()
+        connection = self._connection
+        connection.check_opening()
+        give_up = self._give_up
         try:
-            opened = self._connection.run(self._increment)
-            self._connection.check_opening()
-            self._changed = threading.Condition(runtime.lock)
-            self._releasing = threading.Lock()
-            self._begin(opened, sent, self._changed.notify_all)
+            connection.unsettled.add(give_up)
+            connection.run_in_background(self._open)
         except CallError as error:
+            connection.unsettled.discard(give_up)
             if self._continues_without_hold(error):
                 return self
             raise
         except BaseException:
-            self._connection.spawn(partial(_close_what_may_be_open, self._connection, self._increment, self._ttl))
+            connection.put(give_up)
             raise
-        finally:
-            # Only after `_begin`: a client that is closed in between would leave the elicitation open.
-            end()
-        connection, decrement, ttl = self._connection, self._decrement, self._ttl
-        close = partial(connection.spawn, partial(_close, connection, decrement, ttl))
-        self._dropped = weakref.finalize(self, runtime.submit, partial(_close_abandoned, self._renewal, close))
-        self._dropped.atexit = False
+        connection.unsettled.discard(give_up)
         return self
+
+    def _open(self) -> None:
+        connection = self._connection
+        with self._opening:
+            if self._given_up:
+                return
+            self._sent = True
+        runtime = connection.runtime
+        sent = runtime.now()
+        opened = connection.send(self._increment)
+        connection.check_opening()
+        with self._opening:
+            if self._given_up:
+                return
+            self._begin(opened, sent, self._changed.fire)
+            self._closing = _Closing(connection, runtime, self._renewal, self._decrement, self._ttl)
+            self._dropped = weakref.finalize(self, runtime.submit, self._closing.start)
+            self._dropped.atexit = False
+
+    def _give_up(self) -> None:
+        """Closes the elicitation after an interrupt of `open`, which `_open` may overtake, or not."""
+        connection = self._connection
+        with self._opening:
+            self._given_up = True
+        try:
+            if self._opened is not None:
+                self._dropped.detach()
+                self._closing()
+            elif self._sent:
+                with contextlib.suppress(CallError, RuntimeError):
+                    # The same request id: the increment counts once, and its answer names the elicitation.
+                    elicitation = connection.send(self._increment, self._ttl, persistent=True).elicitation
+                    connection.send(_decrement(elicitation), self._ttl, persistent=True)
+        finally:
+            connection.unsettled.discard(self._give_up)
 
     def release(self) -> Release:
         """Closes the elicitation, and returns whether it was open until now. Calling it again returns the same result.
 
         Raises TransientError and others: the elicitation may still be open, and is still renewed. Call again, or leave the block:
-        then the release is retried in the background, for one ttl at most.
+        then the release is retried in the background, for one ttl at most. If another exception interrupts the call, the release
+        goes on in the background, for one deadline at most; calling again counts once.
         """
         if self._release is not None:
             return self._release
         self._check_open()
+        return self._connection.run_in_background(self._release_once)
+
+    def _release_once(self) -> Release:
         with self._releasing:
             if self._release is not None:
                 return self._release
             answer: Decremented | CallError
-            end = self._connection.releasing()
+            self._connection.unsettled.add(self._release_once)
             try:
-                answer = self._connection.run(self._decrement)
+                answer = self._connection.send(self._decrement)
             except CallError as error:
                 answer = error
             finally:
-                end()
+                self._connection.unsettled.discard(self._release_once)
             release = self._on_decremented(answer)
             self._dropped.detach()
             return release
@@ -269,9 +345,8 @@ class Hold(_Hold["Connection"]):
         if self._failure is not None:
             return Lease.NOT_OPEN
         self._check_open()
-        with self._changed:
-            self._changed.wait_for(lambda: self._renewal.lease() is not Lease.HELD, to_wait(timeout))
-            return self._renewal.lease()
+        self._changed.wait_for(lambda: self._renewal.lease() is not Lease.HELD, to_wait(timeout))
+        return self._renewal.lease()
 
     def __enter__(self) -> Self:
         return self.open()
@@ -279,12 +354,16 @@ class Hold(_Hold["Connection"]):
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
         if self._release is not None:
             return
+        closing, unsettled = self._closing, self._connection.unsettled
         try:
+            unsettled.add(closing)
             self.release()
         except BaseException as problem:
-            self._dropped()
+            self._connection.put(closing)
+            self._dropped.detach()
             _raise_or_note(problem, error)
         else:
+            unsettled.discard(closing)
             _raise_or_note(self._late, error)
 
 
@@ -378,19 +457,6 @@ def _close_abandoned(renewal: Renewal, close: Callable[[], object]) -> None:
     """Closes the elicitation of a hold that was garbage-collected open, or could not be released. Does not refer to the hold."""
     renewal.stop(Lease.RELEASED)
     close()
-
-
-def _close(connection: Connection, decrement: Call[Decremented], ttl: Seconds) -> None:
-    # After one ttl without a renewal the lease has ended: there is nothing left to close.
-    with contextlib.suppress(CallError, RuntimeError):
-        connection.run(decrement, ttl, persistent=True)
-
-
-def _close_what_may_be_open(connection: Connection, increment: Call[Incremented], ttl: Seconds) -> None:
-    with contextlib.suppress(CallError, RuntimeError):
-        # The same request id: the increment counts once, and its answer names the elicitation.
-        elicitation = connection.run(increment, ttl, persistent=True).elicitation
-        _close(connection, _decrement(elicitation), ttl)
 
 
 def _spawn_close(connection: AsyncConnection, decrement: Call[Decremented], ttl: Seconds) -> None:

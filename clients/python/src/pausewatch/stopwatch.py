@@ -6,13 +6,14 @@ Time is measured by the monotonic clock, which stands still while the machine sl
 from __future__ import annotations
 
 import asyncio
-import threading
 import time
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Generic, Protocol, Self, TypeVar
 
 from ._io.calls import check_thread_id
 from ._io.durations import Nanos, Seconds, read_nanos, to_seconds, to_wait
+from ._io.workers import Wake
 from ._stopwatch.controller import Controller
 from ._stopwatch.ended_by import EndedBy
 from ._stopwatch.ticking import Ticking
@@ -79,8 +80,7 @@ class _Ending:
 
     def close(self) -> None:
         if self.ticking is not None and not self._runtime.is_foreign:
-            with self._runtime.lock:
-                self.ticking.stop()
+            self._runtime.do(self.ticking.stop)
 
 
 class _Stopwatch(Generic[_ConnectionT]):
@@ -106,7 +106,8 @@ class _Stopwatch(Generic[_ConnectionT]):
         self._thread_id = thread_id
         self._lock = runtime.lock
         self._ending = _Ending(runtime, wake)
-        with self._lock:
+
+        def start() -> Ticking:
             # Checked under the lock: a concurrent close either finds this stopwatch, or is noticed here.
             connection.check()
             controller = connection.controllers.get(grace_nanos)
@@ -115,8 +116,11 @@ class _Stopwatch(Generic[_ConnectionT]):
                     runtime, connection.deadline, grace_nanos, connection.config.on_link
                 )
             runtime.keep_timers()
-            self._ticking = Ticking(runtime, controller, thread_id, length, began, self._ending.ended, wall)
-            self._ending.ticking = self._ticking
+            self._ending.ticking = Ticking(runtime, controller, thread_id, length, began, self._ending.ended, wall)
+            return self._ending.ticking
+
+        self._runtime = runtime
+        self._ticking = runtime.do(start)
         self._can_expire = length is not None or wall is not None
 
     def __del__(self) -> None:
@@ -168,13 +172,8 @@ class _Stopwatch(Generic[_ConnectionT]):
     @contextmanager
     def pause(self) -> Iterator[None]:
         """Pauses it while the block runs. Pauses nest: it continues when the last one ends."""
-        with self._lock:
-            self._ticking.pause()
-        try:
+        with self._both(self._ticking.pause, self._ticking.resume):
             yield
-        finally:
-            with self._lock:
-                self._ticking.resume()
 
     @contextmanager
     def await_thread(self, thread_id: str) -> Iterator[None]:
@@ -188,13 +187,26 @@ class _Stopwatch(Generic[_ConnectionT]):
         check_thread_id(thread_id)
         if thread_id == self._thread_id:
             raise InvalidField.of("thread_id", f"is {thread_id!r}, the stopwatch's own thread; allowed: another thread")
-        with self._lock:
-            self._ticking.await_thread(thread_id)
+        with self._both(partial(self._ticking.await_thread, thread_id), partial(self._ticking.unawait_thread, thread_id)):
+            yield
+
+    @contextmanager
+    def _both(self, begin: Callable[[], object], end: Callable[[], object]) -> Iterator[None]:
+        """Does the second after the block, or after an interrupt of the first, which is done in any case."""
+        begun = []
+
+        def begin_once() -> None:
+            begun.append(begin())
+
+        def end_if_begun() -> None:
+            if begun:
+                end()
+
         try:
+            self._runtime.do(begin_once)
             yield
         finally:
-            with self._lock:
-                self._ticking.unawait_thread(thread_id)
+            self._runtime.do(end_if_begun)
 
     def call_when_expired(self, callback: Callable[[], object]) -> None:
         """Calls `callback` once when the stopwatch expires, or soon if it has already expired; never if it is stopped before.
@@ -204,14 +216,12 @@ class _Stopwatch(Generic[_ConnectionT]):
         A synchronous client runs all its callbacks on one thread, an asynchronous client on its event loop: keep them short.
         Their exceptions are logged.
         """
-        with self._lock:
-            # Without a limit it cannot expire, and need not be kept alive.
-            self._ending.call(callback, keep=self if self._can_expire else None)
+        # Without a limit it cannot expire, and need not be kept alive.
+        self._runtime.do(partial(self._ending.call, callback, self if self._can_expire else None))
 
     def _set_left(self, left: Seconds | None) -> None:
         nanos = None if left is None else max(0, read_nanos("when", left))
-        with self._lock:
-            self._ticking.set_left(nanos)
+        self._runtime.do(partial(self._ticking.set_left, nanos))
 
     def stop(self) -> None:
         """Stops it: it will not expire. Does nothing after its end, or if called again."""
@@ -231,12 +241,12 @@ class Stopwatch(_Stopwatch["Connection"]):
         max_wall: Seconds | None,
         grace: Seconds,
     ) -> None:
-        self._ended = threading.Event()
-        super().__init__(connection, thread_id, limit, max_wall, grace, self._ended.set)
+        self._ended = Wake()
+        super().__init__(connection, thread_id, limit, max_wall, grace, self._ended.fire)
 
     def wait_expired(self, timeout: Seconds | None = None) -> bool:
         """Waits until it has expired, and returns True; False: `timeout` passed before, or it was stopped."""
-        self._ended.wait(to_wait(timeout))
+        self._ended.wait_for(lambda: self._ticking.has_ended, to_wait(timeout))
         return self.is_expired
 
     def __enter__(self) -> Self:

@@ -8,13 +8,15 @@ and the server keeps the latest states for later.
 
 from __future__ import annotations
 
-import threading
+import time
 import weakref
+from functools import partial
 from typing import TYPE_CHECKING, Self
 
 from ._io.calls import check_thread_id
 from ._io.durations import Seconds, to_wait
 from ._io.signal import Signal
+from ._io.workers import Wake
 from ._watch.events import Disconnected, Event, SnapshotComplete, State
 from ._watch.pending import Pending
 from ._watch.watching import Watching
@@ -52,31 +54,32 @@ class _Reading:
         self._reading_stopped = False
         setup = pb.WatchRequest(all_threads=chosen is None, include_elicitations=elicitations, observer=observer)
         self._watching = Watching(runtime, deadline, self._put, setup=setup)
-        with runtime.lock:
-            for thread_id in chosen or ():
-                self._watching.add(thread_id)
-            self._watching.start()
+        runtime.do(partial(self._add, chosen or ()))
 
     def close(self) -> None:
         if self._runtime.is_foreign:
             self.closed = True
             return
-        with self._runtime.lock:
-            self.closed = True
-            self._watching.close()
-            self.wake()
+        self._runtime.do(self._close)
+
+    def _close(self) -> None:
+        self.closed = True
+        self._watching.close()
+        self.wake()
 
     def add(self, thread_id: str) -> None:
         check_thread_id(thread_id)
-        with self._runtime.lock:
-            if self._is_bounded_by_threads:
-                self._watching.add(thread_id)
-                self._watching.start()
+        if self._is_bounded_by_threads:
+            self._runtime.do(partial(self._add, [thread_id]))
+
+    def _add(self, thread_ids: Iterable[str]) -> None:
+        for thread_id in thread_ids:
+            self._watching.add(thread_id)
+        self._watching.start()
 
     def remove(self, thread_id: str) -> None:
-        with self._runtime.lock:
-            if self._is_bounded_by_threads:
-                self._watching.remove(thread_id)
+        if self._is_bounded_by_threads:
+            self._runtime.do(partial(self._watching.remove, thread_id))
 
     @property
     def has_event(self) -> bool:
@@ -87,7 +90,7 @@ class _Reading:
         event = self._pending.take()
         if self._reading_stopped and len(self._pending) < BACKLOG:
             self._reading_stopped = False
-            self._watching.resume_reading()
+            self._runtime.submit(self._watching.resume_reading)
         return event
 
     def _put(self, event: Event) -> None:
@@ -108,17 +111,26 @@ class Watch:
         runtime = connection.runtime
         self._connection = connection
         self._reading = _Reading(runtime, connection.deadline, thread_ids, elicitations, observer)
-        self._changed = threading.Condition(runtime.lock)
-        self._reading.wake = self._changed.notify_all
+        self._lock = runtime.lock
+        self._changed = Wake()
+        self._reading.wake = self._changed.fire
         connection.dependents.add(self._reading)
         weakref.finalize(self, runtime.submit, self._reading.close).atexit = False
 
     def next(self, timeout: Seconds | None = None) -> Event | None:
         """Waits for the next event. Returns None if none arrived within `timeout`, or the watch is closed."""
         reading = self._reading
-        with self._changed:
-            self._changed.wait_for(lambda: reading.has_event or reading.closed, to_wait(timeout))
-            return reading.take() if reading.has_event and not reading.closed else None
+        give_up = None if (seconds := to_wait(timeout)) is None else time.monotonic() + seconds
+        while self._changed.wait_for(
+            lambda: reading.has_event or reading.closed, None if give_up is None else give_up - time.monotonic()
+        ):
+            with self._lock:
+                if reading.closed:
+                    return None
+                # Another reader may have taken it.
+                if reading.has_event:
+                    return reading.take()
+        return None
 
     def add(self, thread_id: str) -> None:
         """Adds a thread: its state is delivered, then `SnapshotComplete` again. Does nothing if the thread, or every thread, is

@@ -112,18 +112,16 @@ def test_a_hold_that_cannot_be_opened_raises_the_calls_own_error(client: pw.Clie
 
 
 def test_an_interrupted_open_closes_what_it_opened(client: pw.Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    run = client._connection.run
-    interruptions = [KeyboardInterrupt]
+    run = client._connection.run_in_background
 
-    def interrupted(*arguments: Any, **options: Any) -> Any:
-        answer = run(*arguments, **options)
-        if interruptions:
-            raise interruptions.pop()
-        return answer
+    def interrupted(work: Callable[[], Any]) -> Any:
+        run(work)
+        raise KeyboardInterrupt
 
-    monkeypatch.setattr(client._connection, "run", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        client.hold().open()
+    with monkeypatch.context() as patch:
+        patch.setattr(client._connection, "run_in_background", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            client.hold().open()
     becomes(client, 0)
     assert client.get_pause_state().revision > 0, "it had been open"
 
@@ -170,7 +168,7 @@ def test_closing_a_client_waits_for_background_releases(server: Server, thread_i
         del hold
         gc.collect()
         deadline = time.monotonic() + 30
-        while not client._connection._background and time.monotonic() < deadline:
+        while not client._connection.unsettled and time.monotonic() < deadline:
             time.sleep(0.001)
         client.close()
     with pw.Client.from_env(address=server.address) as other:
@@ -218,19 +216,18 @@ def test_a_hold_is_open_if_the_client_is_closed_just_afterwards(
     server: Server, thread_id: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client = pw.Client.from_env(address=server.address)
-    opening = client._connection.opening
+    run = client._connection.run_in_background
+    closing = threading.Thread(target=client.close)
 
-    def opening_until_the_client_is_closed() -> Callable[[], None]:
-        end = opening()
+    def run_until_the_client_is_being_closed(work: Callable[[], None]) -> None:
+        run(work)
+        closing.start()
+        while not client._connection._closing:
+            time.sleep(0.001)
 
-        def end_and_close() -> None:
-            end()
-            client.close()
-
-        return end_and_close
-
-    monkeypatch.setattr(client._connection, "opening", opening_until_the_client_is_closed)
+    monkeypatch.setattr(client._connection, "run_in_background", run_until_the_client_is_being_closed)
     hold = client.hold(thread_id, ttl=30).open()
+    closing.join()
     assert hold.opened.count == 1
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from typing import Any, NamedTuple
 
 import grpc
@@ -43,6 +44,26 @@ class Marks(grpc.UnaryUnaryClientInterceptor, grpc.StreamStreamClientInterceptor
     def intercept_stream_stream(self, continuation: Callable[..., Any], details: Any, requests: Iterator[Any]) -> Any:
         self.methods.append(details.method)
         return continuation(_marked(details), requests)
+
+
+_span = ContextVar("span", default="none")
+
+
+class Spans(grpc.UnaryUnaryClientInterceptor):
+    def __init__(self) -> None:
+        self.seen: list[str] = []
+
+    def intercept_unary_unary(self, continuation: Callable[..., Any], details: Any, request: Any) -> Any:
+        self.seen.append(_span.get())
+        return continuation(details, request)
+
+
+def test_interceptors_see_the_context_of_the_caller(server: Server) -> None:
+    spans = Spans()
+    with pw.Client(Config(pw.Address.parse(server.address), interceptors=[spans])) as client:
+        _span.set("mine")
+        client.get_pause_state("t")
+    assert spans.seen == ["mine"]
 
 
 class AsyncMarks(grpc.aio.UnaryUnaryClientInterceptor):

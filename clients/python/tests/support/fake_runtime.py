@@ -151,6 +151,9 @@ class FakeRuntime:
         heapq.heappush(self._timers, (when, next(self._numbers), timer))
         return timer
 
+    def do(self, work: Callable[[], Any]) -> Any:
+        return work()
+
     def submit(self, run: Callable[[], object]) -> None:
         run()
 

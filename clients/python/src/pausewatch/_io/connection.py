@@ -1,16 +1,18 @@
 """The connection of a synchronous client: calls with retries, its runtime, and background work that outlives a block.
 
 The channel connects at the first call, and reconnects whenever the connection is lost. The threads of the runtime start
-when the first hold, watch or stopwatch needs them.
+when the first hold, watch or stopwatch needs them. Calls go out on other threads than those of the callers: see `workers`.
 """
 
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import time
 import weakref
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
 
 import grpc
 
@@ -21,6 +23,7 @@ from .durations import Nanos, Seconds, to_deadline, to_seconds
 from .retry import Attempts
 from .route import ANSWER_TIMEOUT, MAX_MOVE_DELAY, Route
 from .threads import ThreadRuntime
+from .workers import Wake, Workers
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,7 +33,11 @@ if TYPE_CHECKING:
     from .calls import Answer, Call
     from .runtime import Dependent
 
+_Result = TypeVar("_Result")
+
 _CLOSED = "this pausewatch client is closed"
+_LOOK_SECONDS = 0.002
+"""How often `close` looks whether the elicitations that it waits for are closed: they are rare, and each may end anywhere."""
 
 
 def _close_later(channel: grpc.Channel) -> None:
@@ -54,15 +61,37 @@ class Connection:
         self._process = os.getpid()
         self._closing = False
         self._closed = False
-        self._lock = threading.Lock()
+        # A signal handler may use the client while its thread has the lock.
+        self._lock = threading.RLock()
         self._runtime: ThreadRuntime | None = None
-        self._background: set[threading.Event] = set()
+        self._workers = Workers()
+        self._close_ended = False
+        self._on_close_ended = Wake()
+        self.unsettled: set[object] = set()
+        """What may have to close an elicitation. `close` waits until it is empty, for one deadline at most."""
+        self.put = self._workers.put
+        """Runs work in the background; a single call that nothing can interrupt."""
 
-    def run(self, call: Call[Answer], deadline: Seconds | None = None, *, persistent: bool = False) -> Answer:
-        """Sends the call until it is answered or refused, or its deadline has passed. `persistent`: retries without a limit."""
+    def run(self, call: Call[Answer], deadline: Seconds | None = None) -> Answer:
+        """Sends the call until it is answered or refused, or its deadline has passed.
+
+        If a signal handler raises an exception meanwhile, the call goes on in the background, and its answer is dropped.
+        """
         timeout = self.deadline if deadline is None else to_deadline(deadline)
         began = time.monotonic_ns()
-        retries = None if persistent else self.config.retries
+        return self.run_in_background(partial(self._send, call, timeout, began, self.config.retries))
+
+    def run_in_background(self, work: Callable[[], _Result]) -> _Result:
+        """Runs work on another thread, and waits for it. If this is interrupted, the work goes on."""
+        self.check()
+        return self._workers.run(work)
+
+    def send(self, call: Call[Answer], deadline: Seconds | None = None, *, persistent: bool = False) -> Answer:
+        """Does the same as `run` on this thread, which is one of the library. `persistent`: retries without a limit."""
+        timeout = self.deadline if deadline is None else to_deadline(deadline)
+        return self._send(call, timeout, time.monotonic_ns(), None if persistent else self.config.retries)
+
+    def _send(self, call: Call[Answer], timeout: Nanos, began: Nanos, retries: int | None) -> Answer:
         attempts = Attempts(timeout, began, retries, self._route)
         while True:
             self.check()
@@ -108,40 +137,9 @@ class Connection:
                 self._runtime = ThreadRuntime(self._route, self._spec)
             return self._runtime
 
-    def spawn(self, work: Callable[[], None]) -> None:
-        """Runs work that outlives its block in the background. `close` waits for it, for one deadline at most."""
-        end = self.releasing()
-
-        def run() -> None:
-            try:
-                work()
-            finally:
-                end()
-
-        threading.Thread(target=run, name="pausewatch-close", daemon=True).start()
-
-    def releasing(self) -> Callable[[], None]:
-        """Notes that an elicitation is being opened or closed, until the returned function is called. `close` waits for it, for
-        one deadline at most.
-        """
-        over = threading.Event()
-        with self._lock:
-            self._background.add(over)
-
-        def end() -> None:
-            with self._lock:
-                self._background.discard(over)
-            over.set()
-
-        return end
-
-    def opening(self) -> Callable[[], None]:
-        """Does the same for an elicitation that is being opened. Raises RuntimeError if the client is being closed."""
-        end = self.releasing()
-        if self._closing:
-            end()
-        self.check_opening()
-        return end
+    def start(self, work: Callable[[], object]) -> None:
+        """Runs work in the background."""
+        self._workers.start(work)
 
     def check_opening(self) -> None:
         """Raises RuntimeError if the client is being closed: then no hold is opened any more."""
@@ -166,16 +164,34 @@ class Connection:
         if self._is_foreign:
             self._closed = True
             return
+        with self._lock:
+            runtime, begins = self._runtime, not self._closing
+            if begins and not sys.is_finalizing():
+                self._workers.start(self._close)
+            self._closing = True
+        if begins and sys.is_finalizing():
+            self._close()
+        # Also if an earlier call was interrupted: the work goes on. Not in a destructor that a thread of the runtime runs: the
+        # work needs its lock.
+        if runtime is None or not runtime.is_locked_here:
+            self._on_close_ended.wait_for(lambda: self._close_ended, None)
+
+    def _close(self) -> None:
+        try:
+            self._close_everything()
+        finally:
+            self._close_ended = True
+            self._on_close_ended.fire()
+
+    def _close_everything(self) -> None:
         give_up = time.monotonic_ns() + self.deadline
         with self._lock:
-            self._closing = True
             runtime = self._runtime
         if runtime is not None:
             # A hold that was dropped a moment ago is closed by work that the runtime has not started yet.
             runtime.run_submitted(self.deadline)
-        # Elicitations that are being opened are closed by work that starts later.
-        while (over := self._in_background()) and over.wait(to_seconds(max(0, give_up - time.monotonic_ns()))):
-            pass
+        while self.unsettled and time.monotonic_ns() < give_up:
+            time.sleep(_LOOK_SECONDS)
         for dependent in list(self.dependents):
             dependent.close()
         self._closed = True
@@ -191,13 +207,12 @@ class Connection:
         if self._spec.can_open_more:
             assert self._route.channel is not None
             self._route.channel.close()
-
-    def _in_background(self) -> threading.Event | None:
-        with self._lock:
-            return next(iter(self._background), None)
+        self._workers.end()
 
     def __del__(self) -> None:
         # The client is garbage-collected. Also called when the constructor has raised.
+        if (workers := getattr(self, "_workers", None)) is not None:
+            workers.end()
         if (runtime := getattr(self, "_runtime", None)) is not None:
             runtime.submit(runtime.stop)
         if (spec := getattr(self, "_spec", None)) is not None and spec.asking is not None:

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import time
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import grpc
 
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from .calls import Answer, Call
     from .channel import ChannelSpec
     from .route import Route
+
+_Result = TypeVar("_Result")
 
 
 class LoopRuntime:
@@ -55,6 +57,9 @@ class LoopRuntime:
             # Not the loop's own call_at: the loop may have another clock.
             timer.start(self._loop, to_seconds(max(0, when - self.now())))
         return timer
+
+    def do(self, work: Callable[[], _Result]) -> _Result:
+        return work()
 
     def submit(self, run: Callable[[], object]) -> None:
         # The loop may be closed; then there is nothing to do.

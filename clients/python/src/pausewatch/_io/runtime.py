@@ -3,7 +3,7 @@
 Renewals, watches and stopwatches are written once against this interface, as callbacks. They run on an event loop
 (`loop.LoopRuntime`), on threads (`threads.ThreadRuntime`), and in tests on a manual clock.
 
-1. Callbacks run one at a time, while `lock` is held. Callers from outside must hold it too.
+1. Callbacks run one at a time, while `lock` is held. Callers from outside must hold it to read, and use `do` to change something.
 2. After a `cancel`, the callback is not called any more.
 3. A callback never blocks. Callbacks of the user are run by `defer`, without the lock.
 4. When the runtime is closed, calls and streams end. Timers run until `release_timers` has been called once for each
@@ -12,7 +12,7 @@ Renewals, watches and stopwatches are written once against this interface, as ca
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from .calls import Answer, Call
     from .durations import Nanos
     from .route import Route
+
+_Result = TypeVar("_Result")
 
 
 class Cancel(Protocol):
@@ -70,6 +72,11 @@ class Runtime(Protocol):
 
     def call_at(self, when: Nanos, run: Callable[[], object]) -> Cancel:
         """Runs a function at that moment, or as soon as possible afterwards."""
+
+    def do(self, work: Callable[[], _Result]) -> _Result:
+        """Does work for a caller from outside, and returns or raises its outcome. If the caller is interrupted, the work is still
+        done, entirely.
+        """
 
     def submit(self, run: Callable[[], object]) -> None:
         """Runs a function soon. May be called from any thread, from a destructor, and after the end (then it is not run)."""

@@ -10,6 +10,7 @@ which sends the requests).
 
 from __future__ import annotations
 
+import contextlib
 import heapq
 import itertools
 import logging
@@ -18,8 +19,9 @@ import sys
 import threading
 import time
 import weakref
+from functools import partial
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import grpc
 
@@ -28,6 +30,7 @@ from ..v1 import elicitation_service_pb2_grpc as pb_grpc
 from . import status, tokens
 from .durations import SECOND, Nanos, to_seconds
 from .route import ANSWER_TIMEOUT
+from .workers import Job, start_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -38,6 +41,8 @@ if TYPE_CHECKING:
     from .channel import ChannelSpec
     from .route import Route
 
+_Result = TypeVar("_Result")
+
 _logger = logging.getLogger("pausewatch")
 
 _MAX_SLEEP: Nanos = 3_600 * SECOND
@@ -45,6 +50,8 @@ _MAX_SLEEP: Nanos = 3_600 * SECOND
 _MAX_CANCELLED_TIMERS_KEPT = 64
 """Up to this number of timers, cancelled ones are kept until they are due."""
 _JOIN_SECONDS = 2.0
+_LOOK_SECONDS = 0.05
+"""How often a caller looks whether the thread that should do its work has ended."""
 _MAX_FORK_DELAY_SECONDS = 1.0
 """How long a fork waits for the threads of all runtimes."""
 
@@ -66,8 +73,9 @@ class ThreadRuntime:
         self._streams: dict[_Stream, threading.Thread] = {}
         self._inbox: SimpleQueue[Callable[[], object]] = SimpleQueue()
         self._deferred: SimpleQueue[Callable[[], object] | None] | None = None
-        self._thread = threading.Thread(target=self._run, name="pausewatch", daemon=True)
-        self._thread.start()
+        self._thread: threading.Thread | None = None
+        self._ended = False
+        start_thread(self._run, "pausewatch")
         _runtimes.add(self)
 
     @property
@@ -78,7 +86,11 @@ class ThreadRuntime:
         """Whether its threads wait, so that none of them holds a lock of gRPC's core."""
         frames = sys._current_frames()  # noqa: SLF001 # There is no other way to see where a thread is.
         own = [self._thread, *self._streams.values()]
-        return all(frame.f_code in _WAITING for thread in own if (frame := frames.get(thread.ident or 0)) is not None)
+        return all(
+            frame.f_code in _WAITING
+            for thread in own
+            if thread is not None and (frame := frames.get(thread.ident or 0)) is not None
+        )
 
     def now(self) -> Nanos:
         return time.monotonic_ns()
@@ -92,6 +104,26 @@ class ThreadRuntime:
                 self._inbox.put(_nothing)
             return timer
 
+    @property
+    def is_locked_here(self) -> bool:
+        """Whether this thread has the lock."""
+        return self.lock._is_owned()  # type: ignore[attr-defined, no-any-return]  # noqa: SLF001  # `threading.Condition` uses it too.
+
+    def do(self, work: Callable[[], _Result]) -> _Result:
+        # At the end of the process its threads stand still.
+        if self._closed or self.is_foreign or self.is_locked_here or sys.is_finalizing():
+            with self.lock:
+                return work()
+        job = Job(work)
+        self._inbox.put(job.run)
+        while True:
+            try:
+                return job.wait(_LOOK_SECONDS)
+            except Empty:
+                if self._ended:
+                    with self.lock:
+                        job.run()
+
     def submit(self, run: Callable[[], object]) -> None:
         # A forked child has no thread that could run it.
         if not self._closed and not self.is_foreign:
@@ -100,15 +132,16 @@ class ThreadRuntime:
     def run_submitted(self, timeout: Nanos) -> None:
         """Waits until everything that was submitted before has run, for `timeout` at most."""
         if not self._closed and threading.current_thread() is not self._thread:
-            done = threading.Event()
-            self.submit(done.set)
-            done.wait(min(to_seconds(timeout), threading.TIMEOUT_MAX))
+            done: SimpleQueue[None] = SimpleQueue()
+            self.submit(lambda: done.put(None))
+            with contextlib.suppress(Empty):
+                done.get(timeout=min(to_seconds(timeout), threading.TIMEOUT_MAX))
 
     def defer(self, callback: Callable[[], object]) -> None:
         with self.lock:
             if self._deferred is None:
                 self._deferred = SimpleQueue()
-                threading.Thread(target=_run_deferred, args=(self._deferred,), name="pausewatch-callbacks", daemon=True).start()
+                start_thread(partial(_run_deferred, self._deferred), "pausewatch-callbacks")
             self._deferred.put(callback)
             if self._closed:
                 self._end_deferred()
@@ -208,7 +241,7 @@ class ThreadRuntime:
         """Stops everything; no callback runs afterwards. Returns the threads that are ending."""
         with self.lock:
             self._closed = True
-            ending = [*self._end_streams(), self._thread]
+            ending = [*self._end_streams(), *([] if self._thread is None else [self._thread])]
             self._timers.clear()
             self._end_deferred()
             self._inbox.put(_nothing)
@@ -234,6 +267,13 @@ class ThreadRuntime:
             self._deferred = None
 
     def _run(self) -> None:
+        self._thread = threading.current_thread()
+        try:
+            self._run_until_closed()
+        finally:
+            self._ended = True
+
+    def _run_until_closed(self) -> None:
         while not self._closed:
             try:
                 run = self._inbox.get(timeout=to_seconds(self._run_due_timers()))
@@ -407,7 +447,7 @@ def _nothing() -> None:
     """Does nothing: it only wakes the thread, which then checks its timers."""
 
 
-_WAITING = frozenset({threading.Condition.wait.__code__, ThreadRuntime._run.__code__})  # noqa: SLF001
+_WAITING = frozenset({threading.Condition.wait.__code__, ThreadRuntime._run_until_closed.__code__})  # noqa: SLF001
 """The code that a thread at rest executes: the thread of a stream waits for a message, the thread of the timers for its
 inbox."""
 _runtimes: weakref.WeakSet[ThreadRuntime] = weakref.WeakSet()
