@@ -233,7 +233,7 @@ func (c *Client) awaitReleases() {
 // Close closes the connection, for all clients that share it. It waits for elicitations that are being closed, by
 // [Hold.Release] or in the background, such as that of a [Client.Hold] whose context ended, for one call timeout at most.
 // It also waits for a [Client.Hold] that is under way: the elicitation that it opens is closed, and it fails with
-// [ErrClosed]. Then calls fail with [ErrClosed], and watches end. Holds that are still open are not renewed any more:
+// [ErrClosed]. Then calls fail with [ErrClosed], and watches end with it. Holds that are still open are not renewed any more:
 // their leases end them. Timeouts keep running, but no thread pauses them from now on: they expire at their limits,
 // without a confirmation. Starting another timeout fails with [ErrClosed]. Calling Close again does nothing.
 func (c *Client) Close() (err error) {

@@ -53,7 +53,8 @@ type WatchOptions struct {
 }
 
 // Watch reports the states of threads, across lost connections, until ctx ends or the client is closed; then the
-// channel is closed. It first reports each thread once, then [SnapshotComplete], then changes as they happen.
+// channel is closed. It first reports each thread once, then [SnapshotComplete], then changes as they happen. If the
+// client is closed, the last event is a [Disconnected] with [ErrClosed]: nothing more is known of the threads.
 //
 //	events, err := client.Watch(ctx, []string{"thread-1"}, pausewatch.WatchOptions{})
 //	if err != nil {
@@ -72,7 +73,8 @@ type WatchOptions struct {
 // Err; the other threads are watched. The former are retried with the next connection, the latter after the delay
 // that the coordinator sends.
 //
-// Errors: [*InvalidFieldError]: no thread can have one of these ids, or the list is empty.
+// Errors: [*InvalidFieldError]: no thread can have one of these ids, or the list is empty. [ErrClosed]: the client is
+// closed.
 func (c *Client) Watch(ctx context.Context, threadIDs []string, opts WatchOptions) (<-chan Event, error) {
 	if len(threadIDs) == 0 {
 		return nil, invalidField("thread_ids", "thread_ids is empty; WatchAll watches every thread")
@@ -93,19 +95,22 @@ type Watch struct {
 
 // StartWatch is [Client.Watch] for a set of threads that can change; the set may be empty at first.
 //
-// Errors: [*InvalidFieldError]: no thread can have one of these ids.
+// Errors: [*InvalidFieldError]: no thread can have one of these ids. [ErrClosed]: the client is closed.
 func (c *Client) StartWatch(ctx context.Context, threadIDs []string, opts WatchOptions) (*Watch, error) {
 	for _, threadID := range threadIDs {
 		if err := checkThreadID(threadID); err != nil {
 			return nil, err
 		}
 	}
-	ctx, cancel, queue := c.watchContext(ctx, false)
-	watch := &Watch{set: newWatchSet(ctx, c, queue, opts), queue: queue}
+	if c.life.Err() != nil {
+		return nil, callEnded(ErrClosed, 0)
+	}
+	watchCtx, cancel, queue := c.watchContext(ctx, false)
+	watch := &Watch{set: newWatchSet(watchCtx, c, queue, opts), queue: queue}
 	if len(threadIDs) > 0 {
 		watch.set.add(threadIDs...)
 	}
-	watch.events = deliver(cancel, queue)
+	watch.events = deliver(ctx, cancel, queue, watch.set)
 	return watch, nil
 }
 
@@ -132,11 +137,11 @@ func (w *Watch) Remove(threadID string) {
 
 // WatchAll is [Client.Watch] for every thread that this client may read, paused threads first. Threads that resumed
 // during a disconnect are reported too. For a slow reader, up to 10,000 events are buffered here, and the coordinator
-// keeps the latest state of each further thread.
+// keeps the latest state of each further thread. If the client is closed already, a [Disconnected] with [ErrClosed] is
+// the only event.
 func (c *Client) WatchAll(ctx context.Context, opts WatchOptions) <-chan Event {
-	ctx, cancel, queue := c.watchContext(ctx, true)
-	watchAll(ctx, c, queue, opts)
-	return deliver(cancel, queue)
+	watchCtx, cancel, queue := c.watchContext(ctx, true)
+	return deliver(ctx, cancel, queue, watchAll(watchCtx, c, queue, opts))
 }
 
 // watchContext returns a context that ends with ctx or with the client.
@@ -150,22 +155,30 @@ func (c *Client) watchContext(ctx context.Context, all bool) (context.Context, f
 	return ctx, end, newEventQueue(ctx, all)
 }
 
-// deliver sends the events of a queue to a channel until the queue's context ends.
-func deliver(end func(), queue *eventQueue) <-chan Event {
-	events := make(chan Event)
+// deliver sends the events of a queue to a channel until the queue's context ends. If that was not the end of ctx, the
+// client was closed, which is the last event. The channel has room for it, so that this ends without a reader too.
+func deliver(ctx context.Context, end func(), queue *eventQueue, set *watchSet) <-chan Event {
+	events := make(chan Event, 1)
 	go func() {
 		defer close(events)
 		defer end()
 		for {
 			event, ok := queue.next()
-			if !ok {
-				return
+			if ok {
+				select {
+				case events <- event:
+					continue
+				case <-queue.ctx.Done():
+				}
 			}
-			select {
-			case events <- event:
-			case <-queue.ctx.Done():
-				return
+			if ctx.Err() == nil {
+				select {
+				case <-events: // It is out of date.
+				default:
+				}
+				events <- Disconnected{ThreadIDs: set.threadIDs(), Err: callEnded(ErrClosed, 0)}
 			}
+			return
 		}
 	}()
 	return events

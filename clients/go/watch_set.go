@@ -115,6 +115,16 @@ func watchAll(ctx context.Context, client *Client, listener watchListener, optio
 	return s
 }
 
+// threadIDs returns the watched threads, in order; empty if it is all of them.
+func (s *watchSet) threadIDs() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.all {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(s.threads))
+}
+
 // add adds threads; those that are already watched stay unchanged.
 func (s *watchSet) add(threadIDs ...string) {
 	s.mu.Lock()

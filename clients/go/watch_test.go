@@ -2,6 +2,8 @@ package pausewatch
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -202,6 +204,54 @@ func TestAWatchEndsWithItsContextOrItsClient(t *testing.T) {
 		}
 		check(t, client.Close())
 		for range all {
+		}
+	})
+}
+
+// The last event is the error even if older ones are unread, and nothing is left behind if nobody reads it.
+func TestAWatchOfAClosedClientEndsWithAnError(t *testing.T) {
+	withFake(t, func(t *testing.T, f *fake, client *Client) {
+		unread, err := client.Watch(ctx, []string{"a", "b"}, WatchOptions{})
+		check(t, err)
+		all := client.WatchAll(ctx, WatchOptions{})
+		waiting := watchOne(t, client, "c")
+		nextState(t, waiting)
+		nextIs[SnapshotComplete](t, waiting)
+		synctest.Wait()
+		check(t, client.Close())
+		synctest.Wait()
+		ends := func(name string, events <-chan Event, threadIDs ...string) {
+			t.Helper()
+			last := nextIs[Disconnected](t, events)
+			if !errors.Is(last.Err, ErrClosed) || !slices.Equal(last.ThreadIDs, threadIDs) {
+				t.Errorf("%s: the last event is %#v", name, last)
+			}
+			if event, open := <-events; open {
+				t.Errorf("%s: %#v after the last event", name, event)
+			}
+		}
+		ends("unread", unread, "a", "b")
+		ends("all", all)
+		ends("waiting", waiting, "c")
+		if _, err := client.Watch(ctx, []string{"t"}, WatchOptions{}); !errors.Is(err, ErrClosed) {
+			t.Errorf("a watch of a closed client: %v", err)
+		}
+		ends("all of a closed client", client.WatchAll(ctx, WatchOptions{}))
+	})
+}
+
+func TestAWatchWhoseContextEndsHasNoErrorOfTheClient(t *testing.T) {
+	withFake(t, func(t *testing.T, f *fake, client *Client) {
+		ending, cancel := context.WithCancel(ctx)
+		events, err := client.Watch(ending, []string{"t"}, WatchOptions{})
+		check(t, err)
+		synctest.Wait()
+		cancel()
+		synctest.Wait()
+		for event := range events {
+			if _, ok := event.(Disconnected); ok {
+				t.Errorf("got %#v", event)
+			}
 		}
 	})
 }
