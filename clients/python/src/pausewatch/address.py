@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Self
 
+from ._io.types import check_type
 from .errors import ConfigError
 
 DEFAULT = "127.0.0.1:7420"
@@ -55,6 +56,7 @@ class Address:
 
         Raises AddressError.
         """
+        check_type("address", text, str, "a str")
         if text.startswith("unix:"):
             return cls(Scheme.UNIX, _path(text))
         if "," in text:

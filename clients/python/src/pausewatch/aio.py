@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
+from types import NoneType
 from typing import TYPE_CHECKING, Self
 
 from ._io import calls
 from ._io.async_connection import AsyncConnection
+from ._io.types import check_type
 from .config import DEADLINE, Config
 from .hold import DEFAULT_TTL, AsyncHold
 from .stopwatch import DISCONNECT_GRACE, AsyncStopwatch
@@ -16,7 +19,7 @@ from .watch import AsyncWatch
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterable
+    from collections.abc import AsyncGenerator, Callable, Iterable
     from datetime import datetime
 
     from ._io.durations import Seconds
@@ -31,6 +34,7 @@ class AsyncClient:
 
         Raises ConfigError: a TLS file cannot be read, or its contents are not valid.
         """
+        check_type("config", config, (Config, NoneType), "a Config; AsyncClient.from_env(address=…) takes an address")
         self._connection = AsyncConnection(config or Config())
 
     @classmethod
@@ -222,9 +226,12 @@ class AsyncClient:
         return f"{type(self).__name__}({str(self.config.address)!r})"
 
 
+_CANCELLED_CALLS_SECONDS = 0.02
+"""How long a loop runs on after its shared client was closed: gRPC would report the end of cancelled calls to the next loop."""
+
 # Several threads may each have an event loop.
 _default_clients_lock = threading.Lock()
-_default_clients: dict[asyncio.AbstractEventLoop, AsyncClient] = {}
+_default_clients: dict[asyncio.AbstractEventLoop, tuple[AsyncClient, AsyncGenerator[None]]] = {}
 
 
 def pausable_timeout(
@@ -236,8 +243,7 @@ def pausable_timeout(
 ) -> PausableTimeout:
     """The same as `AsyncClient.pausable_timeout`, with one shared client per event loop, configured from the environment.
 
-    The shared client of a closed loop is released when the next loop needs one. A program that creates several loops in turn
-    should use its own `AsyncClient` in each.
+    The shared client is closed at the end of its loop, when `asyncio.run` closes the asynchronous generators of the loop.
 
     Raises ConfigError.
     """
@@ -247,9 +253,24 @@ def pausable_timeout(
 
 def _default_client(loop: asyncio.AbstractEventLoop) -> AsyncClient:
     with _default_clients_lock:
-        client = _default_clients.get(loop)
+        client, _ = _default_clients.get(loop, (None, None))
         if client is None:
             for closed in [other for other in _default_clients if other.is_closed()]:
                 del _default_clients[closed]
-            client = _default_clients[loop] = AsyncClient.from_env()
+            client = AsyncClient.from_env()
+            closing = _closing(client)
+            # Runs up to its yield, without waiting: from now on it is one of the asynchronous generators of the loop.
+            with contextlib.suppress(StopIteration):
+                anext(closing).send(None)
+            _default_clients[loop] = client, closing
         return client
+
+
+async def _closing(client: AsyncClient) -> AsyncGenerator[None]:
+    """Closes the client at the end of its loop: `asyncio.run` closes the asynchronous generators before it closes the loop."""
+    try:
+        yield
+    finally:
+        await client.close()
+        # gRPC reports the end of cancelled calls a moment later, and has no function that waits for it.
+        await asyncio.sleep(_CANCELLED_CALLS_SECONDS)

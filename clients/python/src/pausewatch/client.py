@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from types import NoneType
 from typing import TYPE_CHECKING, Self
 
 from ._io import calls
 from ._io.connection import Connection
+from ._io.types import check_type
 from .config import DEADLINE, Config
 from .hold import DEFAULT_TTL, Hold
 from .stopwatch import DISCONNECT_GRACE, Stopwatch
@@ -42,6 +44,7 @@ class Client:
 
         Raises ConfigError: a TLS file cannot be read, or its contents are not valid.
         """
+        check_type("config", config, (Config, NoneType), "a Config; Client.from_env(address=…) takes an address")
         self._connection = Connection(config or Config())
 
     @classmethod

@@ -14,20 +14,23 @@ from __future__ import annotations
 
 import os
 import tomllib
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import NoneType
 from typing import TYPE_CHECKING, TypeAlias
+
+import grpc
+import grpc.aio
 
 from ._io.durations import Seconds, to_nanos
 from ._io.tokens import is_token
+from ._io.types import check_type, wrong_type
 from .address import DEFAULT, Address, Scheme
 from .errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-
-    import grpc
-    import grpc.aio
 
     from ._stopwatch.link import Link
 
@@ -56,6 +59,10 @@ class Tls:
     key: Path | bytes | None = field(default=None, repr=False)
     """The private key of the client certificate, not encrypted."""
 
+    def __post_init__(self) -> None:
+        for name in ("ca", "cert", "key"):
+            check_type(name, getattr(self, name), (Path, bytes, NoneType), "a pathlib.Path, or the PEM text as bytes")
+
 
 @dataclass(frozen=True, slots=True)
 class TokenFile:
@@ -76,7 +83,7 @@ class TokenFile:
 class Config:
     """The settings of a client: how it connects, and the deadline of its calls.
 
-    Raises ConfigError if the settings contradict each other.
+    Raises ConfigError: the settings contradict each other. TypeError: one has another type, such as a str as address.
     """
 
     address: Address = field(default_factory=lambda: Address.parse(DEFAULT))
@@ -109,6 +116,17 @@ class Config:
     whole disconnect grace: on the client's thread for callbacks, or on the event loop. Keep it short."""
 
     def __post_init__(self) -> None:
+        check_type("address", self.address, Address, "an Address: Address.parse(…), or Config.load(address=…)")
+        check_type("thread_id", self.thread_id, (str, NoneType), "a str")
+        check_type("token", self.token, (str, NoneType), "a str")
+        check_type("tls", self.tls, Tls, "a Tls")
+        if self.credentials is not None:
+            check_type("credentials", self.credentials, grpc.ChannelCredentials, "a grpc.ChannelCredentials")
+        if isinstance(self.interceptors, str) or not isinstance(self.interceptors, Iterable):
+            raise wrong_type("interceptors", self.interceptors, "a sequence of interceptors")
+        for name in ("token_source", "on_link"):
+            if (given := getattr(self, name)) is not None and not callable(given):
+                raise wrong_type(name, given, "a function")
         _check_deadline(self.deadline)
         _check_retries(self.retries)
         _check_tls(self.address, self.tls)

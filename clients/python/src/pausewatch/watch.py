@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import time
 import weakref
+from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Self
 
 from ._io.calls import check_thread_id
 from ._io.durations import Seconds, to_wait
 from ._io.signal import Signal
+from ._io.types import wrong_type
 from ._io.workers import Wake
 from ._watch.events import Disconnected, Event, SnapshotComplete, State
 from ._watch.pending import Pending
@@ -24,7 +26,7 @@ from .errors import InvalidField
 from .v1 import elicitation_service_pb2 as pb
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
     from ._io.async_connection import AsyncConnection
     from ._io.connection import Connection
@@ -215,6 +217,8 @@ class AsyncWatch:
 def _checked(thread_ids: Iterable[str]) -> list[str]:
     if isinstance(thread_ids, str):
         raise TypeError("thread_ids is a collection of ids, not one string")
+    if not isinstance(thread_ids, Iterable):
+        raise wrong_type("thread_ids", thread_ids, "a collection of ids")
     chosen = list(thread_ids)
     if not chosen:
         raise InvalidField.of("thread_ids", "is empty; leave it out to watch every thread")

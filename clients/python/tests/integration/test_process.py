@@ -38,6 +38,36 @@ asyncio.run(main())
 """
 
 
+_WATCHES_CLOSED_AT_ONCE = """
+import asyncio, gc, pausewatch
+async def main():
+    async with pausewatch.AsyncClient.from_env() as client:
+        for turns in range(100):
+            watch = client.watch(["closed"])
+            for _ in range(turns % 5):
+                await asyncio.sleep(0)
+            watch.close()
+asyncio.run(main())
+gc.collect()
+"""
+
+_MANY_LOOPS = """
+import asyncio, gc, pausewatch
+async def main(number):
+    async with pausewatch.pausable_timeout(60, thread_id="loops"):
+        await asyncio.sleep(number / 1000)
+for number in range(20):
+    asyncio.run(main(number))
+    gc.collect()
+"""
+
+
+@pytest.mark.parametrize("program", [_WATCHES_CLOSED_AT_ONCE, _MANY_LOOPS])
+def test_an_event_loop_that_ends_leaves_nothing_to_complain_about(server: Server, program: str) -> None:
+    ended = run(server, program)
+    assert (ended.returncode, ended.stderr) == (0, "")
+
+
 def run(server: Server, program: str, **variables: str) -> subprocess.CompletedProcess[str]:
     environ = os.environ | {"PAUSEWATCH_ADDRESS": server.address, "PYTHONPATH": "src"} | variables
     command = [sys.executable, "-W", "error", "-c", program]

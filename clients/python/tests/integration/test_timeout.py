@@ -241,7 +241,8 @@ def test_the_clients_of_closed_loops_are_released_by_one_thread_at_a_time() -> N
         pw.pausable_timeout(60, thread_id="t")
 
     closed: Any = ClosedLoop()
-    aio._default_clients[closed] = pw.AsyncClient.from_env()
+    client = pw.AsyncClient.from_env()
+    aio._default_clients[closed] = client, aio._closing(client)
     with ThreadPoolExecutor(2) as threads:
         for result in [threads.submit(asyncio.run, work()) for _ in range(2)]:
             result.result()

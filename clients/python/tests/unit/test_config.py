@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from support.vectors import ADDRESSES, Json, cases, only
 
+import pausewatch
 from pausewatch import Address, AsyncClient, Client, Config, ConfigError, Tls
 
 
@@ -103,3 +104,31 @@ def test_a_deadline_is_a_length_above_zero(deadline: Any) -> None:
 def test_retries_are_a_number(retries: Any) -> None:
     with pytest.raises(ConfigError, match=f"retries {retries!r}: must be 0 or more, or None"):
         Config(retries=retries)
+
+
+HTTPS = Address.parse("https://h")
+
+
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        (lambda wrong: wrong.Config("h:1"), "address has the type str; allowed: an Address"),
+        (lambda wrong: wrong.Client("h:1"), "config has the type str; allowed: a Config; Client.from_env(address=…)"),
+        (lambda wrong: wrong.AsyncClient("h:1"), "config has the type str; allowed: a Config; AsyncClient.from_env(address=…)"),
+        (lambda wrong: wrong.Address.parse(5), "address has the type int"),
+        (lambda wrong: wrong.Tls(ca="ca.pem"), "ca has the type str; allowed: a pathlib.Path"),
+        (lambda wrong: wrong.Config(HTTPS, tls="ca.pem"), "tls has the type str"),
+        (lambda wrong: wrong.Config(HTTPS, credentials="x"), "credentials has the type str"),
+        (lambda wrong: wrong.Config(thread_id=5), "thread_id has the type int"),
+        (lambda wrong: wrong.Config(token=b"s3cret"), "token has the type bytes"),
+        (lambda wrong: wrong.Config(token_source="s3cret"), "token_source has the type str; allowed: a function"),
+        (lambda wrong: wrong.Config(on_link=5), "on_link has the type int"),
+        (lambda wrong: wrong.Config(interceptors=5), "interceptors has the type int"),
+        (lambda wrong: wrong.Client(Config()).watch(5), "thread_ids has the type int"),
+    ],
+)
+def test_an_argument_of_another_type_is_named_at_once(make: Any, text: str) -> None:
+    with pytest.raises(TypeError) as error:
+        make(pausewatch)
+    assert text in str(error.value)
+    assert "s3cret" not in str(error.value)

@@ -50,11 +50,13 @@ def test_no_exception_of_a_callback_keeps_the_next_one_from_running(
 def test_no_exception_ends_the_timers(
     runtime: ThreadRuntime, failing: Callable[[], object], caplog: pytest.LogCaptureFixture
 ) -> None:
-    done = threading.Event()
+    submitted, due = threading.Event(), threading.Event()
     runtime.submit(failing)
+    runtime.submit(submitted.set)
     runtime.call_at(runtime.now(), failing)
-    runtime.call_at(runtime.now(), done.set)
-    assert done.wait(10)
+    runtime.call_at(runtime.now(), due.set)
+    assert submitted.wait(10)
+    assert due.wait(10)
     assert [each.getMessage() for each in caplog.records] == ["an internal error of pausewatch"] * 2
 
 

@@ -17,7 +17,7 @@ from .durations import Nanos, to_seconds
 from .route import ANSWER_TIMEOUT
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Coroutine
+    from collections.abc import Callable, Coroutine
 
     from ..v1 import elicitation_service_pb2 as pb
     from .calls import Answer, Call
@@ -133,9 +133,11 @@ class LoopRuntime:
             error: CallError = Unavailable.of("the watch ended")
             stream.moves = self.route.now[0]
             own = self._spec.open_async(stream.moves) if own_connection and self._spec.can_open_more else None
+            sending = None
             try:
-                metadata = self._spec.metadata(token)
-                async for response in self._stub_of(own).Watch(stream.requests(), metadata=metadata):
+                call = self._stub_of(own).Watch(metadata=self._spec.metadata(token))
+                sending = self._start(stream.send_to(call))
+                async for response in call:
                     await stream.may_read.wait()
                     on_message(response)
             except grpc.RpcError as failure:
@@ -143,7 +145,8 @@ class LoopRuntime:
             except Exception as failure:
                 error = status.unexpected(failure)
             finally:
-                stream.to_send.put_nowait(None)
+                if sending is not None:
+                    sending.cancel()
                 if own is not None:
                     await own.close()
             on_end(error)
@@ -195,12 +198,16 @@ class _Stream:
         self.task: asyncio.Task[None] | None = None
         self.may_read = asyncio.Event()
         self.may_read.set()
-        # None ends the requests.
-        self.to_send: asyncio.Queue[pb.WatchRequest | None] = asyncio.Queue()
+        self.to_send: asyncio.Queue[pb.WatchRequest] = asyncio.Queue()
 
-    async def requests(self) -> AsyncIterator[pb.WatchRequest]:
-        while (request := await self.to_send.get()) is not None:
-            yield request
+    async def send_to(self, call: Any) -> None:
+        """Sends the requests until it is cancelled. Not an iterator for gRPC, whose own task would outlive a call that is
+        cancelled while it is being opened.
+        """
+        # At the end of the call, its reader gets the reason.
+        with contextlib.suppress(grpc.RpcError, asyncio.InvalidStateError):
+            while True:
+                await call.write(await self.to_send.get())
 
     def send(self, request: pb.WatchRequest) -> None:
         self.to_send.put_nowait(request)
