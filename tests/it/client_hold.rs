@@ -81,6 +81,16 @@ async fn a_dropped_open_future_closes_the_elicitation() {
     assert_eq!(fake.count("t"), 0);
 }
 
+/// `Handle::block_on` goes on after the end of the runtime, which drops the tasks.
+#[test]
+fn a_runtime_that_was_shut_down_opens_no_hold() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let (handle, client) = (runtime.handle().clone(), runtime.block_on(async { Fake::start().client() }));
+    runtime.shutdown_background();
+    let error = handle.block_on(client.hold("t").open()).unwrap_err();
+    assert!(matches!(error, Error::Unavailable(_)) && error.to_string().contains("shut down"), "{error}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_release_after_the_expiry_returns_expired() {
     let fake = Fake::start();

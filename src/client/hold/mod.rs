@@ -81,6 +81,8 @@ impl HoldBuilder {
     /// [`Error::StoreUnavailable`], [`Error::Unavailable`], [`Error::DeadlineExceeded`], [`Error::Other`]: the elicitation
     /// may be open; its lease bounds it.
     ///
+    /// [`Error::Unavailable`] also if the tokio runtime is shut down meanwhile, or was before.
+    ///
     /// # Cancel safety
     /// If the future is dropped, the elicitation is closed again in the background.
     pub async fn open(self) -> Result<Hold, Error> {
@@ -89,7 +91,11 @@ impl HoldBuilder {
         let span = WaitSpan::begin(&self.client.parent(), &self.thread_id, &self.reason);
         // If the receiver is gone, the send returns the hold, and its drop releases it.
         tokio::spawn(async move { drop(opened.send(self.increment(span).await)) });
-        result.await.expect("the task sends before it ends, and nobody aborts it")
+        // The task sends before it ends, unless the runtime has dropped it.
+        result.await.unwrap_or_else(|_| {
+            let status = tonic::Status::unavailable("the tokio runtime was shut down before the elicitation was open");
+            Err(Error::Unavailable(Box::new(status)))
+        })
     }
 
     /// As [`open`](Self::open), for a question that is asked in any case: if the thread cannot be paused, for example because no
