@@ -1,0 +1,1 @@
+"""The programs that clients/soak runs: see clients/scenarios/README.md."""
