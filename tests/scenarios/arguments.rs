@@ -50,6 +50,9 @@ pub(crate) struct Arguments {
     /// Runs as the player of the Rust client.
     #[arg(long, hide = true)]
     pub(crate) player: bool,
+    /// Runs as the program of clients/soak for the Rust client.
+    #[arg(long, hide = true)]
+    pub(crate) soak: bool,
     /// Prints the thread that the environment names.
     #[arg(long, hide = true)]
     pub(crate) print_thread: bool,

@@ -9,6 +9,7 @@
 //! stage, race         the operations of the stage itself
 //! server, secrets, proxy   the server and what protects it; frames: HTTP/2 in the proxy; refusals: a stopping server
 //! player, clients     the peers that exchange lines of JSON; rust_player: the one of this crate
+//! rust_soak           the program of clients/soak
 //! table               the results, feature by client
 //! ```
 //!
@@ -29,6 +30,7 @@ mod race;
 mod refusals;
 mod run;
 mod rust_player;
+mod rust_soak;
 mod secrets;
 mod server;
 mod stage;
@@ -52,6 +54,10 @@ fn main() -> ExitCode {
         runtime.block_on(rust_player::run());
         // The tasks that still wait have no one to report to.
         runtime.shutdown_background();
+        return ExitCode::SUCCESS;
+    }
+    if arguments.soak {
+        runtime.block_on(rust_soak::run());
         return ExitCode::SUCCESS;
     }
     match runtime.block_on(act(&arguments)) {
