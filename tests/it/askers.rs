@@ -85,7 +85,7 @@ fn the_usual_program_is_found_and_never_pausewatch_itself() {
     let circular = ended(&mut askpass(&coordinator, &circle, "?"));
     assert_eq!((circular.code, circular.out.as_str()), (Some(1), ""));
     assert!(circular.err.contains("calls pausewatch askpass again"), "{circular:?}");
-    let missing = ended(coordinator.command(["askpass", "?"]).env("PAUSEWATCH_ASKPASS", "/nonexistent/asks"));
+    let missing = ended(coordinator.command(["askpass", "?"]).env("PAUSEWATCH_ASKPASS", "/proc/nonexistent/asks"));
     assert!(missing.code == Some(1) && missing.err.contains("there is no such program"), "{missing:?}");
 }
 
@@ -93,8 +93,8 @@ fn the_usual_program_is_found_and_never_pausewatch_itself() {
 fn without_a_pause_the_person_is_asked_anyway() {
     let script = Script::new("asks", "echo answer");
     for (name, value) in [
-        ("PAUSEWATCH_ADDRESS", "unix:/nonexistent/p.sock"),
-        ("PAUSEWATCH_CONFIG", "/nonexistent/c.toml"),
+        ("PAUSEWATCH_ADDRESS", "unix:/proc/nonexistent/p.sock"),
+        ("PAUSEWATCH_CONFIG", "/proc/nonexistent/c.toml"),
         ("PAUSEWATCH_THREAD_ID", "a\n"),
     ] {
         let mut command = program();

@@ -161,7 +161,7 @@ async fn a_trail_that_cannot_be_rotated_goes_on_in_its_file() {
     }
     let mut command = as_no_root();
     command.args(["serve", "--store", "memory", "--listen", "127.0.0.1:0", "--audit-max-size", "1KiB", "--audit-log"]);
-    command.arg(&trail).env("HOME", "/nonexistent").env_remove("XDG_CONFIG_HOME").env_remove("PAUSEWATCH_CONFIG");
+    command.arg(&trail).env("HOME", "/proc/nonexistent").env_remove("XDG_CONFIG_HOME").env_remove("PAUSEWATCH_CONFIG");
     let mut server = Process::start(command);
     server.listen();
     let mut api = server.api().await;

@@ -98,7 +98,7 @@ fn bad_usage_exits_with_2_and_a_field_beyond_its_limits_with_1() {
         (["get", "--output", "xml"], 2),
         (["get", "--address", "localhost"], 2),
         (["renew", "--ttl", "1s"], 2),
-        (["list", "--config", "/nonexistent/config.toml"], 2),
+        (["list", "--config", "/proc/nonexistent/config.toml"], 2),
     ] {
         let ended = coordinator.run(args);
         assert_eq!(ended.code, Some(code), "{args:?}: {ended:?}");
@@ -132,10 +132,10 @@ fn text_that_is_not_utf8_is_named() {
 #[test]
 fn unreachable_coordinator_exits_with_1_and_names_address_and_remedy() {
     for command in ["get", "list", "increment", "decrement", "watch"] {
-        let args = [command, "--address", "unix:/nonexistent/p.sock"];
+        let args = [command, "--address", "unix:/proc/nonexistent/p.sock"];
         let ended = ended(program().args(args).env("PAUSEWATCH_THREAD_ID", "t"));
         assert_eq!((ended.code, ended.out.as_str()), (Some(1), ""));
-        for part in [command, "unix:/nonexistent/p.sock", "`pausewatch serve`", "--address", "(UNAVAILABLE)\n"] {
+        for part in [command, "unix:/proc/nonexistent/p.sock", "`pausewatch serve`", "--address", "(UNAVAILABLE)\n"] {
             assert!(ended.err.contains(part), "{part}: {ended:?}");
         }
     }
@@ -200,7 +200,7 @@ fn flag_wins_over_environment_and_environment_over_config_file() {
     let good = directory.path().join("good.toml");
     let bad = directory.path().join("bad.toml");
     std::fs::write(&good, format!("address = \"{}\"\nthread_id = \"file\"\n", coordinator.address)).unwrap();
-    std::fs::write(&bad, "address = \"unix:/nonexistent/p.sock\"\nthread_id = \"file\"\n").unwrap();
+    std::fs::write(&bad, "address = \"unix:/proc/nonexistent/p.sock\"\nthread_id = \"file\"\n").unwrap();
     let (good, bad) = (good.to_str().unwrap(), bad.to_str().unwrap());
     let get = |args: &[&str], environment: &[(&str, &str)]| {
         let mut command = program();
@@ -214,7 +214,8 @@ fn flag_wins_over_environment_and_environment_over_config_file() {
     assert_eq!(get(&["--config", good], &[("PAUSEWATCH_CONFIG", bad), ("PAUSEWATCH_ADDRESS", "")]), "file");
     let environment = [("PAUSEWATCH_ADDRESS", address), ("PAUSEWATCH_THREAD_ID", "environment")];
     assert_eq!(get(&["--config", bad], &environment), "environment");
-    let environment = [("PAUSEWATCH_ADDRESS", "unix:/nonexistent/p.sock"), ("PAUSEWATCH_THREAD_ID", "environment")];
+    let environment =
+        [("PAUSEWATCH_ADDRESS", "unix:/proc/nonexistent/p.sock"), ("PAUSEWATCH_THREAD_ID", "environment")];
     assert_eq!(get(&["--address", address, "--thread-id", "flag"], &environment), "flag");
 }
 

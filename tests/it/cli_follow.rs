@@ -81,16 +81,16 @@ fn ended(child: &mut Child) -> Option<i32> {
 #[test]
 fn a_coordinator_that_is_not_there_is_reported_once() {
     let mut command = program();
-    command.args(["follow", "--stdio", "--address", "unix:/nonexistent/p.sock"]).stdin(Stdio::piped());
+    command.args(["follow", "--stdio", "--address", "unix:/proc/nonexistent/p.sock"]).stdin(Stdio::piped());
     let mut follow = Process::start(command);
     let start = json!({"do": "start", "id": "1", "thread_id": "t", "limit": "10ms", "grace": "200ms"});
     follow.write(format!("{start}\n").as_bytes());
     let warning = follow.error_line();
     assert!(
-        warning.starts_with("pausewatch follow: warning: no coordinator at unix:/nonexistent/p.sock: "),
+        warning.starts_with("pausewatch follow: warning: no coordinator at unix:/proc/nonexistent/p.sock: "),
         "{warning}"
     );
-    assert_eq!(warning.matches("unix:/nonexistent/p.sock").count(), 1, "{warning}");
+    assert_eq!(warning.matches("unix:/proc/nonexistent/p.sock").count(), 1, "{warning}");
     assert!(warning.ends_with(". The time limit holds, plus at most 0.2s"), "{warning}");
     while !follow.line().contains("expired") {}
     follow.close_stdin();

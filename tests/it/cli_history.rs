@@ -152,7 +152,7 @@ fn damaged_lines_of_a_trail_are_named_and_the_rest_is_told() {
     let many = run(&"damaged\n".repeat(50));
     assert_eq!(many.err.lines().count(), 11, "{}", many.err);
     assert!(many.err.ends_with("40 more lines could not be read\n"), "{}", many.err);
-    let missing = ended(program().args(["history", "--audit", "/nonexistent/audit.log"]));
+    let missing = ended(program().args(["history", "--audit", "/proc/nonexistent/audit.log"]));
     assert_eq!((missing.code, missing.out.as_str()), (Some(1), ""));
-    assert!(missing.err.contains("/nonexistent/audit.log: No such file"), "{}", missing.err);
+    assert!(missing.err.contains("/proc/nonexistent/audit.log: No such file"), "{}", missing.err);
 }

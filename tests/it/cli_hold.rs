@@ -38,7 +38,7 @@ fn hold_ends_as_its_command_did() {
         (["true", "", ""], 0),
         (["sh", "-c", "exit 7"], 7),
         (["sh", "-c", "exit 255"], 255),
-        (["/nonexistent/command", "", ""], 127),
+        (["/proc/nonexistent/command", "", ""], 127),
         (["no-such-command-anywhere", "", ""], 127),
         ([not_executable.to_str().unwrap(), "", ""], 126),
         (["/", "", ""], 126),
@@ -63,7 +63,7 @@ fn bad_usage_of_hold_is_125_and_runs_nothing() {
         &["hold", "--ttl", "0", "echo", "ran"],
         &["hold", "--reason", &"x".repeat(1_025), "echo", "ran"],
         &["hold", "--address", "localhost", "echo", "ran"],
-        &["hold", "--config", "/nonexistent/c.toml", "echo", "ran"],
+        &["hold", "--config", "/proc/nonexistent/c.toml", "echo", "ran"],
     ] {
         let ended = ended(coordinator.command([]).args(args));
         assert_eq!((ended.code, ended.out.as_str()), (Some(125), ""), "{args:?}: {ended:?}");
@@ -75,9 +75,9 @@ fn bad_usage_of_hold_is_125_and_runs_nothing() {
 #[test]
 fn without_a_pause_the_command_runs_with_a_warning_unless_it_is_required() {
     let coordinator = Coordinator::start();
-    let unreachable = ["--address", "unix:/nonexistent/p.sock", "--thread-id", "t"];
+    let unreachable = ["--address", "unix:/proc/nonexistent/p.sock", "--thread-id", "t"];
     for (options, why) in
-        [(&unreachable[..], "unix:/nonexistent/p.sock"), (&["--address", &coordinator.address], "no thread")]
+        [(&unreachable[..], "unix:/proc/nonexistent/p.sock"), (&["--address", &coordinator.address], "no thread")]
     {
         let warned = ended(program().arg("hold").args(options).args(["sh", "-c", "echo ran; exit 3"]));
         assert_eq!((warned.code, warned.out.as_str()), (Some(3), "ran\n"));

@@ -16,9 +16,12 @@ fn health_is_reported_by_the_exit_code() {
     assert_eq!((unknown.code, unknown.err.contains("has no such service")), (Some(1), true), "{unknown:?}");
     drop(coordinator);
     let mut command = program();
-    let down = ended(command.args(["health", "--address", "unix:/nonexistent/p.sock"]));
+    let down = ended(command.args(["health", "--address", "unix:/proc/nonexistent/p.sock"]));
     assert_eq!((down.code, down.out.as_str()), (Some(1), ""));
-    assert!(down.err.contains("no answer from a coordinator at unix:/nonexistent/p.sock: No such file"), "{down:?}");
+    assert!(
+        down.err.contains("no answer from a coordinator at unix:/proc/nonexistent/p.sock: No such file"),
+        "{down:?}"
+    );
     let mut command = program();
     assert_eq!(ended(command.args(["health", "--address", "nowhere"])).code, Some(2));
 }
@@ -155,22 +158,25 @@ fn every_problem_of_a_config_file_is_reported() {
     assert_eq!((thread.code, thread.err.lines().count()), (Some(1), 1), "{thread:?}");
     assert!(thread.err.starts_with("pausewatch config: CODEX_THREAD_ID is a text with the control"), "{thread:?}");
     let mut command = program();
-    assert_eq!(ended(command.args(["config", "check", "/nonexistent"])).code, Some(1));
+    assert_eq!(ended(command.args(["config", "check", "/proc/nonexistent"])).code, Some(1));
 }
 
 #[test]
 fn files_of_a_replica_are_checked_too() {
-    let replica = "[serve]\nstore = 'etcd'\netcd_endpoints = ['https://h:2379']\netcd_ca = '/nonexistent/etcd.pem'\n\
-                   peer_ca = '/nonexistent/peer.pem'\n";
+    let replica = "[serve]\nstore = 'etcd'\netcd_endpoints = ['https://h:2379']\netcd_ca = '/proc/nonexistent/etcd.pem'\n\
+                   peer_ca = '/proc/nonexistent/peer.pem'\n";
     let wrong = config(replica, &[]);
     assert_eq!((wrong.code, wrong.err.lines().count()), (Some(1), 2), "{wrong:?}");
-    for part in ["--etcd-ca /nonexistent/etcd.pem: No such file", "--peer-ca /nonexistent/peer.pem: No such file"] {
+    for part in
+        ["--etcd-ca /proc/nonexistent/etcd.pem: No such file", "--peer-ca /proc/nonexistent/peer.pem: No such file"]
+    {
         assert!(wrong.err.contains(part), "{wrong:?} does not contain {part:?}");
     }
     // With an empty file, no server would be trusted.
     let empty = tempfile::NamedTempFile::new().unwrap();
     let name = empty.path().display().to_string();
-    let wrong = config(&replica.replace("/nonexistent/etcd.pem", &name).replace("/nonexistent/peer.pem", &name), &[]);
+    let wrong =
+        config(&replica.replace("/proc/nonexistent/etcd.pem", &name).replace("/proc/nonexistent/peer.pem", &name), &[]);
     for option in ["--etcd-ca", "--peer-ca"] {
         let expected = format!("{option} {name}: it contains no certificate in PEM format");
         assert!(wrong.err.contains(&expected), "{wrong:?} does not contain {expected:?}");
@@ -196,15 +202,15 @@ fn printed_settings_of_a_client_have_their_sources() {
 #[test]
 fn files_and_listeners_of_serve_are_checked_without_starting_it() {
     let missing = config(
-        "[serve]\ntls_cert = '/nonexistent/c.pem'\ntls_key = '/nonexistent/k.pem'\ntokens = '/nonexistent/t.toml'\n\
-         audit_log = '/nonexistent/audit.log'\nmetrics_listen = '0.0.0.0:0'\n",
+        "[serve]\ntls_cert = '/proc/nonexistent/c.pem'\ntls_key = '/proc/nonexistent/k.pem'\ntokens = '/proc/nonexistent/t.toml'\n\
+         audit_log = '/proc/nonexistent/audit.log'\nmetrics_listen = '0.0.0.0:0'\n",
         &[],
     );
     assert_eq!((missing.code, missing.err.lines().count()), (Some(1), 4), "{missing:?}");
     for part in [
-        "serve: --tls-cert /nonexistent/c.pem: No such file",
-        "serve: --tokens /nonexistent/t.toml: No such file",
-        "serve: open the audit trail /nonexistent/audit.log: No such file",
+        "serve: --tls-cert /proc/nonexistent/c.pem: No such file",
+        "serve: --tokens /proc/nonexistent/t.toml: No such file",
+        "serve: open the audit trail /proc/nonexistent/audit.log: No such file",
         "serve: listen on 0.0.0.0:0: metrics are served in plain text, and only on loopback",
     ] {
         assert!(missing.err.contains(part), "{missing:?} does not contain {part:?}");

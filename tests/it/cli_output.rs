@@ -263,7 +263,7 @@ fn every_command_without_standard_output_fails_and_says_so() {
         let script = format!("exec \"$0\" {line} >&-");
         command.args(["-c", &script, env!("CARGO_BIN_EXE_pausewatch")]).current_dir(&directory);
         command.env("PAUSEWATCH_ADDRESS", &coordinator.address).env("PAUSEWATCH_THREAD_ID", "t");
-        command.env("HOME", "/nonexistent").env_remove("XDG_CONFIG_HOME").stdin(std::process::Stdio::null());
+        command.env("HOME", "/proc/nonexistent").env_remove("XDG_CONFIG_HOME").stdin(std::process::Stdio::null());
         let ended = ended(&mut command);
         assert_eq!(ended.code, Some(1), "{line}: {ended:?}");
         assert!(ended.err.contains("Bad file descriptor"), "{line}: {ended:?}");

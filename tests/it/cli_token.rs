@@ -262,7 +262,7 @@ fn run_script(script: &str, site: &Site, coordinator: &Coordinator) -> Ended {
     command
         .env("PAUSEWATCH_ADDRESS", &coordinator.address)
         .env("PAUSEWATCH_THREAD_ID", "t")
-        .env("HOME", "/nonexistent");
+        .env("HOME", "/proc/nonexistent");
     ended(&mut command)
 }
 

@@ -178,7 +178,7 @@ fn watch_does_not_repeat_unchanged_states_after_a_reconnect() {
 #[test]
 fn watch_fails_without_a_coordinator_at_the_start() {
     let mut command = program();
-    command.args(["watch", "--address", "unix:/nonexistent/p.sock"]);
+    command.args(["watch", "--address", "unix:/proc/nonexistent/p.sock"]);
     assert_eq!(Process::start(command).end().code, Some(1));
     let refused = Coordinator::start().run(["watch", "--thread-id", "a\nb"]);
     assert!(refused.code == Some(1) && refused.err.contains("(INVALID_ARGUMENT INVALID_FIELD)"), "{refused:?}");

@@ -188,8 +188,8 @@ fn conflicting_credentials_are_refused_before_a_connection() {
         assert!(refused.code == Some(2) && refused.err.contains(why), "{args:?}: {refused:?}");
         assert!(!refused.err.contains("s3cret"), "{refused:?}");
     }
-    let missing = Settings::from_env_and(Some(Path::new("/nonexistent.toml"))).unwrap_err().to_string();
-    assert!(missing.starts_with("config file /nonexistent.toml: No such file"), "{missing}");
+    let missing = Settings::from_env_and(Some(Path::new("/proc/nonexistent.toml"))).unwrap_err().to_string();
+    assert!(missing.starts_with("config file /proc/nonexistent.toml: No such file"), "{missing}");
 }
 
 /// Programs that `run` starts find its coordinator with the same credentials, and get no credentials of another one.

@@ -83,13 +83,13 @@ fn server_does_not_start_with_an_invalid_config_file() {
     let backup = ended(program().args(["backup", "copy", "--config"]).arg(directory.file()));
     assert_eq!((backup.code, backup.err.lines().count()), (Some(2), 2), "{backup:?}");
     let mut command = directory.serve();
-    command.arg("--config").arg(Path::new("/nonexistent/config.toml"));
+    command.arg("--config").arg(Path::new("/proc/nonexistent/config.toml"));
     assert_eq!(ended(&mut command).code, Some(2), "a repeated option is bad usage");
     let mut command = program();
-    command.args(["serve", "--config", "/nonexistent/config.toml"]);
+    command.args(["serve", "--config", "/proc/nonexistent/config.toml"]);
     let missing = ended(&mut command);
     assert_eq!(missing.code, Some(2));
-    assert!(missing.err.contains("/nonexistent/config.toml: No such file"), "{missing:?}");
+    assert!(missing.err.contains("/proc/nonexistent/config.toml: No such file"), "{missing:?}");
     let mut command = program();
     command.arg("serve").env("PAUSEWATCH_SERVE_WORKERS", "0");
     let refused = ended(&mut command);
@@ -193,7 +193,7 @@ fn clients_and_the_server_share_a_file() {
 fn plaintext_flag_or_variable_overrides_a_file_with_tls() {
     let coordinator = Coordinator::start();
     let fleet = "address = 'https://fleet.example:7420'\ntoken = 's3cret-s3cret'\n";
-    let tls = "tls_ca = '/nonexistent/ca.pem'\n";
+    let tls = "tls_ca = '/proc/nonexistent/ca.pem'\n";
     for text in [format!("{fleet}{tls}"), fleet.to_owned(), tls.to_owned()] {
         let directory = Directory::with(&text);
         let (mut flag, mut variable) = (program(), program());
@@ -209,7 +209,7 @@ fn plaintext_flag_or_variable_overrides_a_file_with_tls() {
 /// Programs within `run` call its private coordinator, even if the config file names another one.
 #[test]
 fn command_of_run_finds_the_private_coordinator_despite_a_file_with_tls() {
-    let directory = Directory::with("tls_ca = '/nonexistent/ca.pem'\n");
+    let directory = Directory::with("tls_ca = '/proc/nonexistent/ca.pem'\n");
     let mut run = program();
     run.env("PAUSEWATCH_CONFIG", directory.file()).args([
         "run",

@@ -218,15 +218,15 @@ fn a_command_that_starts_programs_all_the_time_leaves_none() {
 #[test]
 fn without_a_clock_the_command_is_not_run() {
     let mut broken = on(&Coordinator::start(), "echo ran", 1_000);
-    let ended = ended(broken.env("PAUSEWATCH_CONFIG", "/nonexistent/config.toml"));
+    let ended = ended(broken.env("PAUSEWATCH_CONFIG", "/proc/nonexistent/config.toml"));
     assert_eq!((ended.status.signal(), ended.out.as_str()), (Some(Signal::TERM.as_raw()), ""), "{ended:?}");
-    assert!(ended.err.contains("/nonexistent/config.toml") && ended.err.contains("is not run"), "{ended:?}");
+    assert!(ended.err.contains("/proc/nonexistent/config.toml") && ended.err.contains("is not run"), "{ended:?}");
 }
 
 #[test]
 fn without_a_coordinator_the_limit_holds() {
     let mut alone = program();
-    alone.env("PAUSEWATCH_ADDRESS", "unix:/nonexistent/p.sock").env("PAUSEWATCH_THREAD_ID", "t");
+    alone.env("PAUSEWATCH_ADDRESS", "unix:/proc/nonexistent/p.sock").env("PAUSEWATCH_THREAD_ID", "t");
     let done = ended(&mut shell(alone, "echo ran", 600_000, Path::new("/dev/null")));
     assert_eq!((done.code, done.out.as_str()), (Some(0), "ran\n"));
 }

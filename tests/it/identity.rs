@@ -50,7 +50,7 @@ fn alone(script: &str) -> Option<Ended> {
         let clean = program();
         let removed = clean.get_envs().filter(|(_, value)| value.is_none()).map(|(name, _)| name);
         removed.for_each(|name| _ = command.env_remove(name));
-        command.env("HOME", "/nonexistent").env("PAUSEWATCH", PROGRAM).stdin(std::process::Stdio::null());
+        command.env("HOME", "/proc/nonexistent").env("PAUSEWATCH", PROGRAM).stdin(std::process::Stdio::null());
         ended(command.env("CODEX_THREAD_ID", "t"))
     };
     let tried = in_network("true");

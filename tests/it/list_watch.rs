@@ -321,7 +321,7 @@ fn it_ends_quietly_with_its_reader_and_fails_without_a_coordinator() {
     drop(reader);
     let ended_quietly = watch.end();
     assert_eq!((ended_quietly.code, ended_quietly.err.as_str()), (Some(0), ""));
-    let refused = ended(program().args(["list", "--watch", "--address", "unix:/nonexistent/p.sock"]));
+    let refused = ended(program().args(["list", "--watch", "--address", "unix:/proc/nonexistent/p.sock"]));
     assert!(refused.code == Some(1) && refused.err.contains("no response from a coordinator"), "{refused:?}");
     assert_eq!(ended(program().args(["list", "--watch", "--all"])).code, Some(2));
 }

@@ -102,7 +102,7 @@ pub(crate) fn program() -> Command {
         command.env_remove(format!("PAUSEWATCH_{variable}"));
     }
     command.env_remove("CODEX_THREAD_ID").env_remove("CLAUDE_CODE_SESSION_ID");
-    command.env_remove("XDG_CONFIG_HOME").env("HOME", "/nonexistent").env("TZ", "UTC").stdin(Stdio::null());
+    command.env_remove("XDG_CONFIG_HOME").env("HOME", "/proc/nonexistent").env("TZ", "UTC").stdin(Stdio::null());
     command
 }
 

@@ -185,7 +185,11 @@ fn a_report_goes_to_a_descriptor_a_pipe_or_the_file_behind_a_link() {
     let read = |path: &Path| serde_json::from_str::<Value>(&fs::read_to_string(path).unwrap()).unwrap();
     let run = |script: &str| {
         let mut shell = Command::new("sh");
-        shell.args(["-euc", script]).current_dir(site.0.path()).env("PAUSEWATCH", PROGRAM).env("HOME", "/nonexistent");
+        shell
+            .args(["-euc", script])
+            .current_dir(site.0.path())
+            .env("PAUSEWATCH", PROGRAM)
+            .env("HOME", "/proc/nonexistent");
         let shell = ended(&mut shell);
         assert_eq!((shell.code, shell.err.as_str()), (Some(0), ""), "{shell:?}");
         shell.out
@@ -220,7 +224,7 @@ fn a_report_to_a_descriptor_that_cannot_be_written_to_is_bad_usage() {
         "$PAUSEWATCH" run --private --report 3 60 echo ran 3</dev/null; echo $?
     "#;
     let mut shell = Command::new("bash");
-    let ended = ended(shell.args(["-c", script]).env("PAUSEWATCH", PROGRAM).env("HOME", "/nonexistent"));
+    let ended = ended(shell.args(["-c", script]).env("PAUSEWATCH", PROGRAM).env("HOME", "/proc/nonexistent"));
     assert_eq!(ended.out, "125\n".repeat(20), "{ended:?}");
     assert_eq!(ended.err.matches("no file descriptor with this number is open").count(), 19, "{ended:?}");
     assert!(
@@ -243,7 +247,7 @@ fn a_report_is_written_to_the_descriptor_itself() {
         chmod 600 file
     "#;
     let mut shell = Command::new("sh");
-    shell.args(["-euc", script]).current_dir(site.0.path()).env("PAUSEWATCH", PROGRAM).env("HOME", "/nonexistent");
+    shell.args(["-euc", script]).current_dir(site.0.path()).env("PAUSEWATCH", PROGRAM).env("HOME", "/proc/nonexistent");
     let shell = ended(&mut shell);
     assert_eq!((shell.code, shell.err.as_str()), (Some(0), ""), "{shell:?}");
     let text = fs::read_to_string(file).unwrap();
@@ -259,7 +263,7 @@ fn a_report_goes_to_a_socket() {
     let (mut ours, theirs) = UnixStream::pair().unwrap();
     let shell = "\"$PAUSEWATCH\" run --private --report 0 60 sh -c 'exit 3'";
     let mut command = Command::new("sh");
-    command.args(["-c", shell]).env("PAUSEWATCH", PROGRAM).env("HOME", "/nonexistent").current_dir(site.0.path());
+    command.args(["-c", shell]).env("PAUSEWATCH", PROGRAM).env("HOME", "/proc/nonexistent").current_dir(site.0.path());
     let process = command.stdin(OwnedFd::from(theirs)).stderr(Stdio::piped()).spawn().unwrap();
     // The command still has the other end open.
     drop(command);

@@ -62,7 +62,7 @@ fn a_socket_without_a_file_will_do() {
 #[test]
 fn a_manager_that_is_gone_does_not_keep_it_from_serving() {
     let socket = UnixDatagram::unbound().unwrap();
-    let server = started(&socket, "/nonexistent/notify", "300000");
+    let server = started(&socket, "/proc/nonexistent/notify", "300000");
     assert!(server.line().starts_with("listening "));
     server.signal(Signal::TERM);
     assert_eq!(server.end().code, Some(0));

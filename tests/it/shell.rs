@@ -24,7 +24,7 @@ pub(crate) fn plain(program: &str) -> Command {
             command.env_remove(name);
         }
     }
-    command.env_remove("XDG_CONFIG_HOME").env("HOME", "/nonexistent").env("LC_ALL", "C.UTF-8");
+    command.env_remove("XDG_CONFIG_HOME").env("HOME", "/proc/nonexistent").env("LC_ALL", "C.UTF-8");
     command
 }
 

@@ -196,7 +196,7 @@ async fn g7_an_unreachable_or_hanging_collector_delays_no_call() {
     // A server that accepted the endpoint would fail to listen, with exit code 1.
     for wrong in ["not a url", "foo", "127.0.0.1:4317", "ftp://h:1"] {
         let refused =
-            ended(program().args(["serve", "--listen", "unix:/nonexistent/p.sock", "--otlp-endpoint", wrong]));
+            ended(program().args(["serve", "--listen", "unix:/proc/nonexistent/p.sock", "--otlp-endpoint", wrong]));
         assert_eq!((refused.code, refused.err.contains(wrong)), (Some(2), true), "{refused:?}");
     }
 }

@@ -171,12 +171,12 @@ fn a_lost_coordinator_pauses_for_the_grace_only() {
 
 #[test]
 fn without_an_app_server_it_fails_and_says_what_to_do() {
-    let ended = Coordinator::start().run(["bridge", "codex", "--socket", "/nonexistent/socket"]);
+    let ended = Coordinator::start().run(["bridge", "codex", "--socket", "/proc/nonexistent/socket"]);
     assert_eq!(ended.code, Some(1));
     assert_eq!(
         ended.err,
-        "pausewatch bridge codex: no app-server at /nonexistent/socket: No such file or directory (os error 2); start one with \
-         `codex app-server --listen unix:///nonexistent/socket`\n"
+        "pausewatch bridge codex: no app-server at /proc/nonexistent/socket: No such file or directory (os error 2); start one with \
+         `codex app-server --listen unix:///proc/nonexistent/socket`\n"
     );
 }
 

@@ -391,14 +391,14 @@ fn without_a_coordinator_the_traffic_goes_on() {
     let pipes = Pipes::new(directory.path());
     let mut command = program();
     command
-        .args(["bridge", "codex", "--address", "unix:/nonexistent/p.sock"])
+        .args(["bridge", "codex", "--address", "unix:/proc/nonexistent/p.sock"])
         .args(pipes.command())
         .stdin(Stdio::piped());
     let mut bridge = Process::start(command);
     let mut server = pipes.open();
     server.start_thread("a");
     assert!(bridge.line().contains("thread/started"));
-    assert!(bridge.error_line().contains("no coordinator at unix:/nonexistent/p.sock: No such file or directory"));
+    assert!(bridge.error_line().contains("no coordinator at unix:/proc/nonexistent/p.sock: No such file or directory"));
     bridge.write(b"on\n");
     assert_eq!(server.next().as_deref(), Some(&b"on\n"[..]));
     bridge.close_stdin();
@@ -422,7 +422,7 @@ fn the_wrapper_ends_as_its_command_did() {
     let coordinator = Coordinator::start();
     let code = |command: &[&str]| ended(coordinator.command(["bridge", "codex", "--"]).args(command)).code;
     assert_eq!(code(&["sh", "-c", "exit 7"]), Some(7));
-    assert_eq!(code(&["/nonexistent/codex"]), Some(127));
+    assert_eq!(code(&["/proc/nonexistent/codex"]), Some(127));
     assert_eq!(code(&["/"]), Some(126));
     let usage = |args: &[&str]| ended(coordinator.command(["bridge", "codex"]).args(args));
     for args in [&[][..], &["--socket", "p", "--", "codex"], &["--thread-prefix", "a\nb", "--", "codex"]] {

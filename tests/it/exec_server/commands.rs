@@ -185,7 +185,11 @@ fn invalid_calls_are_refused_with_a_remedy() {
     for (tool, arguments, why) in [
         ("shell", json!({"command": "true"}), "missing field `workdir`"),
         ("shell", json!({"command": "true", "workdir": "/", "timeout": 1}), "unknown field `timeout`"),
-        ("shell", json!({"command": "true", "workdir": "/nonexistent"}), "workdir \"/nonexistent\": No such file"),
+        (
+            "shell",
+            json!({"command": "true", "workdir": "/proc/nonexistent"}),
+            "workdir \"/proc/nonexistent\": No such file",
+        ),
         ("shell", json!({"command": "true", "workdir": "/etc/passwd"}), "is not a directory"),
         ("write_stdin", json!({"session_id": "none"}), "no session \"none\""),
         ("kill", json!({"session_id": 7}), "`sessions` lists"),

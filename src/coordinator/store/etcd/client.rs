@@ -44,6 +44,9 @@ const MAX_ANSWER: usize = 512 << 20;
 /// etcd's default quota, used if etcd does not report its quota.
 const DEFAULT_QUOTA: i64 = 2 << 30;
 
+/// The beginning of the error about a member that has not answered in time.
+const NO_ANSWER: &str = "no answer within";
+
 /// Where etcd is, and how to connect.
 #[derive(Clone, Debug, Default)]
 pub struct Endpoints {
@@ -124,13 +127,14 @@ impl Client {
     /// # Errors
     /// No member answers, two are of different clusters, one has a version that is refused, or there is no space left.
     pub(crate) async fn check(&self, writes: bool) -> Result<(), OpenError> {
-        let mut failures = Vec::new();
+        // The last failure of each member that says more than that there was no answer in time: on a busy machine, the
+        // next attempt may not get as far.
+        let mut failures: Vec<Option<String>> = vec![None; self.members.len()];
         let rounds = START_WITHIN.as_millis() / START_AGAIN_AFTER.as_millis();
         let search = async {
             for _ in 0..rounds {
-                failures.clear();
                 let mut found = None;
-                for member in &*self.members {
+                for (member, failure) in self.members.iter().zip(&mut failures) {
                     match member.unchecked("/etcdserverpb.Maintenance/Status", Nothing {}, ATTEMPT).await {
                         Ok(status) => {
                             acceptable(&member.url, &status, writes)?;
@@ -144,7 +148,12 @@ impl Client {
                                 )));
                             }
                         }
-                        Err(error) => failures.push(error.to_string()),
+                        Err(error) => {
+                            let text = error.to_string();
+                            if !text.contains(NO_ANSWER) || failure.is_none() {
+                                *failure = Some(text);
+                            }
+                        }
                     }
                 }
                 if found.is_some() {
@@ -159,9 +168,13 @@ impl Client {
             Ok(Ok(true)) => Ok(()),
             Ok(Err(error)) => Err(error),
             Ok(Ok(false)) | Err(_) => {
-                let urls: Vec<_> = self.members.iter().map(|member| &*member.url).collect();
-                let tried =
-                    if failures.is_empty() { format!("{}: no answer", urls.join(", ")) } else { failures.join("; ") };
+                let mut tried = Vec::new();
+                for (member, failure) in self.members.iter().zip(failures) {
+                    let failure = failure.unwrap_or_else(|| format!("{}: {NO_ANSWER} its turn", member.url));
+                    let silent = failure.contains(NO_ANSWER);
+                    tried.push(if silent { format!("{failure} ({})", seen_at(&member.url).await) } else { failure });
+                }
+                let tried = tried.join("; ");
                 Err(OpenError::Io(format!(
                     "no etcd answered within {} s. Tried {tried}. Start etcd, or correct --etcd-endpoints, --etcd-ca, --etcd-cert \
                      and --etcd-key",
@@ -259,7 +272,7 @@ impl Member {
         match timeout(within, call).await {
             Ok(Ok(answer)) => Ok(answer.into_inner()),
             Ok(Err(error)) => Err(error),
-            Err(_) => Err(KvError::Unknown(format!("{}: no answer within {} ms", self.url, within.as_millis()))),
+            Err(_) => Err(KvError::Unknown(format!("{}: {NO_ANSWER} {} ms", self.url, within.as_millis()))),
         }
     }
 
@@ -290,6 +303,18 @@ impl Member {
     /// `text`, with the causes of `error`.
     fn failure(&self, text: &str, error: &dyn Error) -> String {
         format!("{}: {}", self.url, with_causes(text, error))
+    }
+}
+
+/// How far a connection to a member that does not answer gets.
+async fn seen_at(url: &str) -> &'static str {
+    let uri = url.parse::<tonic::codegen::http::Uri>().unwrap_or_default();
+    let (host, port) = (uri.host().unwrap_or_default(), uri.port_u16().unwrap_or(2_379));
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    match timeout(ATTEMPT, tokio::net::TcpStream::connect((host, port))).await {
+        Ok(Ok(_)) if uri.scheme_str() == Some("https") => "connected; the TLS handshake or the answer was not finished",
+        Ok(Ok(_)) => "connected; the answer was not finished",
+        _ => "not connected",
     }
 }
 
