@@ -1,8 +1,8 @@
 //! TLS for TCP listeners: certificate, key, and optionally the authorities of client certificates.
 //!
 //! The files can be replaced while connections are open: open connections keep the old certificates, new ones get the
-//! new. Sessions are resumed only within the same configuration, so a client whose authority was removed has to
-//! authenticate again.
+//! new. Sessions are resumed only within the same configuration, and never where clients need a certificate: a resumed
+//! session does not show the certificate again, which may have expired meanwhile.
 use super::{named_file, reload};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, RwLock};
@@ -10,7 +10,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::pem::{self, PemObject};
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use tokio_rustls::rustls::server::WebPkiClientVerifier;
+use tokio_rustls::rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use tokio_rustls::rustls::{RootCertStore, ServerConfig};
 
 /// The files for TLS, all PEM.
@@ -95,7 +95,13 @@ fn read(files: &TlsFiles, protocols: &[&[u8]]) -> Result<Arc<ServerConfig>, Stri
     let config = builder.with_single_cert(chain, private);
     let mut config = config.map_err(|error| format!("--tls-cert {cert} and --tls-key {key}: {error}"))?;
     config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
-    config.ticketer = ring::Ticketer::new().map_err(|error| format!("TLS: {error}"))?;
+    if files.client_ca.is_none() {
+        config.ticketer = ring::Ticketer::new().map_err(|error| format!("TLS: {error}"))?;
+    } else {
+        // Without a ticketer, tickets would name sessions in the storage.
+        config.send_tls13_tickets = 0;
+        config.session_storage = Arc::new(NoServerSessionStorage {});
+    }
     Ok(Arc::new(config))
 }
 

@@ -103,6 +103,55 @@ async fn g8_mutual_tls_lets_in_only_who_has_a_certificate_of_the_authority() {
     }
 }
 
+/// Whether the second connection of a client resumes the session of the first one.
+async fn resumes(files: &Files, address: &str, identity: Option<&str>) -> bool {
+    use tokio_rustls::TlsConnector;
+    use tokio_rustls::rustls::pki_types::pem::PemObject;
+    use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+    use tokio_rustls::rustls::{ClientConfig, HandshakeKind, RootCertStore, crypto::ring};
+    let certificates = |name: &str| -> Vec<_> {
+        CertificateDer::pem_file_iter(files.path(name)).unwrap().collect::<Result<_, _>>().unwrap()
+    };
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(certificates("ca.crt"));
+    let builder = ClientConfig::builder_with_provider(ring::default_provider().into());
+    let builder = builder.with_safe_default_protocol_versions().unwrap().with_root_certificates(roots);
+    let mut config = match identity {
+        None => builder.with_no_client_auth(),
+        Some(name) => {
+            let key = PrivateKeyDer::from_pem_file(files.path(&format!("{name}.key"))).unwrap();
+            builder.with_client_auth_cert(certificates(&format!("{name}.crt")), key).unwrap()
+        }
+    };
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    let connector = TlsConnector::from(std::sync::Arc::new(config));
+    let mut kinds = Vec::new();
+    for _ in 0..2 {
+        let tcp = TcpStream::connect(address.strip_prefix("https://").unwrap()).await.unwrap();
+        let mut stream = connector.connect("localhost".try_into().unwrap(), tcp).await.unwrap();
+        kinds.push(stream.get_ref().1.handshake_kind());
+        // Tickets come before the first frame of the server.
+        stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").await.unwrap();
+        timed("the settings of the server", stream.read_exact(&mut [0; 9])).await.unwrap();
+    }
+    assert_eq!(kinds[0], Some(HandshakeKind::Full));
+    kinds[1] == Some(HandshakeKind::Resumed)
+}
+
+/// A resumed session shows no certificate: one that has expired meanwhile would still get in.
+#[tokio::test]
+async fn g8_a_session_of_mutual_tls_is_never_resumed() {
+    let files = Files::new();
+    let clients = Authority::new("clients");
+    clients.issue().write(files.directory.path(), "client");
+    let client_ca = Some(clients.write(&files.path("clients.crt")));
+    for (client_ca, identity, is_resumed) in [(None, None, true), (client_ca, Some("client"), false)] {
+        let running = Running::start(served(TlsFiles { client_ca, ..files.tls() })).await;
+        assert_eq!(resumes(&files, &running.address, identity).await, is_resumed, "{identity:?}");
+        running.stop().await.unwrap();
+    }
+}
+
 #[tokio::test]
 async fn invalid_files_prevent_the_start_and_are_named_with_their_option() {
     let files = Files::new();
@@ -271,10 +320,11 @@ fn half_of_the_flags_is_refused() {
     let mut command = program();
     let refused = crate::program::ended(command.arg("serve").env("PAUSEWATCH_SERVE_TLS_CERT", "x"));
     assert!(refused.code == Some(2) && refused.err.contains("--tls-key"), "{refused:?}");
-    let wrong = ["serve", "--store", "memory", "--tls-cert", "/nonexistent.pem", "--tls-key", "/nonexistent.pem"];
+    let wrong =
+        ["serve", "--store", "memory", "--tls-cert", "/proc/nonexistent.pem", "--tls-key", "/proc/nonexistent.pem"];
     let refused = crate::program::ended(program().args(wrong));
     assert!(
-        refused.code == Some(1) && refused.err.contains("--tls-cert /nonexistent.pem: No such file"),
+        refused.code == Some(1) && refused.err.contains("--tls-cert /proc/nonexistent.pem: No such file"),
         "{refused:?}"
     );
 }
