@@ -3,6 +3,7 @@
 use super::failure::{Failure, exit_code};
 use super::output::{finish, print};
 use crate::client::Address;
+use crate::server::links::end_of_links;
 use clap::Command;
 use clap_complete::Shell;
 use clap_mangen::Man;
@@ -58,7 +59,8 @@ pub(crate) fn man(args: ManArgs, program: Command) -> ExitCode {
 fn write_pages(command: &Command, directory: &Path) -> io::Result<()> {
     let mut commands = command.get_subcommands().filter(|command| !command.is_hide_set());
     commands.try_for_each(|command| write_pages(command, directory))?;
-    std::fs::write(directory.join(Man::new(command.clone()).get_filename()), page(command))
+    let file = end_of_links(directory.join(Man::new(command.clone()).get_filename()))?;
+    std::fs::write(file, page(command))
 }
 
 /// The page of a command, whose footer names the program and its version. Lines of `after_help` that begin with blanks

@@ -41,7 +41,6 @@ pub(crate) mod hook;
 mod increment;
 #[cfg(feature = "exec-server")]
 mod internal;
-mod links;
 mod list;
 mod lost_link;
 mod manual;

@@ -24,6 +24,7 @@ mod grpc_timeout;
 mod handshake;
 mod http;
 mod in_process;
+pub(crate) mod links;
 mod listen;
 mod metrics_http;
 mod named_file;

@@ -6,9 +6,9 @@
 //!    one. Anything else (a pipe, a socket, a device, an open file descriptor) is written to.
 //! 3. A report that cannot be written within [`WRITE_TIMEOUT`] is only a warning.
 use super::pauses::Pauses;
-use crate::cli::links::end_of_links;
 use crate::client::stopwatch::{EndedBy, Times};
 use crate::exec::supervise::Ended;
+use crate::server::links::end_of_links;
 use nix::sys::socket::{ControlMessage, MsgFlags, sendmsg};
 use rustix::{
     event::{PollFd, PollFlags, poll},
@@ -142,13 +142,13 @@ fn write(path: &Path, line: &[u8]) -> io::Result<()> {
     if DESCRIPTORS.iter().any(|descriptors| path.starts_with(descriptors)) {
         return OpenOptions::new().append(true).open(path)?.write_all(line);
     }
+    // A link stays; its target is replaced.
+    let target = end_of_links(path.to_owned())?;
     let replaced = path.metadata().ok();
     if replaced.as_ref().is_some_and(|metadata| !metadata.is_file()) {
         return OpenOptions::new().append(true).open(path)?.write_all(line);
     }
-    // A link stays; its target is replaced.
-    let path = end_of_links(path.to_owned());
-    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let directory = target.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     // As for any new file, the umask applies.
     let mode = Permissions::from_mode(0o666);
     let mut file = tempfile::Builder::new().prefix(".pausewatch-report-").permissions(mode).tempfile_in(directory)?;
@@ -156,7 +156,7 @@ fn write(path: &Path, line: &[u8]) -> io::Result<()> {
         file.as_file().set_permissions(replaced.permissions())?;
     }
     file.write_all(line)?;
-    file.persist(&path).map_err(|error| error.error)?;
+    file.persist(&target).map_err(|error| error.error)?;
     Ok(())
 }
 

@@ -7,12 +7,12 @@
 use super::place::{Fleet, Place, StoreArgs};
 use super::{block_on, count, failed, misused, moment};
 use crate::cli::failure;
-use crate::cli::links::end_of_links;
 use crate::cli::output::{check_open, finish};
 use crate::clock::{Clock, System};
 use crate::coordinator::store::etcd::FleetSnapshot;
 use crate::coordinator::store::{OpenError, Summary, copy_backup, open_read_only, would_break_a_store};
 use crate::server::ask_for_backup;
+use crate::server::links::end_of_links;
 use std::fs::{File, Permissions};
 use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -132,6 +132,7 @@ fn copy_directory(directory: &Path, out: &mut dyn Write) -> Result<Summary, Stri
 
 fn into_file(place: &Place, path: &Path) -> Result<Summary, String> {
     let named = |error: io::Error| format!("{}: {error}", path.display());
+    let target = end_of_links(path.to_owned()).map_err(named)?;
     // A device or a pipe would be replaced, not written to.
     if std::fs::metadata(path).is_ok_and(|existing| !existing.is_file()) {
         return Err(format!(
@@ -139,7 +140,6 @@ fn into_file(place: &Place, path: &Path) -> Result<Summary, String> {
             path.display()
         ));
     }
-    let target = end_of_links(path.to_owned());
     if would_break_a_store(&target) {
         return Err(format!("{}: is a name of the store in that directory; name a file elsewhere", path.display()));
     }

@@ -2,6 +2,7 @@
 //!
 //! - F1: if a full file cannot be rotated, lines are still written, to the same file.
 use crate::server::background_writer::Sink;
+use crate::server::links::{end_of_links, no_follow};
 use rustix::fs::{Access, AtFlags, CWD, OFlags, accessat};
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Write};
@@ -218,9 +219,10 @@ fn may(path: &Path, access: Access) -> io::Result<()> {
 }
 
 fn open(path: &Path) -> io::Result<(File, u64)> {
+    let end = end_of_links(path.to_owned())?;
     // Opening a named pipe would otherwise wait until somebody reads it.
-    let flags = OFlags::NONBLOCK.bits().cast_signed();
-    let opened = OpenOptions::new().append(true).create(true).mode(0o600).custom_flags(flags).open(path);
+    let flags = OFlags::NONBLOCK.bits().cast_signed() | no_follow(&end);
+    let opened = OpenOptions::new().append(true).create(true).mode(0o600).custom_flags(flags).open(end);
     // The type is checked first: the error of opening a pipe without a reader does not say what is wrong.
     if let Ok(metadata) = opened.as_ref().map_or_else(|_| fs::metadata(path), File::metadata) {
         check_type(path, &metadata)?;

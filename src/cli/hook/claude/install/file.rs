@@ -3,7 +3,7 @@
 //! 1. At every moment the file has the old or the new content: a temporary file beside it is synced and renamed over it.
 //! 2. A symbolic link stays one: its target is replaced. The permissions stay.
 //! 3. A change that another program made meanwhile is not lost: the file is then not written.
-use crate::cli::links::end_of_links;
+use crate::server::links::end_of_links;
 use std::{
     fs::{self, File, Permissions},
     io::{ErrorKind, Write},
@@ -24,7 +24,7 @@ pub(super) struct SettingsFile {
 impl SettingsFile {
     pub(super) fn read(path: PathBuf) -> Result<Self, String> {
         // A link is followed, also one whose target does not exist yet.
-        let path = end_of_links(path);
+        let path = end_of_links(path).map_err(|error| format!("write the settings: {error}"))?;
         let text = read(&path)?;
         Ok(Self { path, text })
     }
