@@ -77,6 +77,9 @@ pub enum Fatal {
     /// The store cannot be trusted any more: the process has to end, without an answer to anyone.
     #[error("{0}")]
     Broken(String),
+    /// The store was deleted or replaced: the process has to end, without an answer to anyone.
+    #[error("{0}")]
+    Gone(String),
     /// Another process has taken the store over, or may have.
     #[error("{0}")]
     Deposed(String),
@@ -86,6 +89,7 @@ impl From<CommitError> for Fatal {
     fn from(error: CommitError) -> Self {
         match error {
             CommitError::Deposed(why) => Fatal::Deposed(why),
+            CommitError::Gone(why) => Fatal::Gone(why),
             CommitError::Fatal(why) | CommitError::Refused(why) => Fatal::Broken(why),
         }
     }

@@ -58,7 +58,7 @@ pub use tls::TlsFiles;
 use crate::clock::{Clock, System};
 use crate::coordinator::hub::{Hub, HubStats, OpenPauses};
 use crate::coordinator::metrics::State;
-use crate::coordinator::store::{self, OpenError, Store};
+use crate::coordinator::store::{self, OpenError, Presence, Store};
 use crate::coordinator::{Coordinator, Settings};
 use crate::proto::v1::elicitation_service_server::SERVICE_NAME;
 #[cfg(feature = "etcd")]
@@ -69,7 +69,7 @@ use backend::{Backend, Beat};
 use base::Base;
 use connection::Serving;
 use control::Control;
-use fatal::{end_process, stop_at_once};
+use fatal::{end_process, stop_at_once, stop_without_store};
 use grpc::Elicitations;
 use listen::Listener;
 use reload::Source;
@@ -96,6 +96,9 @@ use worker::{Work, Worker};
 /// leadership over before that, which takes up to another 5 s if etcd is not reached.
 const DRAIN: Duration = Duration::from_secs(4);
 
+/// How often a server without changes checks that its store is still there.
+const CHECK_STORE_EVERY: Duration = Duration::from_secs(1);
+
 /// A server that listens.
 pub struct Server {
     backend: Backend,
@@ -110,6 +113,8 @@ pub struct Server {
     sources: Vec<Source>,
     reload: Reload,
     control: Option<Control>,
+    /// `None`: the store has no directory.
+    presence: Option<Presence>,
 }
 
 impl Server {
@@ -134,8 +139,9 @@ impl Server {
         };
         let base = Base::new(config, clock.clone())?;
         let store = store::Embedded::open(&directory, clock.boot_id())?;
-        let snapshots = store.snapshots();
+        let (snapshots, presence) = (store.snapshots(), store.presence());
         let mut server = Self::start_alone(base, Box::new(store), clock).await?;
+        server.presence = presence;
         match Control::open(&directory, snapshots).await {
             Ok(control) => server.control = Some(control),
             // Not every file system supports sockets.
@@ -259,7 +265,7 @@ impl Server {
             let worker = Worker::on_new_thread(i, workers[0].work());
             workers.push(worker.map_err(StartError::Worker)?);
         }
-        let (reload, control) = (Reload::default(), None);
+        let (reload, control, presence) = (Reload::default(), None, None);
         Ok(Server {
             backend,
             context,
@@ -273,6 +279,7 @@ impl Server {
             sources,
             reload,
             control,
+            presence,
         })
     }
 
@@ -315,6 +322,7 @@ impl Server {
         let (running, coordinator) = self.backend.run(|why| stop_at_once(why));
         let files = tokio::spawn(reload::keep_current(self.sources, self.reload));
         let control = self.control.take().map(|control| tokio::spawn(control.answer(self.clock.clone())));
+        let watched_over = self.presence.take().map(|presence| tokio::spawn(watch_over(presence)));
         let stop_accepting = CancellationToken::new();
         let entrances: Vec<_> = self.workers.iter().map(Worker::entrance).collect();
         let limiter = ConnectionLimiter::new(self.context.clone(), self.clock.clone());
@@ -357,7 +365,7 @@ impl Server {
             }
         }
         beats.abort();
-        control.iter().for_each(tokio::task::JoinHandle::abort);
+        control.iter().chain(&watched_over).for_each(JoinHandle::abort);
         files.abort();
         // Metrics are served until the end, so that a slow drain can be observed.
         scraped.iter().for_each(JoinHandle::abort);
@@ -439,6 +447,17 @@ where
         () = beat(Beat::ALONE, move || Some(hub.clone())) => {}
     }
     Ok(())
+}
+
+/// Ends the process when its store is deleted or replaced. A change is checked by itself before it is acknowledged.
+async fn watch_over(presence: Presence) {
+    let mut next = interval(CHECK_STORE_EVERY);
+    loop {
+        next.tick().await;
+        if let Err(gone) = presence.check() {
+            stop_without_store(&gone);
+        }
+    }
 }
 
 /// Sends heartbeats on silent watches.

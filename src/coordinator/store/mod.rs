@@ -23,7 +23,7 @@ mod rows;
 #[cfg(target_os = "linux")]
 pub(crate) use embedded::lower_priority;
 pub use embedded::{Disk, Embedded, FORMAT, RESERVE_BYTES, Snapshot, restore};
-pub(crate) use embedded::{Snapshots, Summary, copy_backup, would_break_a_store};
+pub(crate) use embedded::{Presence, Snapshots, Summary, copy_backup, would_break_a_store};
 #[cfg(unix)]
 pub(crate) use embedded::{inspect, open_read_only};
 pub use memory::Memory;
@@ -157,6 +157,10 @@ pub enum CommitError {
     /// The stored data is unknown until the store is reopened: the process has to end.
     #[error("commit: {0}")]
     Fatal(String),
+    /// The files of the store were deleted or replaced: the process has to end. The batch, and everything before it, is
+    /// not in the store that the next process finds.
+    #[error("{0}")]
+    Gone(String),
     /// Another process has taken over the store, or may have: the state of this process may be old, and it is unknown
     /// whether the batch was stored. The process continues without the store.
     #[error("{0}")]

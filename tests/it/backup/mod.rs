@@ -268,6 +268,58 @@ async fn a_backup_to_a_link_replaces_its_target() {
     fails(pausewatch("backup", &data, &[&place.text("mistyped")]), "is a name of the store");
 }
 
+/// Everybody may put a link into a shared folder.
+#[tokio::test]
+async fn a_backup_does_not_follow_the_link_of_another_user() {
+    if !rustix::process::geteuid().is_root() {
+        return skipped("links of another user", "only root can make one".to_owned());
+    }
+    let place = Place::new();
+    let data = place.path("data");
+    serve(&data).await.kill();
+    std::fs::write(place.path("of root"), "kept").expect("there is space");
+    std::os::unix::fs::symlink("of root", place.path("backup")).expect("a new name");
+    std::os::unix::fs::lchown(place.path("backup"), Some(65_534), None).expect("this is root");
+    fails(pausewatch("backup", &data, &[&place.text("backup")]), "is a link of another user (uid 65534)");
+    assert_eq!(std::fs::read_to_string(place.path("of root")).unwrap(), "kept");
+}
+
+/// Otherwise every later change would be acknowledged, and lost.
+#[tokio::test]
+async fn g5_a_server_whose_data_directory_is_gone_stops_at_once() {
+    for harm in ["deleted", "moved", "replaced"] {
+        for changes in [false, true] {
+            let place = Place::new();
+            let data = place.path("data");
+            let server = serve(&data).await;
+            let mut api = server.api().await;
+            api.increment("t", None).await;
+            match harm {
+                "deleted" => std::fs::remove_dir_all(&data).unwrap(),
+                "moved" => std::fs::rename(&data, place.path("aside")).unwrap(),
+                _ => {
+                    let other = Place::new();
+                    serve(&other.path("data")).await.kill();
+                    std::fs::rename(&data, place.path("aside")).unwrap();
+                    let copied = std::process::Command::new("cp").arg("-r").arg(other.path("data")).arg(&data).status();
+                    assert!(copied.unwrap().success());
+                }
+            }
+            if changes {
+                let after = api.try_increment("u", "", None).await;
+                assert!(after.is_err(), "{harm}: it is acknowledged: {after:?}");
+            }
+            let (status, said) = tokio::task::spawn_blocking(move || server.end()).await.unwrap();
+            assert_eq!(status.code(), Some(1), "{said}");
+            // Between the two steps of a replacement, it is deleted.
+            assert!(said.contains("was deleted") || (harm == "replaced" && said.contains("was replaced")), "{said}");
+            for part in [&*data.to_string_lossy(), "pausewatch restore"] {
+                assert!(said.contains(part), "{harm}: {said}");
+            }
+        }
+    }
+}
+
 /// A mistyped path must not replace the store by its own backup.
 #[tokio::test]
 async fn a_backup_over_a_file_of_a_store_is_refused() {

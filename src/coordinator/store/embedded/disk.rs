@@ -189,6 +189,10 @@ impl Disk for Directory {
 
     fn restore_reserve(&self) -> io::Result<()> {
         let path = self.path.join(RESERVE);
+        // Nothing of the store is one. If it stayed, the disk would count as full.
+        if path.is_symlink() {
+            std::fs::remove_file(&path)?;
+        }
         let file = permissions::options().write(true).create(true).truncate(false).open(&path)?;
         if file.metadata()?.len() == RESERVE_BYTES {
             return Ok(());

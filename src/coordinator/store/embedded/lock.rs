@@ -5,10 +5,8 @@
 use super::file_names::{DATABASE, LOCK};
 use super::permissions;
 use crate::coordinator::store::OpenError;
-use rustix::fs::OFlags;
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Seek, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::thread::sleep;
 use std::time::Duration;
@@ -47,10 +45,8 @@ fn database(directory: &Path) -> Option<File> {
 pub(super) fn take(directory: &Path) -> Result<Lock, OpenError> {
     let path = directory.join(LOCK);
     let failed = |error: io::Error| OpenError::Io(format!("lock {}: {error}", path.display()));
-    let mut options = permissions::options();
-    // The owner of the directory may have put a link there: root must not write to the target of a link.
-    options.read(true).write(true).create(true).truncate(false).custom_flags(OFlags::NOFOLLOW.bits().cast_signed());
-    let file = options.open(&path).map_err(failed)?;
+    let opened = permissions::options().read(true).write(true).create(true).truncate(false).open(&path);
+    let file = opened.map_err(failed)?;
     let mut lock = Lock { file: Some(file), database: database(directory) };
     let mut locked = lock.try_each(File::try_lock);
     for _ in 0..TRIES {

@@ -16,6 +16,7 @@ mod lock;
 #[cfg(target_os = "linux")]
 mod lower_priority;
 mod permissions;
+mod presence;
 #[cfg(unix)]
 mod read_only_overlay;
 mod restore;
@@ -34,6 +35,7 @@ pub(crate) use file_names::would_break_a_store;
 pub(crate) use inspect::{inspect, open_read_only};
 #[cfg(target_os = "linux")]
 pub(crate) use lower_priority::lower_priority;
+pub(crate) use presence::Presence;
 pub use restore::restore;
 pub use snapshot::Snapshot;
 pub(crate) use snapshot::Snapshots;
@@ -67,6 +69,8 @@ pub struct Embedded {
     refused: usize,
     before_fsync: Box<dyn Fn() + Send>,
     snapshots: Snapshots,
+    /// `None`: the disk is the caller's own.
+    presence: Option<Presence>,
     _lock: Option<lock::Lock>,
 }
 
@@ -86,6 +90,7 @@ impl Embedded {
         let mut store = Self::on(Arc::new(Directory::new(directory)), &name, boot_id)?;
         lock.cover_database(directory);
         store._lock = Some(lock);
+        store.presence = Presence::of(directory);
         Ok(store)
     }
 
@@ -144,8 +149,14 @@ impl Embedded {
             refused: 0,
             before_fsync: Box::new(|| ()),
             snapshots,
+            presence: None,
             _lock: None,
         })
+    }
+
+    /// Checks whether the store is still there while it is in use.
+    pub fn presence(&self) -> Option<Presence> {
+        self.presence.clone()
     }
 
     /// Makes copies of the store while it is in use.
@@ -224,6 +235,11 @@ impl Store for Embedded {
             };
             let appended = journal.append(&self.payload, &make_space, &*self.before_fsync);
             appended.map_err(|error| self.fatal(&format!("write the journal and make it durable: {error}")))?;
+            // After the fsync: what is acknowledged was in the store. It costs a microsecond.
+            if let Some(gone) = self.presence.as_ref().and_then(|presence| presence.check().err()) {
+                self.health.broken.store(true, Relaxed);
+                return Err(CommitError::Gone(gone));
+            }
             self.snapshots.durable.store(journal.last(), SeqCst);
         }
         self.journal = Some(journal);

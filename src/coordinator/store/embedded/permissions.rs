@@ -6,6 +6,8 @@
 //!   warns of a file whose permissions cannot be changed, and of a directory that others can list.
 //! - P3: files that root restores belong to the owner of the directory: a server of that user could not open them
 //!   otherwise.
+//! - P4: nothing is written through a symbolic link: the owner of the directory may have put one there, and a process of
+//!   root, or a server in a directory that others may write, would change its target.
 use super::file_names::is_of_a_store;
 use rustix::fs::{AtFlags, Dir, Gid, OFlags, Uid, chownat, fchown};
 use std::fs::{self, DirBuilder, OpenOptions, Permissions};
@@ -18,10 +20,10 @@ const OWNER: u32 = 0o700;
 /// The permissions of all other users in a mode.
 const OTHERS: u32 = 0o007;
 
-/// Options that open a file, and create it for its owner alone.
+/// Options that open a file of the store, and create it for its owner alone. Links are not followed (P4).
 pub(super) fn options() -> OpenOptions {
     let mut options = OpenOptions::new();
-    options.mode(0o600);
+    options.mode(0o600).custom_flags(OFlags::NOFOLLOW.bits().cast_signed());
     options
 }
 
@@ -63,15 +65,20 @@ pub(super) fn close_to_others(directory: &Path) {
 }
 
 fn close(path: &Path) -> io::Result<()> {
-    let mode = fs::metadata(path)?.permissions().mode();
+    let file = fs::symlink_metadata(path)?;
+    let mode = file.permissions().mode();
     match mode & 0o777 & !OWNER {
         0 => Ok(()),
+        // It would change the target (P4); opening the link as a file of the store fails.
+        _ if file.is_symlink() => Ok(()),
         _ => fs::set_permissions(path, Permissions::from_mode(mode & OWNER)),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::disk::RESERVE_BYTES;
+    use super::super::file_names::{DATABASE, DATABASE_DRAFT, RESERVE, SEGMENT_DRAFT};
     use super::*;
     use crate::coordinator::store::{Embedded, Store, restore};
     use crate::core::Timestamp;
@@ -125,5 +132,30 @@ mod tests {
         fs::set_permissions(&data, Permissions::from_mode(0o755)).unwrap();
         drop(Embedded::open(&data, 7).unwrap());
         assert_eq!(open_to_others(place.path()), [(data.clone(), 0o755), (data.join("not of the store"), 0o644)]);
+    }
+
+    #[test]
+    fn nothing_is_written_through_a_link() {
+        use std::os::unix::fs::symlink;
+        let place = tempfile::tempdir().unwrap();
+        let data = place.path().join("data");
+        make(&data);
+        for name in [RESERVE, "lock", "journal-0", DATABASE, SEGMENT_DRAFT, DATABASE_DRAFT] {
+            let (target, link) = (place.path().join("target"), data.join(name));
+            fs::write(&target, "of somebody else").unwrap();
+            fs::set_permissions(&target, Permissions::from_mode(0o644)).unwrap();
+            let ours = data.join("ours");
+            let existed = fs::rename(&link, &ours).is_ok();
+            symlink(&target, &link).unwrap();
+            let _ = Embedded::open(&data, 7).map(|mut store| store.load(NOW).is_ok());
+            assert_eq!(fs::read_to_string(&target).unwrap(), "of somebody else", "{name}");
+            assert_eq!(fs::metadata(&target).unwrap().permissions().mode() & 0o777, 0o644, "{name}");
+            let _ = fs::remove_file(&link);
+            if existed {
+                fs::rename(&ours, &link).unwrap();
+            }
+        }
+        Embedded::open(&data, 7).unwrap().load(NOW).unwrap();
+        assert_eq!(fs::metadata(data.join(RESERVE)).unwrap().len(), RESERVE_BYTES, "a link there was replaced");
     }
 }
