@@ -181,7 +181,9 @@ fn run_command() -> ExitCode {
     let serve = program.find_subcommand("serve").expect("it is one of the commands");
     let matches = match program.clone().try_get_matches_from(&arguments) {
         Ok(matches) => matches,
-        Err(error) => return usage::exit_code(&usage::explained(error, &program, &arguments), usage_code),
+        Err(error) => {
+            return usage::exit_code(&usage::explained(error, &program, &usage::harmless(&arguments)), usage_code);
+        }
     };
     match Program::from_arg_matches(&matches).expect("clap accepted them").command {
         Command::Run(args) => run::run(args),

@@ -1,14 +1,49 @@
 //! The messages of clap: wrong usage, `--help` and `--version`.
+//!
+//! Clap quotes arguments as they are, and an argument may come from another program, such as the name of a branch. What
+//! is printed is therefore the error about the same arguments in their escaped form.
 use super::exit::FAILED;
 use super::failure::{Failure, say};
 use super::output::check_open;
+use crate::escape::escaped;
 use clap::error::ErrorKind as Kind;
 use std::ffi::OsString;
 use std::io::ErrorKind;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::process::ExitCode;
 
-/// Adds the name of the option to an error about text that is not UTF-8, which clap does not name.
-pub(crate) fn explained(error: clap::Error, program: &clap::Command, arguments: &[OsString]) -> clap::Error {
+/// The arguments with hostile characters escaped. Bytes that are not UTF-8 stay: clap shows them as U+FFFD.
+pub(crate) fn harmless(arguments: &[OsString]) -> Vec<OsString> {
+    let escape = |argument: &OsString| {
+        let mut safe = Vec::with_capacity(argument.len());
+        for chunk in argument.as_bytes().utf8_chunks() {
+            safe.extend_from_slice(escaped(chunk.valid()).as_bytes());
+            safe.extend_from_slice(chunk.invalid());
+        }
+        OsString::from_vec(safe)
+    };
+    arguments.iter().map(escape).collect()
+}
+
+/// The error that is printed: about `harmless` arguments, and with the name of the option if the text is not UTF-8,
+/// which clap does not name. `error` is about the arguments as they are.
+pub(crate) fn explained(error: clap::Error, program: &clap::Command, harmless: &[OsString]) -> clap::Error {
+    match program.clone().try_get_matches_from(harmless) {
+        Err(same) if same.kind() == error.kind() => with_option(same, program, harmless),
+        // A value that is wrong only because of the characters themselves: the text, without colors, which clap sets by
+        // the same characters.
+        _ => program.clone().error(error.kind(), body(&error)),
+    }
+}
+
+/// The text of an error on one line, without what [`clap::Command::error`] adds.
+fn body(error: &clap::Error) -> String {
+    let text = error.render().to_string();
+    let text = text.strip_prefix("error: ").unwrap_or(&text);
+    escaped(text.split("\n\n").next().unwrap_or_default().trim_end())
+}
+
+fn with_option(error: clap::Error, program: &clap::Command, arguments: &[OsString]) -> clap::Error {
     if error.kind() != Kind::InvalidUtf8 {
         return error;
     }
@@ -56,6 +91,36 @@ pub(crate) fn exit_code(error: &clap::Error, code: u8) -> ExitCode {
         Err(why) => {
             say("help", &why.to_string());
             ExitCode::from(FAILED)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::Program;
+    use clap::CommandFactory;
+
+    #[test]
+    fn clap_shows_no_hostile_character_of_an_argument() {
+        let program = Program::command();
+        for arguments in [
+            &["get", "--\u{202e}txt.exe"][..],
+            &["get", "t", "\u{1b}]0;title\u{7}"],
+            &["\u{1b}[8mhidden"],
+            &["run", "5\u{202e}s", "true"],
+            &["serve", "--store", "x\u{9b}2J"],
+            &["serve", "--audit-max-size", "1\u{200b}MiB"],
+            &["get", "--thread", "\u{1b}[2J", "--output", "x"],
+        ] {
+            let arguments: Vec<OsString> = ["pausewatch"].iter().chain(arguments).map(OsString::from).collect();
+            let error = program.clone().try_get_matches_from(&arguments).expect_err("it is wrong usage");
+            let kind = error.kind();
+            let shown = explained(error, &program, &harmless(&arguments));
+            // The styles of clap are escape sequences too.
+            let text = shown.render().ansi().to_string().replace("\u{1b}[", "");
+            assert!(text.chars().all(|c| c == '\n' || escaped(&c.to_string()) == c.to_string()), "{text:?}");
+            assert_eq!(shown.kind(), kind, "{text}");
         }
     }
 }
