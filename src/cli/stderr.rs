@@ -10,7 +10,9 @@ use crate::server::background_writer::{BackgroundWriter, Sink};
 use std::sync::OnceLock;
 use std::time::Duration;
 use std::{env, io, io::IsTerminal, io::Write};
-use tracing_subscriber::{filter::Targets, fmt::MakeWriter};
+use tracing::Level;
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::fmt::MakeWriter;
 
 /// The size of the buffer, in bytes.
 const BUFFER: usize = 1 << 20;
@@ -74,16 +76,37 @@ pub(crate) fn are_colors_wanted() -> bool {
     env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
-/// The targets and levels of a log: those of `RUST_LOG`, such as `info,pausewatch::pauses=off`, else `default`.
+/// The targets and levels of a log: those of `RUST_LOG`, such as `info,pausewatch::pauses=off`, else `default`. Libraries
+/// log errors only ([`capped`]).
 pub(crate) fn targets(default: &'static str) -> Targets {
     let default = || default.parse().expect("tested: every default can be read");
-    match env::var("RUST_LOG") {
+    let targets = match env::var("RUST_LOG") {
         Ok(set) if !set.is_empty() => set.parse().unwrap_or_else(|error| {
             write_line(format!("RUST_LOG is ignored: {error}: write TARGET=LEVEL, separated by commas\n").as_bytes());
             default()
         }),
         _ => default(),
-    }
+    };
+    capped(&targets)
+}
+
+/// The same levels, but at most errors of everything that a peer reaches without our limits: a warning of a library for
+/// each frame of a client would let it fill the disk. OpenTelemetry's reports are about the collector, and few.
+fn capped(targets: &Targets) -> Targets {
+    const NOT_CAPPED: [&str; 2] = ["pausewatch", "opentelemetry"];
+    let is_capped = |target: &str| !NOT_CAPPED.iter().any(|name| target.starts_with(name));
+    let level = |target: &str| {
+        let mut levels = [LevelFilter::TRACE, LevelFilter::DEBUG, LevelFilter::INFO, LevelFilter::WARN].into_iter();
+        let enabled = levels.find(|level| level.into_level().is_some_and(|level| targets.would_enable(target, &level)));
+        enabled.or_else(|| targets.would_enable(target, &Level::ERROR).then_some(LevelFilter::ERROR))
+    };
+    let own = NOT_CAPPED.map(|name| (name, level(name).unwrap_or(LevelFilter::OFF)));
+    let named = targets.iter().map(|(target, level)| match is_capped(target) {
+        true => (target, level.min(LevelFilter::ERROR)),
+        false => (target, level),
+    });
+    let default = targets.default_level().unwrap_or(LevelFilter::OFF).min(LevelFilter::ERROR);
+    Targets::new().with_default(default).with_targets(own).with_targets(named)
 }
 
 /// The writer of a log: a write is a whole line, and waits for nothing.
@@ -112,5 +135,36 @@ impl<'a> MakeWriter<'a> for Log {
 
     fn make_writer(&'a self) -> Self {
         *self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn libraries_log_errors_at_most_whatever_the_user_sets() {
+        for (set, ours, theirs) in [
+            ("info", Some(Level::INFO), Some(Level::ERROR)),
+            ("trace", Some(Level::TRACE), Some(Level::ERROR)),
+            ("warn,h2=trace,h2::codec=debug,hyper_util=info", Some(Level::WARN), Some(Level::ERROR)),
+            ("h=debug,pausewatch=debug", Some(Level::DEBUG), Some(Level::ERROR)),
+            ("info,h2=off", Some(Level::INFO), None),
+            ("off,pausewatch::server=info", None, None),
+            ("pausewatch=info", Some(Level::INFO), None),
+        ] {
+            let capped = capped(&set.parse().unwrap());
+            let most = |target: &str| {
+                let levels = [Level::TRACE, Level::DEBUG, Level::INFO, Level::WARN, Level::ERROR];
+                levels.into_iter().find(|level| capped.would_enable(target, level))
+            };
+            assert_eq!(most("pausewatch::cli"), ours, "{set}");
+            assert_eq!(most("h2::codec::framed_read"), theirs, "{set}");
+        }
+        let capped = capped(&"info,pausewatch::pauses=off,opentelemetry=warn".parse().unwrap());
+        assert!(!capped.would_enable("pausewatch::pauses", &Level::ERROR));
+        assert!(capped.would_enable("opentelemetry_sdk", &Level::WARN));
+        assert!(!capped.would_enable("opentelemetry_sdk", &Level::INFO));
+        assert!(!capped.would_enable("tokio_rustls", &Level::WARN));
     }
 }
