@@ -2,6 +2,7 @@
 use super::{connection::NO_THREAD, exit, quote::quoted, stderr};
 use crate::causes::causes;
 use crate::client::error::hint;
+use crate::client::not_grpc::NO_COORDINATOR;
 use crate::client::{Address, ConfigError, Error};
 use crate::coordinator::metrics::CODES;
 use crate::escape::escaped;
@@ -58,8 +59,8 @@ pub(crate) fn cannot_run(caller: &str, program: &OsStr, error: &SpawnError) -> E
 pub(crate) fn call_error(error: &Error, address: &Address) -> String {
     match error {
         Error::Unavailable(_) | Error::DeadlineExceeded(_) => unanswered(error, address, advice(error, address)),
-        // A web server, or a proxy.
-        Error::Other(status) if status.message().starts_with("grpc-status header missing") => {
+        // A web server, or a proxy that has no coordinator behind it.
+        _ if error.status().message().starts_with(NO_COORDINATOR) => {
             unanswered(error, address, "what answers there is no coordinator; correct --address or PAUSEWATCH_ADDRESS")
         }
         _ => with_code(error.status().message(), error),

@@ -178,9 +178,13 @@ impl std::error::Error for NobodyUntilDeadline {
 
 /// Parts of transport errors, and hints at their usual causes.
 const HINTS: [(&str, &str); 8] = [
-    // FRAME_SIZE_ERROR (RFC 9113, 4.2): the answer of a TLS server to plain text, read as a frame, has a length of
-    // about a megabyte.
-    ("frame with invalid size", "; if the server speaks TLS, its address begins with https://"),
+    // FRAME_SIZE_ERROR (RFC 9113, 4.2): text such as `HTTP/1.1` or `SSH-2.0`, and the alert of a TLS server, have a
+    // length of some megabytes when they are read as a frame.
+    (
+        "frame with invalid size",
+        "; what answers there speaks no HTTP/2 in plain text: it is another program, such as a web server of HTTP/1 or \
+         sshd, or a coordinator with TLS, whose address begins with https://",
+    ),
     // `openssl req -x509` makes such a certificate by default.
     (
         "CaUsedAsEndEntity",

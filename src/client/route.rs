@@ -3,6 +3,7 @@
 //! 1. All clones of a client share one channel: a move by one clone moves all of them.
 //! 2. If several callers fail at one replica, the client moves only once: a move names the position that it leaves.
 //! 3. A client with one address never moves.
+use super::not_grpc::{GrpcChannel, checked};
 use super::{Address, Config, ConfigError, connect};
 use crate::proto::v1::elicitation_service_client::ElicitationServiceClient;
 use std::time::Duration;
@@ -12,7 +13,11 @@ use tonic::transport::Channel;
 /// How long a replica may take to answer before the next one is asked: longer than a takeover.
 const NO_ANSWER: Duration = Duration::from_millis(1_500);
 
-pub(super) type Stub = ElicitationServiceClient<Channel>;
+pub(super) type Stub = ElicitationServiceClient<GrpcChannel>;
+
+fn stub(channel: Channel) -> Stub {
+    Stub::new(checked(channel))
+}
 
 /// The current replica: the number of moves so far, and the channel since the last move.
 #[derive(Debug, Clone)]
@@ -37,14 +42,14 @@ impl Route {
         if addresses.len() > 1 {
             fastrand::shuffle(&mut addresses);
         }
-        let stub = Stub::new(connect::channel(&addresses[0], config)?);
+        let stub = stub(connect::channel(&addresses[0], config)?);
         let position = watch::Sender::new(Position { moves: 0, stub });
         Ok(Self { addresses, config: config.clone(), position })
     }
 
     /// A route over one channel.
     pub(super) fn over(channel: Channel) -> Self {
-        let position = watch::Sender::new(Position { moves: 0, stub: Stub::new(channel) });
+        let position = watch::Sender::new(Position { moves: 0, stub: stub(channel) });
         Self { addresses: Vec::new(), config: Config::default(), position }
     }
 
@@ -79,7 +84,7 @@ impl Route {
                 return false;
             };
             tracing::debug!(address = %next, "going on at the next address");
-            *position = Position { moves: moves + 1, stub: Stub::new(channel) };
+            *position = Position { moves: moves + 1, stub: stub(channel) };
             true
         });
         true
@@ -89,7 +94,7 @@ impl Route {
     pub(super) fn separate(&self, position: &Position) -> Stub {
         let address = self.addresses.get(position.moves % self.len());
         let channel = address.and_then(|address| connect::channel(address, &self.config).ok());
-        channel.map_or_else(|| position.stub.clone(), Stub::new)
+        channel.map_or_else(|| position.stub.clone(), stub)
     }
 }
 
