@@ -8,6 +8,9 @@ use std::time::Duration;
 pub(crate) const MAX_OPEN: usize = 1_000;
 /// The maximum of `thread_ids` in one watch: 2.6 MB of request.
 pub(crate) const MAX_WATCHED: usize = 10_000;
+/// The maximum number of values in a request: the ids of a watch, and the other fields. A larger request is refused
+/// before it is decoded, which would take far more memory and time than its bytes.
+pub(crate) const MAX_VALUES: usize = MAX_WATCHED + 100;
 /// The maximum of ids in one request of a `Watch`: 260 kB of request.
 pub(crate) const MAX_CHANGED: usize = 1_000;
 /// The shortest lease: a renewal every third of it must survive a busy machine and a slow link.
@@ -31,6 +34,11 @@ impl InvalidField {
     /// A field, what it was and what it may be.
     pub fn new(field: impl Into<String>, was: impl Into<String>, allowed: &'static str) -> Self {
         InvalidField { field: field.into(), was: was.into(), allowed }
+    }
+
+    /// A request of more than [`MAX_VALUES`].
+    pub(crate) fn too_many_values() -> Self {
+        InvalidField::new("request", "one of more than 10,100 values", "at most 10,000 ids, and the other fields")
     }
 }
 

@@ -3,7 +3,8 @@
 //!
 //! A field that does not match the proto is `INVALID_FIELD`, like one outside its limits. tonic's own codec would
 //! report an error of the server.
-use crate::core::types::InvalidField;
+use super::fields;
+use crate::core::types::{InvalidField, MAX_VALUES};
 use crate::server::status;
 use bytes::Buf;
 use prost::Message;
@@ -62,6 +63,10 @@ impl<Q: Message + Default> Decoder for RequestDecoder<Q> {
 
 /// Reads a message.
 pub(super) fn decode<Q: Message + Default>(bytes: impl Buf) -> Result<Q, Status> {
+    // Each value has at least a byte.
+    if bytes.remaining() > MAX_VALUES && fields::are_more_than(MAX_VALUES, bytes.chunk()) {
+        return Err(status::of_field(InvalidField::too_many_values()));
+    }
     Q::decode(bytes).map_err(|error| status::of_field(unreadable(&error.to_string())))
 }
 

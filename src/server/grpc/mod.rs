@@ -3,6 +3,7 @@
 //! Unary calls go through tonic's generated server. The watches are served beside it (`watch/`): their messages
 //! are framed once and shared by all streams, where the generated code would encode them and keep a buffer per stream.
 mod codec;
+mod fields;
 mod frame;
 mod page;
 mod pauses;

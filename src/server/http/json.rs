@@ -1,7 +1,7 @@
 //! Converts messages between JSON (the mapping of proto3) and bytes, by their descriptors.
 use super::envelope;
 use super::methods::Method;
-use crate::core::types::InvalidField;
+use crate::core::types::{InvalidField, MAX_VALUES};
 use crate::escape::{escaped, escaped_json};
 use crate::server::status;
 use bytes::Bytes;
@@ -31,6 +31,9 @@ pub(super) fn request(method: &Method, codec: Codec, bytes: &Bytes, is_strict: b
     match codec {
         Codec::Proto => Ok(envelope::write(0, bytes)),
         Codec::Json => {
+            if has_too_many_values(bytes) {
+                return Err(status::of_field(InvalidField::too_many_values()));
+            }
             let message = read(method, bytes, is_strict).or_else(|error| match with_integers(method, bytes)? {
                 Some(json) => read(method, &json, is_strict).map_err(|error| unreadable(&error)),
                 None => Err(unreadable(&error)),
@@ -42,6 +45,28 @@ pub(super) fn request(method: &Method, codec: Codec, bytes: &Bytes, is_strict: b
             Ok(envelope::write(0, &message.encode_to_vec()))
         }
     }
+}
+
+/// Whether the JSON has more than [`MAX_VALUES`] values, whatever they are and however they are nested: a message of
+/// millions of empty strings takes a hundred times its bytes, and hundreds of milliseconds. Each value but the first
+/// follows a comma, or opens or begins an array or an object.
+fn has_too_many_values(json: &[u8]) -> bool {
+    let (mut count, mut is_text, mut is_escaped) = (0, false, false);
+    for byte in json {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' if is_text => is_escaped = true,
+            b'"' => is_text = !is_text,
+            b',' | b'[' | b'{' if !is_text => {
+                count += 1;
+                if count > MAX_VALUES {
+                    return true;
+                }
+            }
+            _ => {}
+        }
+    }
+    false
 }
 
 /// The same request with whole numbers written as integers: the mapping also allows `5.0`, `1e2` and `"1e2"`, which
@@ -147,6 +172,7 @@ fn harmless(json: Vec<u8>) -> Vec<u8> {
 mod tests {
     use super::super::methods::tests::method;
     use super::*;
+    use crate::core::types::MAX_WATCHED;
     use crate::proto::v1;
     use serde_json::json;
     use tonic_types::StatusExt;
@@ -190,6 +216,28 @@ mod tests {
             assert!(info.metadata["was"].contains(why) && info.metadata["was"].contains("line"), "{json}: {info:?}");
         }
         assert!(increment(r#"{"thread": "t"}"#, false).is_ok(), "a client of a later version is not strict");
+    }
+
+    /// Decoded, a million empty ids take 100 MB and a third of a second.
+    #[test]
+    fn a_request_of_many_values_is_refused_before_it_is_decoded() {
+        let counts = |json: &str| has_too_many_values(json.as_bytes());
+        let ids = |id: &str, n: usize| format!(r#"{{"threadIds": [{}]}}"#, vec![id; n].join(","));
+        for (json, is_refused) in [
+            (ids(r#""a,[{\"\\""#, MAX_WATCHED), false),
+            (ids(r#""""#, 1_000_000), true),
+            (ids("[]", MAX_VALUES), true),
+            (format!(r#"{{"threadIds": "{}"}}"#, ",".repeat(100_000)), false),
+            ("[".repeat(100_000), true),
+            (format!("{{{}}}", vec![r#""x": 1"#; 20_000].join(",")), true),
+        ] {
+            assert_eq!(counts(&json), is_refused, "{}", &json[..40]);
+            let refused = request(&method("WatchPauseState"), Codec::Json, &json.into(), true).err();
+            if let Some(refused) = refused.filter(|_| is_refused) {
+                let metadata = refused.get_error_details().error_info().cloned().unwrap().metadata;
+                assert_eq!((&*metadata["field"], &*metadata["was"]), ("request", "one of more than 10,100 values"));
+            }
+        }
     }
 
     #[test]

@@ -120,7 +120,7 @@ where
         let (call, refusal) = match (asked, method) {
             (Ok(asked), Some(method)) => {
                 let connection = head.extensions.get::<Arc<ConnectionContext>>().cloned();
-                let body = Body::new(request::Request::new(&asked, method.clone(), body));
+                let body = Body::new(request::Request::new(&asked, method.clone(), body, connection.clone()));
                 make_grpc(&mut head);
                 let deadline = asked.timeout.map(|timeout| Instant::now() + timeout + GRACE);
                 let call = Call { form: asked.form, methods, method, deadline, connection };

@@ -27,6 +27,7 @@ mod query;
 mod request;
 mod rewind;
 mod stream;
+mod turns;
 mod unary;
 
 pub(crate) use browser::Browsers;

@@ -4,8 +4,11 @@ use super::envelope::{self, PREFIX};
 use super::json::{self, Codec};
 use super::methods::Method;
 use super::protocol::{Asked, Form};
+use super::turns;
+use crate::server::admission::ConnectionContext;
 use bytes::{Bytes, BytesMut};
 use http_body::{Body as _, Frame};
+use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -22,10 +25,20 @@ pub(super) struct Request {
     has_prefix: bool,
     is_strict: bool,
     max: usize,
+    connection: Option<Arc<ConnectionContext>>,
+    /// A large message that is being converted, when it is the caller's turn.
+    converting: Option<Converting>,
 }
 
+type Converting = Pin<Box<dyn Future<Output = Result<Bytes, Status>> + Send>>;
+
 impl Request {
-    pub(super) fn new(asked: &Asked, method: Arc<Method>, body: Body) -> Self {
+    pub(super) fn new(
+        asked: &Asked,
+        method: Arc<Method>,
+        body: Body,
+        connection: Option<Arc<ConnectionContext>>,
+    ) -> Self {
         let has_prefix = matches!(asked.form, Form::Stream(_));
         let max = method.max_request + if has_prefix { PREFIX } else { 0 };
         let (codec, is_strict) = (asked.codec, asked.is_strict);
@@ -34,7 +47,8 @@ impl Request {
             Some(message) => Body::new(http_body_util::Full::new(message.clone())),
             None => body,
         };
-        Request { body: Some(body), read: BytesMut::new(), method, codec, has_prefix, is_strict, max }
+        let (read, converting) = (BytesMut::new(), None);
+        Request { body: Some(body), read, method, codec, has_prefix, is_strict, max, connection, converting }
     }
 
     fn append(&mut self, data: &[u8]) -> Result<(), Status> {
@@ -45,21 +59,41 @@ impl Request {
         Ok(())
     }
 
-    fn message(&mut self) -> Result<Bytes, Status> {
+    /// The message; `None`: it is being converted.
+    fn message(&mut self) -> Option<Result<Bytes, Status>> {
         let bytes = std::mem::take(&mut self.read).freeze();
-        let message = if self.has_prefix { envelope::only(bytes)? } else { bytes };
-        json::request(&self.method, self.codec, &message, self.is_strict)
+        let message = match self.has_prefix {
+            true => envelope::only(bytes),
+            false => Ok(bytes),
+        };
+        let message = match message {
+            Ok(message) => message,
+            Err(status) => return Some(Err(status)),
+        };
+        let (method, codec, is_strict) = (self.method.clone(), self.codec, self.is_strict);
+        if !turns::needs_one(codec, message.len()) {
+            return Some(json::request(&method, codec, &message, is_strict));
+        }
+        let connection = self.connection.clone();
+        self.converting = Some(Box::pin(async move {
+            let convert = move || json::request(&method, codec, &message, is_strict);
+            turns::convert(connection.as_ref(), convert).await
+        }));
+        None
     }
 
     /// Reads a part; `None`: there is more to come.
     fn poll_part(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Status>>> {
+        if let Some(converting) = &mut self.converting {
+            return converting.as_mut().poll(cx).map(Some);
+        }
         let Some(body) = &mut self.body else { return Poll::Ready(None) };
         // If the announced length is too large, nothing is read.
         if http_body::Body::size_hint(body).lower() > self.max as u64 {
             return Poll::Ready(Some(Err(too_large(self.max))));
         }
         Poll::Ready(match ready!(Pin::new(body).poll_frame(cx)) {
-            None => Some(self.message()),
+            None => self.message(),
             Some(Err(status)) => Some(Err(status)),
             Some(Ok(frame)) => self.append(frame.data_ref().map_or(&[][..], |data| &data[..])).err().map(Err),
         })
@@ -74,7 +108,7 @@ impl http_body::Body for Request {
         let this = self.get_mut();
         while this.body.is_some() {
             if let Some(message) = ready!(this.poll_part(cx)) {
-                this.body = None;
+                (this.body, this.converting) = (None, None);
                 return Poll::Ready(Some(message.map(Frame::data)));
             }
         }

@@ -4,21 +4,15 @@ use super::error::{self, leave_out_grpc};
 use super::json::{self, Codec};
 use super::methods::{Method, Methods};
 use super::protocol::Form;
+use super::turns;
 use crate::server::admission::{ConnectionContext, Size};
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderName, Response};
 use http_body_util::{BodyExt, Full};
 use std::sync::Arc;
-use tokio::sync::Semaphore;
-use tokio::task::spawn_blocking;
 use tonic::body::Body;
 use tonic::{Code, Status};
-
-/// A larger message is converted to JSON on another thread, because it would block the worker for too long.
-const LARGE: usize = 32 << 10;
-/// The maximum of concurrent conversions in the process.
-static WRITERS: Semaphore = Semaphore::const_new(2);
 
 /// The answer of gRPC as the client reads it. `headers`: what gRPC says before the message.
 pub(super) async fn answer(
@@ -36,10 +30,11 @@ pub(super) async fn answer(
         _ => message(body, &mut head.headers).await,
     };
     let written = match message {
-        Ok(message) if codec == Codec::Json && message.len() > LARGE => {
+        Ok(message) if turns::needs_one(codec, message.len()) => {
             // Its memory is not counted yet.
             let _held = connection.map(|connection| connection.hold(message.len()));
-            write_large(method.clone(), message).await
+            let method = method.clone();
+            turns::convert(connection, move || json::response(&method, Codec::Json, message)).await
         }
         Ok(message) => json::response(method, codec, message),
         Err(status) => Err(status),
@@ -52,15 +47,6 @@ pub(super) async fn answer(
             Response::from_parts(head, Body::new(Full::new(message)))
         }
     }
-}
-
-async fn write_large(method: Arc<Method>, message: Bytes) -> Result<Bytes, Status> {
-    let writer = WRITERS.acquire().await.map_err(|error| Status::internal(error.to_string()))?;
-    let write = move || {
-        let _writer = writer;
-        json::response(&method, Codec::Json, message)
-    };
-    spawn_blocking(write).await.map_err(|error| Status::internal(format!("write the answer as JSON: {error}")))?
 }
 
 /// The message. Trailers become headers.
