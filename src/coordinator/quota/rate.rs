@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use std::time::Duration;
 
 const SECOND: i64 = 1_000_000_000;
+/// The longest time for which large answers keep later calls out: with a low limit, one would otherwise do so for minutes.
+const LONGEST_DEBT: i64 = 5 * SECOND;
 
 /// The remaining calls of the present second.
 #[derive(Debug)]
@@ -43,6 +45,16 @@ impl Rate {
         }
     }
 
+    /// Takes `calls` more of `per_second` for a call that was admitted and turned out to be large: later calls are refused
+    /// for as much longer, at most [`LONGEST_DEBT`].
+    pub fn charge(&self, calls: u64, per_second: u64, now: Duration) {
+        let now = i64::try_from(now.as_nanos()).unwrap_or(i64::MAX / 2);
+        let share = SECOND / i64::try_from(per_second.max(1)).unwrap_or(SECOND).min(SECOND);
+        let more = share.saturating_mul(i64::try_from(calls).unwrap_or(i64::MAX));
+        let charged = |over_at: i64| Some(over_at.max(now).saturating_add(more).min(now.saturating_add(LONGEST_DEBT)));
+        let _ = self.over_at.fetch_update(Relaxed, Relaxed, charged);
+    }
+
     /// Whether all calls are available again.
     pub fn is_idle(&self, now: Duration) -> bool {
         i128::from(self.over_at.load(Relaxed)) <= now.as_nanos().cast_signed()
@@ -63,6 +75,19 @@ mod tests {
         assert_eq!(rate.take(10, at(5_060)), Err(at(40)));
         assert_eq!((taken(at(5_100)), taken(at(5_350)), taken(at(9_000))), (1, 2, 10));
         assert!(!rate.is_idle(at(9_999)) && rate.is_idle(at(10_000)));
+    }
+
+    #[test]
+    fn a_large_call_takes_several_and_at_most_those_of_some_seconds() {
+        let rate = Rate::default();
+        let at = |ms| Duration::from_millis(ms);
+        rate.charge(5, 10, at(1_000));
+        let taken = |now| (0..100).filter(|_| rate.take(10, now).is_ok()).count();
+        assert_eq!(taken(at(1_000)), 5);
+        rate.charge(1_000, 10, at(1_000));
+        assert_eq!(rate.take(10, at(1_000)), Err(at(4_100)));
+        assert_eq!(taken(at(5_100)), 1);
+        assert_eq!(taken(at(60_000)), 10);
     }
 
     #[test]

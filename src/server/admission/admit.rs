@@ -6,6 +6,7 @@
 use super::authorize::admit;
 use super::caller::account;
 use super::memory_budget::{ConnectionContext, MemoryReservation};
+use super::memory_limit::Size;
 use super::service_context::{PROBE, ServiceContext};
 use crate::clock::Clock;
 use crate::coordinator::metrics::Rpc;
@@ -32,6 +33,9 @@ const REFUSALS_PER_CALL: u64 = 2;
 const LONGEST_DELAY: Duration = Duration::from_secs(1);
 /// The size of a delayed refusal in the memory of its connection, in bytes: its HTTP/2 stream and its timer.
 const DELAY_BYTES: usize = 4 << 10;
+
+/// An answer counts as one more call for each of these bytes: to make and to send them takes as long as a small call.
+const BYTES_PER_CALL: usize = 64 << 10;
 
 /// An extension of a request that no service accepts. The request counts as a call, but not as a call without a token:
 /// a web page causes such requests for anyone who opens it.
@@ -150,17 +154,24 @@ where
         let rpc = if is_for_us { Rpc::of_path(request.uri().path()) } else { Rpc::Other };
         self.context.metrics.calls.begun();
         let span = CallSpan::begin(self.context.trace_calls, request.headers(), rpc.name());
-        let answer = match self.admit(&mut request, began) {
-            Ok(()) => Answer::Coming(self.inner.call(request)),
-            Err((status, delay)) => Answer::Refused(Some(status), delay),
+        let (answer, account) = match self.admit(&mut request, began) {
+            Ok(()) => {
+                let is_limited = self.context.limits.calls.per_caller.is_some();
+                let account = is_limited.then(|| account(&self.context.accounts, request.extensions(), &*self.clock));
+                (Answer::Coming(self.inner.call(request)), account.flatten())
+            }
+            Err((status, delay)) => (Answer::Refused(Some(status), delay), None),
         };
-        Passing { answer, rpc, span, began, clock: self.clock.clone(), counted: false, context: self.context.clone() }
+        let (clock, context) = (self.clock.clone(), self.context.clone());
+        Passing { answer, account, rpc, span, began, clock, counted: false, context }
     }
 }
 
 /// A call that is being answered. If it is dropped before, it counts as cancelled.
 pub(crate) struct Passing<F> {
     answer: Answer<F>,
+    /// Whose rate a large answer counts against.
+    account: Option<Arc<Account>>,
     rpc: Rpc,
     span: CallSpan,
     began: Duration,
@@ -191,6 +202,11 @@ where
             }
         };
         self.counted = true;
+        if let Some((account, size)) = self.account.take().zip(answer.extensions().get::<Size>())
+            && let Some(per_second) = self.context.limits.calls.per_caller
+        {
+            account.calls.charge((size.0 / BYTES_PER_CALL) as u64, per_second, self.clock.awake());
+        }
         // An error status is in the headers; an answer with a message has succeeded.
         let status = answer.headers().get(Status::GRPC_STATUS);
         let code = status.map_or(Code::Ok, |status| Code::from_bytes(status.as_bytes()));
@@ -300,6 +316,26 @@ mod tests {
             admission.call(hostile.request()).await.unwrap();
         }
         assert_eq!(admitted(), 12, "refused calls do not count against the rate");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn g7_a_large_answer_counts_as_several_calls_of_its_caller() {
+        let limits = Limits { calls: LimitPair { in_all: None, per_caller: Some(10) }, ..Limits::default() };
+        let context = Arc::new(ServiceContext { limits, ..ServiceContext::default() });
+        let clock = Arc::new(Manual::new(Timestamp { boot: 0, wall: 0 }, 1));
+        clock.advance(Duration::from_secs(1));
+        let large = tower::service_fn(|_: http::Request<Body>| {
+            let answer = http::Response::builder().extension(Size(4 * BYTES_PER_CALL + 1)).body(Body::empty());
+            std::future::ready(Ok::<_, Infallible>(answer.unwrap()))
+        });
+        let mut admission = Admission::new(large, context.clone(), clock, None);
+        let [greedy, other] = [1, 2].map(|user| Caller::new(&context, user));
+        let mut refused = Vec::new();
+        for caller in [&greedy, &greedy, &greedy, &other] {
+            let answer = admission.call(caller.request()).await.unwrap();
+            refused.push(answer.headers().contains_key(Status::GRPC_STATUS));
+        }
+        assert_eq!(refused, [false, false, true, false], "each counts as five of ten");
     }
 
     #[tokio::test(start_paused = true)]
