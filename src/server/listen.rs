@@ -1,9 +1,10 @@
 //! Listens and accepts: TCP on loopback, or with TLS anywhere, and Unix sockets of the same user.
-use super::admission::ConnectionLimiter;
+use super::admission::{ConnectionLimiter, ConnectionPermit, Turn};
 use super::worker::Entrance;
 use crate::coordinator::quota::CallerKey;
 use std::fmt;
 use std::fs;
+use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -157,21 +158,46 @@ impl Listener {
         match self {
             Listener::Tcp(listener, _) => {
                 let (stream, peer) = listener.accept().await?;
-                let permit = limiter.enter(CallerKey::peer(peer.ip()));
-                let pause = permit.pause();
                 stream.set_nodelay(true)?;
-                entrance.tcp(stream.into_std()?, permit).await;
-                yield_to_requests(pause).await;
+                let (stream, entrance) = (stream.into_std()?, entrance.clone());
+                let enter = move |permit| async move { entrance.tcp(stream, permit).await };
+                let_in(limiter, CallerKey::peer(peer.ip()), enter).await;
             }
             Listener::Unix(listener, _) => {
                 let (stream, _) = listener.accept().await?;
-                let permit = limiter.enter(CallerKey::User(stream.peer_cred()?.uid()));
-                let pause = permit.pause();
-                entrance.unix(stream.into_std()?, permit).await;
-                yield_to_requests(pause).await;
+                let key = CallerKey::User(stream.peer_cred()?.uid());
+                let (stream, entrance) = (stream.into_std()?, entrance.clone());
+                let enter = move |permit| async move { entrance.unix(stream, permit).await };
+                let_in(limiter, key, enter).await;
             }
         }
         Ok(())
+    }
+}
+
+/// Lets a connection of this caller in. One that has to wait for its turn delays no other.
+async fn let_in<F>(
+    limiter: &Arc<ConnectionLimiter>,
+    key: CallerKey,
+    enter: impl FnOnce(ConnectionPermit) -> F + Send + 'static,
+) where
+    F: Future<Output = ()> + Send,
+{
+    match limiter.turn(&key) {
+        Turn::Now => {
+            let permit = limiter.enter(key);
+            let pause = permit.pause();
+            enter(permit).await;
+            yield_to_requests(pause).await;
+        }
+        Turn::Later(waiting) => {
+            let limiter = limiter.clone();
+            tokio::spawn(async move {
+                if waiting.over().await {
+                    enter(limiter.enter(key)).await;
+                }
+            });
+        }
     }
 }
 

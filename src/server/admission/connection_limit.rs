@@ -1,13 +1,14 @@
 //! Limits the number of connections, in total and per caller.
 //!
 //! A connection without a request costs a file descriptor and some memory. At a limit, the oldest connection that has
-//! never made a request is closed to admit a new one: a connection of the same caller at the limit per caller, any
-//! connection at the total limit. Active connections stay. If all are active, the new connection is accepted only to
-//! refuse its calls with a reason. At most [`REFUSED`] such connections exist, and the oldest is closed to admit the
-//! next.
+//! never made a request is closed to admit a new one: a connection of the same caller at the limit per caller; at the
+//! total limit, one of the caller with the most such connections, the new one included. Active connections stay. If all
+//! are active, the new connection is accepted only to refuse its calls with a reason. At most [`REFUSED`] such
+//! connections exist, and the oldest is closed to admit the next.
 //!
-//! A new connection gets some time for its first request before it can be closed: after a connection was closed to
-//! admit a new one, the next one is accepted a little later ([`ConnectionPermit::pause`]).
+//! A new connection gets some time for its first request before it can be closed. At the limit per caller, connections
+//! are therefore closed in [turns](ConnectionLimiter::turn), for which only new connections of the same caller wait. At
+//! the total limit, where all callers have equally few, all new connections wait ([`ConnectionPermit::pause`]).
 use super::memory_budget::{ConnectionContext, MemoryBudget};
 use super::service_context::ServiceContext;
 use crate::clock::Clock;
@@ -15,16 +16,10 @@ use crate::coordinator::quota::{CallerKey, LimitPair};
 use crate::core::{Exceeded, Limit};
 use rustix::process::{Resource, getrlimit};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::future::Future;
-use std::io;
-use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::task::{Context, Poll};
 use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
-use tonic::transport::server::Connected;
+use tokio_util::sync::CancellationToken;
 
 /// File descriptors reserved for other purposes: the store, listeners, runtimes, and connections that are being closed.
 const OTHER_FILES: u64 = 64;
@@ -34,6 +29,11 @@ const REFUSED: u64 = 64;
 /// The time for the first request of a new connection during a flood of connections: a request arrives within a round
 /// trip.
 pub(crate) const FIRST_REQUEST_TIME: Duration = Duration::from_millis(250);
+/// The maximum number of accepted connections that wait for their turn. They use the file descriptors for other
+/// purposes.
+const MOST_WAITING: usize = 16;
+/// The resolution of tokio's timers: a shorter wait is none.
+const FINEST_TIMER: Duration = Duration::from_millis(1);
 /// The retry delay that refused connections are given.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
@@ -44,6 +44,7 @@ pub(crate) struct ConnectionLimiter {
     clock: Arc<dyn Clock>,
     most: LimitPair,
     most_refused: usize,
+    most_waiting: usize,
     entered: AtomicU64,
     inside: Mutex<Connections>,
 }
@@ -56,6 +57,8 @@ struct Connections {
     of: HashMap<CallerKey, CallerConnections>,
     /// Connections whose calls are refused, oldest first.
     refused: BTreeMap<u64, Arc<ConnectionContext>>,
+    /// New connections that wait for a turn of their caller, oldest first.
+    waiting: BTreeMap<u64, (CallerKey, CancellationToken)>,
 }
 
 /// The connections of one caller.
@@ -64,6 +67,38 @@ struct CallerConnections {
     connections: u64,
     /// The numbers of those that may not have made a request yet.
     silent: BTreeSet<u64>,
+    /// When the next one may be closed to admit a new one.
+    next_turn: Duration,
+}
+
+/// Whether a new connection can enter.
+pub(crate) enum Turn {
+    Now,
+    Later(Waiting),
+}
+
+/// A new connection that waits until it can enter.
+pub(crate) struct Waiting {
+    limiter: Arc<ConnectionLimiter>,
+    number: u64,
+    time: Duration,
+    given_up: CancellationToken,
+}
+
+impl Waiting {
+    /// Waits; `false`: the connection is closed instead, because too many others wait.
+    pub(crate) async fn over(self) -> bool {
+        tokio::select! {
+            () = self.given_up.cancelled() => false,
+            () = tokio::time::sleep(self.time) => true,
+        }
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.limiter.lock().waiting.remove(&self.number);
+    }
 }
 
 /// The permission for one connection; dropping it frees the slot.
@@ -88,6 +123,7 @@ impl ConnectionLimiter {
             clock,
             most: within_slots(most, slots),
             most_refused: most_refused as usize,
+            most_waiting: MOST_WAITING.min(files as usize / 16).max(1),
             entered: AtomicU64::default(),
             inside: Mutex::default(),
         })
@@ -100,6 +136,38 @@ impl ConnectionLimiter {
     /// The number of open connections.
     pub(crate) fn connections(&self) -> u64 {
         self.lock().connections
+    }
+
+    /// Whether a new connection of this caller has to wait, because it would close another one of the caller and the last
+    /// such time was a moment ago. If too many wait, the oldest of the same caller gives up, else the oldest of all.
+    pub(crate) fn turn(self: &Arc<Self>, key: &CallerKey) -> Turn {
+        let now = self.clock.awake();
+        let mut inside = self.lock();
+        let Some(own) = inside.of.get_mut(key) else { return Turn::Now };
+        let Some(allowed) = self.most.per_caller.filter(|&allowed| own.connections >= allowed) else {
+            return Turn::Now;
+        };
+        let step = FIRST_REQUEST_TIME / u32::try_from(allowed).unwrap_or(u32::MAX).max(1);
+        // Without one, the new connection closes none: it is refused.
+        if step < FINEST_TIMER || own.silent.is_empty() {
+            return Turn::Now;
+        }
+        let longest = step * u32::try_from(self.most_waiting).unwrap_or(u32::MAX);
+        let time = own.next_turn.saturating_sub(now).min(longest);
+        own.next_turn = now + time + step;
+        if time < FINEST_TIMER {
+            return Turn::Now;
+        }
+        if inside.waiting.len() >= self.most_waiting {
+            let of_caller = inside.waiting.iter().find(|(_, (of, _))| of == key).map(|(number, _)| *number);
+            let oldest = of_caller.or_else(|| inside.waiting.keys().next().copied());
+            if let Some((_, given_up)) = oldest.and_then(|oldest| inside.waiting.remove(&oldest)) {
+                given_up.cancel();
+            }
+        }
+        let (number, given_up) = (self.entered.fetch_add(1, Relaxed), CancellationToken::new());
+        inside.waiting.insert(number, (key.clone(), given_up.clone()));
+        Turn::Later(Waiting { limiter: self.clone(), number, time, given_up })
     }
 
     /// Admits a connection of this caller, at the cost of another one if a limit is reached.
@@ -152,15 +220,27 @@ impl Connections {
             let oldest = self.oldest_silent(|inside| inside.of.get_mut(key)?.silent.pop_first());
             let refused = || exceeded(Limit::ConnectionsPerCaller, has, allowed, Some(key.name()));
             oldest.ok_or_else(refused)?.closing().cancel();
-            return Ok(turn(allowed));
+            return Ok(Some(Duration::ZERO));
         }
         if let Some(allowed) = most.in_all.filter(|&allowed| self.connections >= allowed) {
-            let oldest = self.oldest_silent(|inside| Some(*inside.silent.first_key_value()?.0));
+            let oldest = self.oldest_silent(|inside| inside.silent_of_the_most(key));
             let refused = || exceeded(Limit::Connections, allowed, allowed, None);
-            oldest.ok_or_else(refused)?.closing().cancel();
-            return Ok(turn(allowed));
+            let closed = oldest.ok_or_else(refused)?;
+            closed.closing().cancel();
+            // One that was closed for its caller's many connections is no loss.
+            let left = self.of.get(closed.account().key()).map_or(0, |own| own.silent.len());
+            return Ok(if left == 0 { turn(allowed) } else { Some(Duration::ZERO) });
         }
         Ok(None)
+    }
+
+    /// Takes the oldest silent connection of the caller with the most of them, if a new one of `key` is counted too.
+    fn silent_of_the_most(&mut self, key: &CallerKey) -> Option<u64> {
+        let silent = self.of.iter_mut().filter(|(_, own)| !own.silent.is_empty());
+        let most = silent.max_by_key(|(of, own)| {
+            (own.silent.len() + usize::from(*of == key), std::cmp::Reverse(own.silent.first().copied()))
+        });
+        most?.1.silent.pop_first()
     }
 
     /// The first connection from `next` that has not made a request. Active ones are removed from the list, so that
@@ -221,84 +301,19 @@ impl ConnectionPermit {
     pub(crate) fn closing(&self) -> CancellationToken {
         self.connection.closing().clone()
     }
-}
 
-/// The stream of a connection that the server can close.
-pub(crate) struct AdmittedStream<S> {
-    stream: S,
-    permit: ConnectionPermit,
-    closing: Pin<Box<WaitForCancellationFutureOwned>>,
-}
-
-impl<S> AdmittedStream<S> {
-    pub(crate) fn new(stream: S, permit: ConnectionPermit) -> Self {
-        let closing = Box::pin(permit.connection.closing().clone().cancelled_owned());
-        AdmittedStream { stream, permit, closing }
-    }
-
-    pub(crate) fn get_ref(&self) -> &S {
-        &self.stream
-    }
-
-    /// An error if the connection must be closed; otherwise the task is woken when that happens.
-    fn check(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
-        match self.closing.as_mut().poll(cx) {
-            Poll::Ready(()) => {
-                Err(io::Error::new(io::ErrorKind::ConnectionAborted, "it was closed in favour of other connections"))
-            }
-            Poll::Pending => Ok(()),
-        }
-    }
-}
-
-impl<S> Connected for AdmittedStream<S> {
-    type ConnectInfo = Arc<ConnectionContext>;
-
-    fn connect_info(&self) -> Arc<ConnectionContext> {
-        self.permit.connection.clone()
-    }
-}
-
-impl<S: AsyncRead + Unpin> AsyncRead for AdmittedStream<S> {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        self.check(cx)?;
-        Pin::new(&mut self.stream).poll_read(cx, buf)
-    }
-}
-
-impl<S: AsyncWrite + Unpin> AsyncWrite for AdmittedStream<S> {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        self.check(cx)?;
-        Pin::new(&mut self.stream).poll_write(cx, bytes)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bytes: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        self.check(cx)?;
-        Pin::new(&mut self.stream).poll_write_vectored(cx, bytes)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
+    pub(super) fn connection(&self) -> &Arc<ConnectionContext> {
+        &self.connection
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::admitted_stream::AdmittedStream;
     use super::*;
     use crate::clock::System;
     use crate::coordinator::quota::Limits;
+    use std::io;
     use tokio::io::AsyncReadExt;
 
     const HOST: CallerKey = CallerKey::User(1);
@@ -333,20 +348,77 @@ mod tests {
         let limiter = limiter(2, 2);
         let enter = |key| AdmittedStream::new(tokio::io::empty(), limiter.enter(key));
         let (first, second) = (enter(HOST), enter(OTHER));
-        assert!(!first.permit.connection.closing().is_cancelled());
-        let mut third = enter(OTHER);
-        assert!(first.permit.connection.closing().is_cancelled() && !second.permit.connection.closing().is_cancelled());
+        assert!(!first.connection().closing().is_cancelled());
+        let mut third = enter(CallerKey::User(3));
+        assert!(first.connection().closing().is_cancelled() && !second.connection().closing().is_cancelled());
         let (mut stream, _other) = tokio::io::duplex(1);
-        let mut waiting = AdmittedStream::new(&mut stream, first.permit);
+        let mut waiting = AdmittedStream::new(&mut stream, first.into_permit());
         let closed = waiting.read_u8().await.expect_err("it was closed");
         assert_eq!(closed.kind(), io::ErrorKind::ConnectionAborted);
         assert_eq!(third.read(&mut [0; 8]).await.expect("it is open"), 0);
     }
 
+    /// Connections of this caller arrive, and wait for their turn or not.
+    async fn arrive(limiter: &Arc<ConnectionLimiter>, key: CallerKey) -> Option<ConnectionPermit> {
+        match limiter.turn(&key) {
+            Turn::Now => Some(limiter.enter(key)),
+            Turn::Later(waiting) => waiting.over().await.then(|| limiter.enter(key)),
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn g7_a_caller_at_its_limit_waits_for_its_turns_and_others_do_not_wait_for_it() {
+        let limits = Limits { connections: LimitPair { in_all: Some(64), per_caller: Some(32) }, ..Limits::default() };
+        let clock = Arc::new(crate::clock::Manual::new(crate::core::Timestamp { boot: 0, wall: 0 }, 1));
+        clock.advance(Duration::from_secs(9));
+        let context = ServiceContext { limits, ..ServiceContext::default() };
+        let limiter = ConnectionLimiter::new(Arc::new(context), clock);
+        let began = tokio::time::Instant::now();
+        let mut flood = Vec::new();
+        for _ in 0..33 {
+            flood.push(arrive(&limiter, HOST).await.expect("its turn"));
+        }
+        assert_eq!(began.elapsed(), Duration::ZERO, "the first one that closes another need not wait");
+        let waiting: Vec<_> = (0..10_000)
+            .map(|_| {
+                tokio::spawn({
+                    let limiter = limiter.clone();
+                    async move { arrive(&limiter, HOST).await }
+                })
+            })
+            .collect();
+        tokio::task::yield_now().await;
+        let honest = arrive(&limiter, OTHER).await.expect("it enters");
+        assert!(began.elapsed().is_zero() && honest.pause().is_none(), "it does not wait for the caller with many");
+        let mut entered = 0;
+        for one in waiting {
+            let permit = one.await.unwrap();
+            entered += usize::from(permit.is_some());
+            flood.extend(permit);
+        }
+        assert_eq!(entered, MOST_WAITING, "the last ones of the flood wait, the others are closed");
+        assert!(began.elapsed() >= FIRST_REQUEST_TIME / 32, "each has the time for a first request");
+        assert!(!honest.connection.closing().is_cancelled());
+        assert!(limiter.lock().waiting.is_empty());
+    }
+
     #[tokio::test]
-    async fn g7_after_a_connection_was_closed_for_a_new_one_the_next_is_accepted_later() {
-        let limiter = limiter(100, 50);
-        let permits: Vec<_> = (0..51).map(|_| limiter.enter(HOST)).collect();
+    async fn g7_at_the_total_limit_the_caller_with_the_most_silent_connections_gives_way() {
+        let limiter = limiter(8, 8);
+        let oldest = limiter.enter(OTHER);
+        let many: Vec<_> = (0..7).map(|_| limiter.enter(HOST)).collect();
+        let newcomer = limiter.enter(CallerKey::User(3));
+        assert!(many[0].connection.closing().is_cancelled() && !oldest.connection.closing().is_cancelled());
+        assert_eq!(newcomer.pause(), Some(Duration::ZERO), "the caller has others");
+        let again = limiter.enter(HOST);
+        assert!(many[1].connection.closing().is_cancelled(), "its own are the most");
+        assert!([&oldest, &newcomer, &again].iter().all(|permit| !permit.connection.closing().is_cancelled()));
+    }
+
+    #[tokio::test]
+    async fn g7_where_all_callers_have_one_silent_connection_new_ones_are_accepted_later() {
+        let limiter = limiter(50, 50);
+        let permits: Vec<_> = (0..51).map(|id| limiter.enter(CallerKey::User(id))).collect();
         let pauses: Vec<_> = permits.iter().filter_map(ConnectionPermit::pause).collect();
         assert_eq!(
             (pauses[..].len(), pauses[0] * 50),

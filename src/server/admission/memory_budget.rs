@@ -2,10 +2,9 @@
 //!
 //! An incomplete request, and an answer that the client has not read, stay in memory for as long as the client
 //! likes. Each is small, but a connection may have ten thousand of them, and a client many connections. Therefore
-//! their total is counted. When it exceeds [`MOST`], the server finds the caller with the largest share, and closes the
-//! connection of this caller that has the largest share. If it looked at connections alone, one caller with many small
-//! connections could have the connections of all other callers closed, each of which would hold more than any of its
-//! own. A client that sends and reads normally holds almost nothing.
+//! their total is counted. When it exceeds [`MOST`], the server closes connections ([`gives_way`]). A client that sends
+//! and reads normally holds almost nothing, and not for long.
+use super::gives_way::{self, Held};
 use crate::coordinator::quota::Account;
 use crate::core::Exceeded;
 use std::collections::HashMap;
@@ -23,6 +22,8 @@ const MOST: usize = 128 << 20;
 pub(crate) struct MemoryBudget {
     held: Mutex<Usage>,
     next_number: AtomicU64,
+    /// Counts the beginnings and the progress of connections that hold memory: their order is all that matters.
+    events: AtomicU64,
     too_late: CancellationToken,
 }
 
@@ -43,6 +44,7 @@ struct ConnectionUsage {
     caller: usize,
     account: Arc<Account>,
     closing: CancellationToken,
+    since: Arc<AtomicU64>,
 }
 
 /// The state of a connection that its requests share.
@@ -52,6 +54,8 @@ pub(crate) struct ConnectionContext {
     budget: Arc<MemoryBudget>,
     closing: CancellationToken,
     is_active: AtomicBool,
+    /// The event since which the connection holds memory and has not read.
+    since: Arc<AtomicU64>,
     account: Arc<Account>,
     /// The reason if all calls of the connection are refused.
     refused: Option<Exceeded>,
@@ -75,8 +79,8 @@ impl MemoryBudget {
     ) -> Arc<ConnectionContext> {
         let (number, budget) = (self.next_number.fetch_add(1, Relaxed), self.clone());
         let (closing, is_active) = (CancellationToken::new(), false.into());
-        let room = OnceLock::new();
-        Arc::new(ConnectionContext { number, budget, closing, is_active, account, refused, room })
+        let (since, room) = (Arc::default(), OnceLock::new());
+        Arc::new(ConnectionContext { number, budget, closing, is_active, since, account, refused, room })
     }
 
     /// From now on, incomplete requests are refused, because the server stops.
@@ -103,13 +107,22 @@ impl Usage {
             caller,
             account: connection.account.clone(),
             closing: connection.closing.clone(),
+            since: connection.since.clone(),
         };
-        self.of.entry(connection.number).or_insert_with(new).bytes += bytes;
+        let holding = self.of.entry(connection.number).or_insert_with(|| {
+            connection.progressed();
+            new()
+        });
+        holding.bytes += bytes;
         while self.total > MOST {
-            let greediest = self.by_caller.iter().max_by_key(|(_, bytes)| **bytes).map(|(caller, _)| *caller);
-            let of_greediest = self.of.iter().filter(|(_, holding)| Some(holding.caller) == greediest);
-            let most = of_greediest.max_by_key(|(_, holding)| holding.bytes).map(|(number, _)| *number);
-            let Some(closed) = most.and_then(|number| self.of.remove(&number)) else { return };
+            let held = self.of.iter().map(|(number, of)| Held {
+                number: *number,
+                caller: of.caller,
+                bytes: of.bytes,
+                since: of.since.load(Relaxed),
+            });
+            let next = gives_way::next(&self.by_caller, held);
+            let Some(closed) = next.and_then(|number| self.of.remove(&number)) else { return };
             // Its memory is freed a little later, when its task notices.
             self.free(closed.caller, closed.bytes);
             closed.closing.cancel();
@@ -149,6 +162,11 @@ impl ConnectionContext {
     pub(crate) fn hold(self: &Arc<Self>, bytes: usize) -> MemoryReservation {
         self.budget.lock().add(self, bytes);
         MemoryReservation { connection: self.clone(), bytes }
+    }
+
+    /// Notes that the client has read a part of an answer.
+    pub(super) fn progressed(&self) {
+        self.since.store(self.budget.events.fetch_add(1, Relaxed), Relaxed);
     }
 
     /// Notes that the connection has made a request.
@@ -254,5 +272,32 @@ mod tests {
         assert!(!connection.closing().is_cancelled());
         let state = budget.lock();
         assert!(state.total == 0 && state.of.is_empty() && state.by_caller.is_empty());
+    }
+
+    /// Each has a smaller share than a normal answer.
+    #[test]
+    fn g7_many_callers_with_small_shares_give_way_to_an_answer_that_is_read() {
+        let budget = Arc::<MemoryBudget>::default();
+        let accounts = Accounts::default();
+        let of = |id| budget.connection(accounts.of(CallerKey::User(id), Duration::ZERO), None);
+        let mut attack: Vec<_> = (2..1_200).map(of).map(|silent| (silent.hold(128 << 10), silent)).collect();
+        for _ in 0..3 {
+            let honest = of(1);
+            let _listing = honest.hold(5 << 20);
+            // The attacker goes on with new connections, and the honest caller reads.
+            for id in 0..200 {
+                let silent = of(20_000 + id);
+                attack.push((silent.hold(128 << 10), silent));
+            }
+            honest.progressed();
+            for id in 0..400 {
+                let silent = of(30_000 + id);
+                attack.push((silent.hold(128 << 10), silent));
+            }
+            assert!(!honest.closing().is_cancelled());
+            assert!(budget.lock().total <= MOST);
+        }
+        drop(attack);
+        assert_eq!(budget.lock().total, 0);
     }
 }

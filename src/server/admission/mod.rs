@@ -1,9 +1,11 @@
 //! Admission: authentication, and limits on connections, memory, streams and calls.
 mod admit;
+mod admitted_stream;
 mod arrival;
 mod authorize;
 mod caller;
 mod connection_limit;
+mod gives_way;
 mod memory_budget;
 mod memory_limit;
 mod service_context;
@@ -18,9 +20,10 @@ pub(crate) use memory_limit::MemoryLimit;
 pub(crate) use service_context::ServiceContext;
 pub(crate) use stream_limit::StreamLimit;
 
+pub(crate) use admitted_stream::AdmittedStream;
 pub(crate) use authorize::Rights;
 pub(crate) use caller::{Forwarded, account};
-pub(crate) use connection_limit::{AdmittedStream, ConnectionLimiter, ConnectionPermit, FIRST_REQUEST_TIME};
+pub(crate) use connection_limit::{ConnectionLimiter, ConnectionPermit, FIRST_REQUEST_TIME, Turn};
 #[cfg(feature = "etcd")]
 pub(crate) use memory_limit::until_sent;
 pub(crate) use memory_limit::{Counts, HALF_REQUEST, Size, counted};

@@ -2,6 +2,7 @@
 //! bounded, and calls of another client, also over new connections, are answered meanwhile. `cargo test --test it
 //! hostile -- --nocapture` prints the measurements.
 mod connections;
+mod floods;
 mod frames;
 mod requests;
 mod unread;
