@@ -46,7 +46,7 @@ fn serve(config: Config) -> Result<(), String> {
         StoreConfig::Memory => "memory".to_owned(),
         StoreConfig::Etcd(replica) => format!("{} of etcd", replica.fleet.prefix),
     };
-    tracing::info!(store, workers = config.workers, "serving from");
+    let workers = config.workers;
     let _ = raise_open_files();
     use_no_huge_pages();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -65,6 +65,7 @@ fn serve(config: Config) -> Result<(), String> {
             started = Server::start(config) => started,
         };
         let server = started.map_err(|error| error.to_string())?;
+        tracing::info!(store, workers, "serving from");
         let reload = server.reload();
         tokio::spawn(async move {
             while hangup.recv().await.is_some() {

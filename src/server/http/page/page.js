@@ -265,10 +265,18 @@ function live() {
   if (isRoleDue) askForRole();
 }
 
-/** A release without a thread is refused for the role or for the thread, and changes nothing. */
+/**
+ * Whether this page may release. A server that has answered without a token lets everybody. With one, a release without
+ * a thread is refused for the role or for the thread, and changes nothing.
+ */
 async function askForRole() {
   isRoleDue = false;
   const asked = token;
+  if (!asked) {
+    mayRelease = true;
+    set($("role"), "");
+    return drawSoon();
+  }
   const error = await ask("DecrementElicitation", { threadId: "" }).then(() => ({}), (error) => error);
   if (token !== asked) return;
   isRoleDue = error.reason !== "INVALID_FIELD" && !["permission_denied", "unauthenticated"].includes(error.code);
