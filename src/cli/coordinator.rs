@@ -148,17 +148,24 @@ impl Directory {
     }
 
     async fn serve(&self, access: AccessConfig) -> Result<Address, String> {
-        serve(self.0.path().join("socket"), Some(access)).await
+        serve(self.0.path().join("socket"), access).await
     }
 }
 
+/// Accepts one token, which may read and pause these threads.
+fn holder(secret: &str, subject: &str, thread_ids: &[String]) -> Result<AccessConfig, String> {
+    let scope = Scope::of(thread_ids, &[]).map_err(|error| error.to_string())?;
+    let given = vec![(secret.to_owned(), Grant::new(subject, Role::Holder, scope))];
+    Ok(AccessConfig { given, ..AccessConfig::default() })
+}
+
 /// Serves a private coordinator at the path, by a task of the current tokio runtime.
-async fn serve(socket: PathBuf, access: Option<AccessConfig>) -> Result<Address, String> {
+async fn serve(socket: PathBuf, access: AccessConfig) -> Result<Address, String> {
     let server = Server::start(server::Config {
         listen: vec![Listen::Unix(socket.clone())],
         store: StoreConfig::Memory,
         anonymous_ttl: Some(ANONYMOUS_TTL),
-        access,
+        access: Some(access),
         ..server::Config::default()
     });
     let server = server.await.map_err(|error| error.to_string())?;
@@ -231,22 +238,23 @@ impl Coordinator {
 
     /// A private coordinator for these threads, served by the current tokio runtime.
     pub(crate) async fn private(thread_ids: &[String]) -> Result<Self, String> {
-        let scope = Scope::of(thread_ids, &[]).map_err(|error| error.to_string())?;
         let secret = mint::secret()?;
         // The command and we share the token, which may read and pause the threads.
         let token = Token::new(&secret).map_err(|error| error.to_string())?;
-        let given = vec![(secret, Grant::new("run", Role::Holder, scope))];
+        let access = holder(&secret, "run", thread_ids)?;
         let directory = Directory::create()?;
-        let address = directory.serve(AccessConfig { given, ..AccessConfig::default() }).await?;
+        let address = directory.serve(access).await?;
         let settings = Settings { address: Some(address), token: Some(token), ..Settings::default() };
         let configured = Self::configured(settings, None).map_err(|error| error.to_string())?;
         Ok(Self { private: Some(PrivateSocket::Temporary { _directory: directory.0 }), ..configured })
     }
 
-    /// A private coordinator at a path in a directory that only this user can enter, for every program of this user.
-    /// The socket is removed when the current tokio runtime, which serves it, ends.
-    pub(crate) async fn private_at(socket: &Path) -> Result<Self, String> {
-        let settings = Settings { address: Some(serve(socket.to_owned(), None).await?), ..Settings::default() };
+    /// A private coordinator for one thread at a path in a directory that only this user can enter. `token`: that of the programs which may read and
+    /// pause the thread. The socket is removed when the current tokio runtime, which serves it, ends.
+    pub(crate) async fn private_at(socket: &Path, token: Token, thread_id: &str) -> Result<Self, String> {
+        let access = holder(token.secret(), "hook claude", &[thread_id.to_owned()])?;
+        let address = serve(socket.to_owned(), access).await?;
+        let settings = Settings { address: Some(address), token: Some(token), ..Settings::default() };
         let configured = Self::configured(settings, None).map_err(|error| error.to_string())?;
         Ok(Self { private: Some(PrivateSocket::Given), ..configured })
     }

@@ -5,17 +5,18 @@
 use super::{
     connection::{Connection, Thread},
     coordinator::Coordinator,
-    default_coordinator, exit, failure, output, stderr,
+    default_coordinator,
+    exec_http::{HttpArgs, ReadToken},
+    exit, failure, output, stderr,
     token::Key,
 };
 use crate::{
-    client::read_text,
     client::stopwatch::StopwatchController,
     core::types::ThreadId,
     exec::judge,
     exec::mcp::{
-        Config, ExecServer, Http, Launcher, Limits, NestedPrograms, PATH, Policy, SandboxPolicy, WhenUnable,
-        default_shell, serve_http, serve_stdio,
+        Config, ExecServer, Http, Launcher, Limits, NestedPrograms, Policy, SandboxPolicy, WhenUnable, default_shell,
+        serve_http, serve_stdio,
     },
     exec::policy::{Rules, code_paths},
     exec::sandbox::{Sandbox, hard_links},
@@ -36,23 +37,13 @@ use tracing_subscriber::prelude::*;
 
 /// This program.
 const PROGRAM: &str = "/proc/self/exe";
-/// The minimum length of a token for HTTP, in characters.
-const MIN_TOKEN_LENGTH: usize = 16;
 
 /// The arguments of `exec-server`.
 #[derive(Debug, clap::Args)]
 #[command(mut_arg("address", |arg| arg.help(ADDRESS_HELP)), mut_arg("thread_id", |arg| arg.help(THREAD_HELP)))]
 pub struct Args {
-    /// Serve streamable HTTP at HOST:PORT (port 0: any), path /mcp, instead of standard input and output. Any client can run
-    /// commands: see --http-token-file.
-    #[arg(long, value_name = "ADDRESS")]
-    http: Option<String>,
-    /// Serve only requests with the token in this file, as `Authorization: Bearer TOKEN`.
-    #[arg(long, value_name = "FILE", requires = "http")]
-    http_token_file: Option<PathBuf>,
-    /// Allow plaintext HTTP on addresses other than loopback: put a TLS proxy in front of it.
-    #[arg(long, requires = "http_token_file")]
-    insecure: bool,
+    #[command(flatten)]
+    http: HttpArgs,
     /// Rules that allow, prompt for or forbid commands, in the Starlark format of Codex. Repeatable.
     #[arg(long, value_name = "FILE")]
     rules: Vec<PathBuf>,
@@ -77,6 +68,10 @@ pub struct Args {
     /// End a command of `exec_command` after this much unpaused time without a call that uses it; 0: never.
     #[arg(long, value_name = "DURATION", value_parser = super::duration::parse, default_value = "30m")]
     idle_timeout: Duration,
+    /// The maximum length of a pause by a question of this server, such as 8h: then the question is withdrawn and counts as a no.
+    /// 0: none.
+    #[arg(long, value_name = "DURATION", default_value = "0", value_parser = super::duration::parse_max_pause)]
+    max_pause: Duration,
     /// Maximum extra time, in all, while the coordinator is unreachable. A lost connection is noticed
     /// within 30s.
     #[arg(long, value_name = "DURATION", value_parser = super::duration::parse, default_value = "30s")]
@@ -107,6 +102,7 @@ CLAUDE_CODE_SESSION_ID] [default: a new one for each MCP session]";
 
 /// Serves until standard input ends, or until SIGTERM, SIGINT, or SIGHUP if that was not ignored (`nohup`).
 pub(crate) fn run(args: Args) -> ExitCode {
+    let token = args.http.token();
     close_inherited();
     log();
     let open_files = super::serve::raise_open_files();
@@ -116,7 +112,7 @@ pub(crate) fn run(args: Args) -> ExitCode {
     };
     let served = match args.check {
         true => check(&args),
-        false => runtime.block_on(serve(args, open_files)),
+        false => runtime.block_on(serve(args, token, open_files)),
     };
     // This does not wait for a pending read of standard input.
     runtime.shutdown_background();
@@ -127,7 +123,7 @@ pub(crate) fn run(args: Args) -> ExitCode {
 }
 
 /// `open_files`: the soft limit of open files for commands, if this process has another.
-async fn serve(args: Args, open_files: Option<u64>) -> Result<(), String> {
+async fn serve(args: Args, token: Result<Option<ReadToken>, String>, open_files: Option<u64>) -> Result<(), String> {
     let handler = |kind| signal(kind).map_err(|error| format!("handle signals: {error}"));
     let (mut terminate, mut interrupt) = (handler(SignalKind::terminate())?, handler(SignalKind::interrupt())?);
     // Handled in any case, so that commands do not ignore it.
@@ -140,10 +136,8 @@ async fn serve(args: Args, open_files: Option<u64>) -> Result<(), String> {
         ThreadId::parse("thread_id", thread_id).map_err(|error| error.to_string())?;
     }
     let policy = policy(&args)?;
-    let http = match &args.http {
-        Some(address) => Some(listen(address, &args).await?),
-        None => None,
-    };
+    let http =
+        args.http.listen(token?, policy.sandbox.as_ref().is_some_and(|sandbox| sandbox.enforcement.is_any())).await?;
     default_coordinator::choose("exec-server", &mut settings, thread_id.as_deref(), args.private).await;
     let coordinator = match settings.address {
         Some(_) => Coordinator::configured_for_all(settings, args.key.signer()?)?,
@@ -162,6 +156,7 @@ async fn serve(args: Args, open_files: Option<u64>) -> Result<(), String> {
         commands: args.max_commands.into(),
         output: args.max_output.try_into().unwrap_or(usize::MAX),
         idle: or_none(args.idle_timeout),
+        max_pause: or_none(args.max_pause),
         ..Limits::default()
     };
     let server = ExecServer::new(Config {
@@ -211,33 +206,6 @@ async fn serve_clients(server: &Arc<ExecServer>, http: Option<(TcpListener, Http
             serve_stdio(server).await
         }
     }
-}
-
-async fn listen(address: &str, args: &Args) -> Result<(TcpListener, Http), String> {
-    let token = match &args.http_token_file {
-        None => None,
-        Some(file) => {
-            let token = read_text(file).map_err(|error| format!("{}: {error}", file.display()))?;
-            let token = token.trim().to_owned();
-            if token.len() < MIN_TOKEN_LENGTH || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
-                return Err(format!(
-                    "{}: a token is one line of at least {MIN_TOKEN_LENGTH} letters and digits: `openssl rand -hex 32` prints one",
-                    file.display()
-                ));
-            }
-            Some(token)
-        }
-    };
-    let listener = TcpListener::bind(address).await.map_err(|error| format!("listen on {address}: {error}"))?;
-    let bound = listener.local_addr().map_err(|error| format!("listen on {address}: {error}"))?;
-    if !bound.ip().is_loopback() && !args.insecure {
-        return Err(format!(
-            "{address} is not loopback: anyone who reaches it could run commands. Listen on 127.0.0.1, or use --insecure and \
-             --http-token-file behind a TLS proxy"
-        ));
-    }
-    output::print_in_background(format!("listening http://{bound}{PATH}\n"));
-    Ok((listener, Http { token, any_host: args.insecure }))
 }
 
 fn policy(args: &Args) -> Result<Policy, String> {

@@ -21,6 +21,8 @@ pub(crate) mod duration;
 #[cfg(feature = "exec-server")]
 mod exec_child;
 #[cfg(feature = "exec-server")]
+mod exec_http;
+#[cfg(feature = "exec-server")]
 mod exec_reaper;
 #[cfg(feature = "exec-server")]
 mod exec_server;

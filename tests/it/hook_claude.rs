@@ -259,7 +259,7 @@ fn a_session_gets_its_thread_and_a_private_coordinator() {
         assert_eq!((answer.code, answer.out.as_str(), answer.err.as_str()), (Some(0), "", ""));
     }
     let written = fs::read_to_string(&variables).unwrap();
-    assert_eq!(written.lines().count(), 2, "written once: {written}");
+    assert_eq!(written.lines().count(), 3, "written once: {written}");
     assert!(written.starts_with("export PAUSEWATCH_THREAD_ID='se55-ion1-x'\n"), "{written}");
     let asks = format!("{PROGRAM} hold --require --reason 'Push?' -- {PROGRAM} get --output json; echo finished");
     let mut command = shell(session(), &asks, 60_000, Path::new("/dev/null"));
@@ -270,6 +270,32 @@ fn a_session_gets_its_thread_and_a_private_coordinator() {
     let sockets = directory.path().join("pausewatch-claude");
     while fs::read_dir(&sockets).unwrap().count() > 0 {
         sleep(Duration::from_millis(10));
+    }
+}
+
+/// The directory of the socket is open to all programs of the user.
+#[test]
+fn the_private_coordinator_of_a_session_opens_its_thread_for_its_token_only() {
+    let directory = tempfile::tempdir().unwrap();
+    let variables = directory.path().join("env.sh");
+    let event = json!({ "hook_event_name": "SessionStart", "session_id": "its" }).to_string();
+    let session = || {
+        let mut command = program();
+        command.env("XDG_RUNTIME_DIR", directory.path()).env("CLAUDE_ENV_FILE", &variables);
+        command
+    };
+    assert_eq!(hook(&mut session(), &event).err, "");
+    for (before, thread, code, why) in [
+        ("", "its", "0\n", ""),
+        ("", "other", "1\n", "THREAD_FORBIDDEN"),
+        ("PAUSEWATCH_TOKEN=0123456789abcdef", "its", "1\n", "TOKEN_INVALID"),
+        ("env -u PAUSEWATCH_TOKEN", "its", "1\n", "TOKEN_MISSING"),
+    ] {
+        let line = format!("{before} {PROGRAM} increment --thread-id {thread} >/dev/null; echo $?");
+        let mut command = shell(session(), &line, 60_000, Path::new("/dev/null"));
+        let done = ended(command.env("BASH_ENV", &variables));
+        assert_eq!(done.out, code, "{before} {thread}: {done:?}");
+        assert!(done.err.contains(why), "{before} {thread}: {done:?}");
     }
 }
 

@@ -4,7 +4,7 @@
 //! 2. While a person is being asked, the clock stands still. Only the thread that executes the program waits.
 //! 3. If this process is killed, its supervisor kills COMMAND and all of its processes. If the supervisor is killed, COMMAND dies, and the process group
 //!    is killed unless it is not ours (`--foreground`).
-//! 4. One question at a time. An answer holds until COMMAND ends, for the same file, arguments and directory; a failure to ask is no answer.
+//! 4. One question at a time. An answer holds until COMMAND ends, for the same file and contents, arguments and directory; a failure to ask is no answer.
 use super::{super::failure, ask::Ask};
 use crate::{
     client::stopwatch::Stopwatch,

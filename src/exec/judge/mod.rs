@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | `notify`, `filter`, `fork` | the kernel's facilities; the only unsafe code |
 //! | `waiting`, `executable`, `own_files`, `view`, `status` | what a thread is about to execute |
-//! | `setup`, `child`, `supervisor`, `lineage`, `scope` | a command and its supervisor, which answers every `execve` in it |
+//! | `setup`, `child`, `supervisor`, `lineage`, `scope`, `contents` | a command and its supervisor, which answers every `execve` in it |
 //! | `redirect`, `relay`, `relays` | our program in the place of one that was refused or approved |
 //! | `start` | an approved program, outside the sandbox |
 //! | `message`, `packet`, `link`, `judging` | between the supervisor and the exec server, or `run --rules` |
@@ -28,6 +28,7 @@ mod message;
 mod packet;
 supported! {
     mod child;
+    mod contents;
     mod executable;
     mod filter;
     mod fork;

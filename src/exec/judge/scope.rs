@@ -1,5 +1,6 @@
 //! Which programs of a command are sent to the exec server, and with which facts.
 use super::{
+    contents::Contents,
     memory::is_internal,
     waiting::{Details, Waiting},
 };
@@ -82,7 +83,7 @@ impl Scope {
             interpreter: waiting.executable.interpreter.iter().map(text).collect(),
             further_interpreters,
             changed_env: changed(&details.environment)?,
-            identity: identity(&waiting.executable.resolved, details),
+            identity: identity(waiting, details),
             lineage,
             place,
         })
@@ -109,15 +110,16 @@ fn changed(environment: &[OsString]) -> io::Result<Vec<String>> {
     Ok(names)
 }
 
-/// A number that is the same for the same program with the same arguments, directory and variables, except harmless
+/// A number that is the same for the same program and contents with the same arguments, directory and variables, except harmless
 /// ones. The hash has secret keys, so that no command can construct two programs with the same number.
-fn identity(file: &Path, details: &Details) -> u64 {
+fn identity(waiting: &Waiting, details: &Details) -> u64 {
     static KEYS: LazyLock<RandomState> = LazyLock::new(RandomState::new);
     let is_harmless = |name: &OsStr| name.to_str().is_some_and(is_harmless) || is_internal(name);
     let is_of_concern = |entry: &&OsString| variable(entry).is_none_or(|(name, _)| !is_harmless(name));
     let mut entries: Vec<_> = details.environment.iter().filter(is_of_concern).collect();
     entries.sort();
-    KEYS.hash_one((file, &details.arguments, &details.workdir, entries))
+    let contents = Contents::of_program(waiting, details);
+    KEYS.hash_one((&waiting.executable.resolved, contents, &details.arguments, &details.workdir, entries))
 }
 
 /// The name and the value of `NAME=value`.

@@ -1,7 +1,7 @@
 //! Decides whether a command may run, and where: by the rules, or by the person if a rule prompts.
 use super::{
     ExecServer,
-    ask::{AskMethod, CallAsker, elicitation},
+    ask::{Answer, AskMethod, CallAsker, elicitation},
     clock::Clock,
     command::CommandSpec,
     exec_questions::TakenQuestion,
@@ -18,7 +18,8 @@ use crate::{
     exec::policy::{Action, AskingPolicy, EscalationPolicy},
     exec::sandbox::Sandbox,
 };
-use rmcp::model::{CallToolRequestParams, CallToolResponse, ElicitResult, InputRequest, InputRequiredResult};
+use rmcp::model::{CallToolRequestParams, CallToolResponse, InputRequest, InputRequiredResult};
+use std::time::Duration;
 
 /// The key of the one question in an `InputRequiredResult`.
 const QUESTION: &str = "approval";
@@ -31,20 +32,17 @@ pub(super) struct ExecRequest {
     pub(super) clock: Clock,
     /// The clock of `yield_time_ms`, if the call has one.
     pub(super) until: Option<Clock>,
-    /// The answer to the question that was the response to an earlier call; `Some(None)`: it could not be parsed.
-    answered: Answer,
+    /// The answer to the question that was the response to an earlier call.
+    answered: Option<Answer>,
     key: RequestKey,
 }
-
-/// The answer in a call. `None`: there is none, so the question is asked again; `Some(None)`: it could not be parsed.
-type Answer = Option<Option<ElicitResult>>;
 
 impl ExecServer {
     /// The running command whose question a call answers; `None`: it answers no such question.
     pub(super) fn answered_exec(&self, request: &mut CallToolRequestParams, key: &RequestKey) -> Option<RunningCall> {
-        let waiting = self.pending.take(request.request_state.as_ref()?, &key.canonical).ok()?;
+        let (waiting, after) = self.pending.take(request.request_state.as_ref()?, &key.canonical).ok()?;
         let Waiting::Exec(waiting) = waiting else { return None };
-        Some(waiting.answered(answer(request)))
+        Some(waiting.answered(answer(request, after)))
     }
 
     /// The clock of the command that has not started, whose question a call answers, and the answer; `None`: it is a new call.
@@ -52,10 +50,11 @@ impl ExecServer {
         &self,
         request: &mut CallToolRequestParams,
         key: &RequestKey,
-    ) -> Result<Option<(Clock, Answer)>, Refusal> {
+    ) -> Result<Option<(Clock, Option<Answer>)>, Refusal> {
         let Some(state) = request.request_state.take() else { return Ok(None) };
-        match self.pending.take(&state, &key.canonical).map_err(|why| Refusal(why.to_owned()))? {
-            Waiting::Start { clock, .. } => Ok(Some((clock, answer(request)))),
+        let (waiting, after) = self.pending.take(&state, &key.canonical).map_err(|why| Refusal(why.to_owned()))?;
+        match waiting {
+            Waiting::Start { clock, .. } => Ok(Some((clock, answer(request, after)))),
             Waiting::Exec(_) => Err(Refusal("requestState belongs to another request".to_owned())),
         }
     }
@@ -68,14 +67,15 @@ impl ExecServer {
     }
 }
 
-fn answer(request: &mut CallToolRequestParams) -> Answer {
+/// `None`: there is no answer, so the question is asked again. `after`: the time since it was asked.
+fn answer(request: &mut CallToolRequestParams, after: Duration) -> Option<Answer> {
     let answers = request.input_responses.take().unwrap_or_default();
-    answers.get(QUESTION).map(|answer| serde_json::from_value(answer.clone()).ok())
+    answers.get(QUESTION).map(|answer| Answer { result: serde_json::from_value(answer.clone()).ok(), after })
 }
 
 impl ExecRequest {
-    /// `answered`: the answer to an earlier question; `Some(None)`: it could not be parsed.
-    pub(super) fn new(spec: CommandSpec, clock: Clock, answered: Answer, key: RequestKey) -> Self {
+    /// `answered`: the answer to an earlier question.
+    pub(super) fn new(spec: CommandSpec, clock: Clock, answered: Option<Answer>, key: RequestKey) -> Self {
         Self { spec, login: false, clock, until: None, answered, key }
     }
 }
@@ -100,7 +100,7 @@ impl Caller {
         let shell = config.launcher.shell.to_string_lossy();
         let stopwatches = [Some(&request.clock), request.until.as_ref()].into_iter().flatten();
         let stopwatches = stopwatches.map(|clock| clock.stopwatch().clone()).collect();
-        let method = AskMethod::of(context, request.answered.take());
+        let method = AskMethod::of(context, request.answered.take(), config.limits.max_pause);
         let asker = CallAsker::new(method, config.policy.when_unable, stopwatches);
         let sandbox = config.policy.sandbox.as_ref();
         let objection = sandbox.and_then(|sandbox| sandbox.objection(&request.spec.workdir));

@@ -104,7 +104,7 @@ impl Commands {
         let idle = Idle::new(self.config.controller.clone(), clock.thread_id().to_owned(), limits.idle);
         let sandbox = sandbox.and(policy.sandbox.as_ref()).map(|sandbox| sandbox.enforcement);
         let nested = sandbox.map(|_| policy.nested.clone());
-        let questions = ExecQuestions::new(spec.line.clone(), is_approved, clock.stopwatch().clone());
+        let questions = ExecQuestions::new(spec.line.clone(), is_approved, clock.stopwatch().clone(), limits.max_pause);
         let command = Arc::new(Command {
             id: slot.id.clone(),
             owner,

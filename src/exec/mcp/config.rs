@@ -51,6 +51,8 @@ pub(crate) struct Limits {
     pub output: usize,
     /// A command of `exec_command` ends after this much unpaused time without a call that uses it; `None`: never.
     pub idle: Option<Duration>,
+    /// The maximum time until the answer to a question; `None`: no limit.
+    pub max_pause: Option<Duration>,
     /// The time from TERM to KILL.
     pub kill_after: Duration,
 }
@@ -62,6 +64,7 @@ impl Default for Limits {
             commands: 256,
             output: 1024 * 1024,
             idle: Some(Duration::from_secs(30 * 60)),
+            max_pause: None,
             kill_after: Duration::from_secs(2),
         }
     }

@@ -1,12 +1,13 @@
 //! Questions about programs that a running command is about to execute: each waits for a call that can ask the person.
 //!
 //! 1. The command's clock is paused while one of its questions waits or is being asked. Only the thread that executes the program waits.
-//! 2. An answer is valid for the same program, arguments, directory and environment until the command ends, so that a loop asks once. A question that
+//! 2. An answer is valid for the same program with the same contents, arguments, directory and environment until the command ends, so that a loop asks once. A question that
 //!    failed or was cancelled has no answer.
 //! 3. If a rule asked about the command's line, the programs that the line itself starts run without a further question.
 //! 4. At most [`MAX_WAITING`] wait; more are denied (G7).
-//! 5. After the end of the command nobody is asked: a program of a daemon that would need a question is denied.
-use super::ask::Asked;
+//! 5. A question that has no answer after `--max-pause` is denied and withdrawn, also if it still waits for a call (G2).
+//! 6. After the end of the command nobody is asked: a program of a daemon that would need a question is denied.
+use super::ask::{Asked, NO_ANSWER_IN_TIME, within};
 use crate::{
     client::stopwatch::Stopwatch,
     exec::policy::{Action, Asker, Lineage, Prompt, Question},
@@ -16,6 +17,7 @@ use std::{
     collections::{HashMap, VecDeque},
     path::PathBuf,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 use tokio::sync::{Notify, oneshot};
 
@@ -35,6 +37,8 @@ pub(super) struct ExecQuestions {
     is_approved: bool,
     /// The stopwatch of the command.
     stopwatch: Stopwatch,
+    /// The maximum time until the answer.
+    max_pause: Option<Duration>,
     state: Mutex<State>,
     added: Notify,
 }
@@ -54,8 +58,8 @@ struct ExecQuestion {
 }
 
 impl ExecQuestions {
-    pub(super) fn new(line: String, is_approved: bool, stopwatch: Stopwatch) -> Arc<Self> {
-        Arc::new(Self { line, is_approved, stopwatch, state: Mutex::default(), added: Notify::new() })
+    pub(super) fn new(line: String, is_approved: bool, stopwatch: Stopwatch, max_pause: Option<Duration>) -> Arc<Self> {
+        Arc::new(Self { line, is_approved, stopwatch, max_pause, state: Mutex::default(), added: Notify::new() })
     }
 
     /// The next question. Two calls never get the same one.
@@ -129,7 +133,10 @@ impl Asker for ExecQuestions {
             state.waiting.push_back(ExecQuestion { prompt: prompt.clone(), key, answer });
         }
         self.added.notify_one();
-        answered.await.unwrap_or_else(|_| prompt.deny("the question was dropped"))
+        match within(self.max_pause, answered).await {
+            Some(answer) => answer.unwrap_or_else(|_| prompt.deny("the question was dropped")),
+            None => prompt.deny(NO_ANSWER_IN_TIME),
+        }
     }
 }
 

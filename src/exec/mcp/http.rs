@@ -2,16 +2,21 @@
 //!
 //! 1. Any client can run commands. So the server listens on loopback only by default, refuses web pages (by `Origin`, and by
 //!    `Host` against DNS rebinding), and a token keeps other users of the machine out.
-//! 2. A session ends when its client deletes it, which ends its commands at once, after a day without a request, or if there are too many
+//! 2. A command must not approve itself (G8). So a request of a process that may be a command is refused ([`super::peer`]), a session
+//!    belongs to the process that began it, and nobody is asked for a caller without a token that commands cannot read, or for one
+//!    that is unknown because it is behind a proxy.
+//! 3. A session ends when its client deletes it, which ends its commands at once, after a day without a request, or if there are too many
 //!    (`http_sessions`). A request without a session is cancelled when its connection closes.
 use super::{
     Caller, ExecServer,
+    http_caller::{Connection, HttpCaller},
     http_sessions::{HttpSessions, session_of},
+    peer::Peer,
 };
 use crate::http_connections::{HttpConnection, HttpConnections, UntilSent};
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode, header};
-use http_body_util::{BodyExt, Full, combinators::BoxBody};
+use http_body_util::{BodyExt, Full, LengthLimitError, Limited, combinators::BoxBody};
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use rmcp::transport::streamable_http_server::{
@@ -38,12 +43,38 @@ const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
 #[derive(Clone, Default)]
 pub(crate) struct Http {
     /// Every request must have `Authorization: Bearer TOKEN`; `None`: no token is needed.
-    pub token: Option<String>,
+    pub token: Option<HttpToken>,
+    /// A person may be asked for callers that are on another machine or behind a proxy.
+    pub trusts_proxy: bool,
     /// Accept requests for every host name, not only for those of loopback.
     pub any_host: bool,
 }
 
+/// The token of the HTTP server.
+#[derive(Clone)]
+pub(crate) struct HttpToken {
+    pub secret: String,
+    /// Whether commands cannot read it, so that its owner may answer questions.
+    pub is_hidden: bool,
+}
+
+impl Http {
+    /// Why nobody is asked for this caller.
+    fn unable(&self, peer: Peer) -> Option<&'static str> {
+        match peer {
+            _ if !self.token.as_ref().is_some_and(|token| token.is_hidden) => {
+                Some("over HTTP, the exec server asks only with a token that commands cannot read (--http-token-fd)")
+            }
+            Peer::Elsewhere if !self.trusts_proxy => {
+                Some("the caller is on another machine or behind a proxy (--http-trust-proxy)")
+            }
+            _ => None,
+        }
+    }
+}
+
 struct Service {
+    http: Http,
     mcp: StreamableHttpService<Caller, LocalSessionManager>,
     manager: Arc<LocalSessionManager>,
     sessions: Arc<HttpSessions>,
@@ -80,17 +111,17 @@ pub(crate) async fn serve_http(server: &Arc<ExecServer>, listener: TcpListener, 
         _ => Ok(Caller::over_http(&callers, &of_callers)),
     };
     let service = Arc::new(Service {
+        http,
         mcp: StreamableHttpService::new(call, manager.clone(), config),
         manager,
         sessions,
         server: server.clone(),
     });
-    let token: Option<Arc<str>> = http.token.map(Into::into);
     let connections = HttpConnections::new(MAX_CONNECTIONS);
     loop {
         connections.wait_for_room().await;
-        let connection = match listener.accept().await {
-            Ok((connection, _)) => connection,
+        let (connection, peer) = match listener.accept().await {
+            Ok(accepted) => accepted,
             // The connection has closed already, or no file descriptor is free: later connections may succeed.
             Err(error) => {
                 tracing::warn!(%error, "accept a connection");
@@ -98,10 +129,13 @@ pub(crate) async fn serve_http(server: &Arc<ExecServer>, listener: TcpListener, 
                 continue;
             }
         };
-        let (service, token, shutdown) = (service.clone(), token.clone(), server.shutdown.clone());
+        // The local address is unknown only if the connection has ended already.
+        let Ok(local) = connection.local_addr() else { continue };
+        let ends = Connection::new(peer, local);
+        let (service, shutdown) = (service.clone(), server.shutdown.clone());
         let place = connections.enter();
         tokio::spawn(async move {
-            let respond = service_fn(|request| respond(&service, token.as_deref(), &place, request));
+            let respond = service_fn(|request| respond(&service, &ends, &place, request));
             let mut served = http1::Builder::new();
             let served = served
                 .timer(TokioTimer::new())
@@ -122,12 +156,12 @@ pub(crate) async fn serve_http(server: &Arc<ExecServer>, listener: TcpListener, 
 
 async fn respond(
     service: &Service,
-    token: Option<&str>,
+    ends: &Connection,
     connection: &Arc<HttpConnection>,
     request: Request<Incoming>,
 ) -> Result<HttpResponse, Infallible> {
-    if let Some(token) = token
-        && !has_token(&request, token)
+    if let Some(token) = &service.http.token
+        && !has_token(&request, &token.secret)
     {
         let why = "send the token of the exec server: Authorization: Bearer TOKEN\n";
         let mut refused = plain(StatusCode::UNAUTHORIZED, why);
@@ -137,7 +171,7 @@ async fn respond(
     Ok(match request.uri().path() {
         PATH => {
             let counted = connection.request();
-            let response = service.handle(request).await;
+            let response = service.handle(ends, request).await;
             response.map(|body| counted.until_sent(body).boxed())
         }
         _ => plain(StatusCode::NOT_FOUND, "MCP is served at /mcp\n"),
@@ -145,19 +179,36 @@ async fn respond(
 }
 
 impl Service {
-    async fn handle(&self, request: Request<Incoming>) -> HttpResponse {
-        let method = request.method().clone();
-        let named = session_of(request.headers());
+    async fn handle(&self, ends: &Connection, request: Request<Incoming>) -> HttpResponse {
+        let (mut parts, body) = request.into_parts();
+        let body = match Limited::new(body, MAX_REQUEST).collect().await {
+            Ok(body) => body.to_bytes(),
+            Err(error) if error.is::<LengthLimitError>() => {
+                return plain(StatusCode::PAYLOAD_TOO_LARGE, "a request has at most 1 MiB\n");
+            }
+            Err(_) => return plain(StatusCode::BAD_REQUEST, "the request is incomplete\n"),
+        };
+        let peer = match ends.sender(&parts.headers, &body).await {
+            Ok(peer) => peer,
+            Err(why) => return plain(StatusCode::FORBIDDEN, why),
+        };
+        let method = parts.method.clone();
+        let named = session_of(&parts.headers);
+        if named.as_deref().is_some_and(|session| !self.sessions.belongs_to(session, peer)) {
+            // As for a session that does not exist.
+            return plain(StatusCode::NOT_FOUND, "Not Found: Session not found");
+        }
+        parts.extensions.insert(HttpCaller { peer, unable: self.http.unable(peer) });
         // A stream that only listens does not count as use.
         let counted = named.as_deref().filter(|_| method == Method::POST).map(|session| self.sessions.request(session));
-        let response = self.mcp.handle(request).await;
+        let response = self.mcp.handle(Request::from_parts(parts, Full::new(body))).await;
         match named {
             Some(session) if method == Method::DELETE && response.status().is_success() => {
                 self.sessions.end(&session);
             }
             None if method == Method::POST => {
                 if let Some(session) = session_of(response.headers()) {
-                    self.make_room_for(&session).await;
+                    self.make_room_for(&session, peer).await;
                 }
             }
             _ => {}
@@ -165,8 +216,8 @@ impl Service {
         response.map(|body| UntilSent::new(body, counted).boxed())
     }
 
-    async fn make_room_for(&self, session: &str) {
-        if let Some(unused) = self.sessions.add(session, |owner| self.server.commands.has_any(owner))
+    async fn make_room_for(&self, session: &str, peer: Peer) {
+        if let Some(unused) = self.sessions.add(session, peer, |owner| self.server.commands.has_any(owner))
             && let Err(error) = self.manager.close_session(&unused.as_str().into()).await
         {
             tracing::warn!(%error, "end a session that is not used");

@@ -3,9 +3,10 @@
 //! 1. A session is in use while one of its requests has no complete response, and while it has a command.
 //! 2. If there are more than [`MAX_SESSIONS`], the one that has been unused for longest ends. MCP allows a server to
 //!    end sessions at any time: the client then gets 404, and starts another.
-//! 3. The end of a session ends its commands at once. The MCP library drops the handler of a deleted session only some
+//! 3. A session belongs to the process that began it: requests of another process are answered as if it did not exist.
+//! 4. The end of a session ends its commands at once. The MCP library drops the handler of a deleted session only some
 //!    seconds later, although nobody reads the responses of its calls any more.
-use super::scope::Scope;
+use super::{peer::Peer, scope::Scope};
 use http::HeaderMap;
 use std::{
     collections::HashMap,
@@ -25,6 +26,7 @@ pub(super) const MAX_SESSIONS: usize = 768;
 pub(super) struct HttpSessions(Mutex<HashMap<String, SessionUse>>);
 
 struct SessionUse {
+    peer: Peer,
     requests: usize,
     last: Instant,
     /// `None`: it has called no tool.
@@ -46,9 +48,9 @@ impl SessionUse {
 }
 
 impl HttpSessions {
-    /// Adds a new session, and returns the one that has ended for it, if there are too many. `has_command`: whether the
+    /// Adds a new session of `peer`, and returns the one that has ended for it, if there are too many. `has_command`: whether the
     /// owner with this id has a command.
-    pub(super) fn add(&self, session: &str, has_command: impl Fn(u64) -> bool) -> Option<String> {
+    pub(super) fn add(&self, session: &str, peer: Peer, has_command: impl Fn(u64) -> bool) -> Option<String> {
         let mut sessions = self.sessions();
         let unused =
             |of: &SessionUse| of.requests == 0 && !of.owner.as_ref().is_some_and(|owner| has_command(owner.id));
@@ -58,12 +60,17 @@ impl HttpSessions {
         };
         let oldest = oldest.map(|(session, _)| session.clone());
         let ended = oldest.and_then(|session| sessions.remove_entry(&session));
-        sessions.insert(session.to_owned(), SessionUse { requests: 0, last: Instant::now(), owner: None });
+        sessions.insert(session.to_owned(), SessionUse { peer, requests: 0, last: Instant::now(), owner: None });
         drop(sessions);
         ended.map(|(session, of)| {
             of.end();
             session
         })
+    }
+
+    /// Whether `peer` has begun this session, or it does not exist.
+    pub(super) fn belongs_to(&self, session: &str, peer: Peer) -> bool {
+        self.sessions().get(session).is_none_or(|of| of.peer == peer)
     }
 
     /// Ends a session.
@@ -135,7 +142,7 @@ mod tests {
         let [command, done] = [(); 2].map(|()| Scope::new(None, &CancellationToken::new()));
         let add = async |session: &str| {
             tokio::time::advance(Duration::from_millis(1)).await;
-            sessions.add(session, |owner| owner == command.id)
+            sessions.add(session, Peer::Elsewhere, |owner| owner == command.id)
         };
         for session in ["command", "asks", "used", "first", "second"] {
             assert_eq!(add(session).await, None);
@@ -161,13 +168,28 @@ mod tests {
     fn a_session_ends_with_its_deletion_and_with_its_handler() {
         let sessions = Arc::new(HttpSessions::default());
         let scope = Scope::new(None, &CancellationToken::new());
-        sessions.add("expires", |_| false);
+        sessions.add("expires", Peer::Elsewhere, |_| false);
         drop(sessions.register("expires".to_owned(), &scope).expect("it is there"));
         assert!(sessions.sessions().is_empty(), "it counts no longer");
         let scope = Scope::new(None, &CancellationToken::new());
-        sessions.add("deleted", |_| false);
+        sessions.add("deleted", Peer::Elsewhere, |_| false);
         let _registered = sessions.register("deleted".to_owned(), &scope);
         sessions.end("deleted");
         assert!(scope.closed.is_cancelled() && sessions.register("deleted".to_owned(), &scope).is_none());
+    }
+
+    #[test]
+    fn a_session_belongs_to_the_process_that_began_it() {
+        let sessions = HttpSessions::default();
+        let owner = Peer::Process { id: 7, start: 100 };
+        sessions.add("its", owner, |_| false);
+        let others = [Peer::Process { id: 8, start: 100 }, Peer::Process { id: 7, start: 101 }, Peer::Elsewhere];
+        assert!(sessions.belongs_to("its", owner));
+        assert_eq!(
+            others.map(|peer| sessions.belongs_to("its", peer)),
+            [false; 3],
+            "a reused process id is another process"
+        );
+        assert!(sessions.belongs_to("none", owner), "the library answers");
     }
 }

@@ -32,6 +32,9 @@ use tokio::{net::unix::pipe, process::Child};
 /// The size of a command's terminal.
 const TERMINAL_SIZE: Winsize = Winsize { ws_row: 40, ws_col: 120, ws_xpixel: 0, ws_ypixel: 0 };
 
+/// The variable with the token for HTTP, which commands do not get.
+pub(crate) const HTTP_TOKEN: &str = "PAUSEWATCH_HTTP_TOKEN";
+
 /// How commands are started.
 #[derive(Debug, Clone)]
 pub(crate) struct Launcher {
@@ -111,7 +114,7 @@ impl Launcher {
         self.open_files.iter().for_each(|limit| _ = command.arg("--open-files").arg(limit.to_string()));
         command.arg("--workdir").arg(launch.workdir);
         command.arg("--").arg(&self.shell).arg(if launch.login { "-lc" } else { "-c" }).arg(launch.line);
-        command.envs(launch.env);
+        command.envs(launch.env).env_remove(HTTP_TOKEN);
         let (reader, writer, stdin) = match launch.streams {
             Streams::Terminal => {
                 let (ours, theirs) = open_terminal()?;

@@ -16,6 +16,7 @@
 //! | `progress` | progress notifications while a person is being asked |
 //! | `stdio`, `http` | serving one client on standard input and output, or many over HTTP |
 //! | `http_sessions` | HTTP sessions: their deletion; too many of them |
+//! | `peer`, `http_caller` | the process that sends an HTTP request; whether a person is asked for it |
 //!
 //! Invariants:
 //! 1. A command ends with its call, with the session of its caller, or with the server, whichever ends first; every process
@@ -32,12 +33,14 @@ mod config;
 mod exec_questions;
 mod handler;
 mod http;
+mod http_caller;
 mod http_sessions;
 mod idle;
 mod launch;
 mod nested_programs;
 mod notes;
 mod output;
+mod peer;
 mod pending;
 mod policy;
 mod progress;
@@ -54,8 +57,8 @@ mod tools;
 pub(crate) use ask::WhenUnable;
 pub(crate) use config::{Config, Limits};
 pub(crate) use handler::Caller;
-pub(crate) use http::{Http, PATH, serve_http};
-pub(crate) use launch::{Launcher, default_shell};
+pub(crate) use http::{Http, HttpToken, PATH, serve_http};
+pub(crate) use launch::{HTTP_TOKEN, Launcher, default_shell};
 pub(crate) use nested_programs::NestedPrograms;
 pub(crate) use policy::{Policy, SandboxPolicy};
 pub(crate) use server::ExecServer;

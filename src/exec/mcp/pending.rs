@@ -7,9 +7,15 @@
 //!    program of a running command, the command ends with it, unless the command outlives its call.
 //! 3. There are at most [`MAX_PENDING`] (G7). When they are full, a new one evicts the oldest of the thread that has most, so
 //!    that one busy thread does not evict the questions of others.
-use super::{ask::Asked, clock::Clock, exec_questions::TakenQuestion, idle::InUse, running_call::RunningCall};
+use super::{
+    ask::{Answer, Asked},
+    clock::Clock,
+    exec_questions::TakenQuestion,
+    idle::InUse,
+    running_call::RunningCall,
+};
 use crate::client::stopwatch::PauseGuard;
-use rmcp::model::{ElicitResult, RequestStateCodec, SealOptions};
+use rmcp::model::{RequestStateCodec, SealOptions};
 use std::{
     cmp::Reverse,
     collections::HashMap,
@@ -27,10 +33,10 @@ const MAX_PENDING: usize = 1_000;
 
 impl WaitingExec {
     /// Answers the question, and returns the call to go on with. Without an answer the question is asked again.
-    pub(super) fn answered(self, answer: Option<Option<ElicitResult>>) -> RunningCall {
+    pub(super) fn answered(self, answer: Option<Answer>) -> RunningCall {
         let Self { call, question, .. } = self;
         if let Some(answer) = answer {
-            let asked = Asked::of(question.prompt(), answer.as_ref().map(|answer| &answer.action));
+            let asked = Asked::of(question.prompt(), &answer);
             question.answer(asked);
         }
         call
@@ -39,6 +45,8 @@ impl WaitingExec {
 
 /// The open questions of a server.
 pub(super) struct PendingApprovals {
+    /// How long a question about a command that has not started stays open.
+    start_ttl: Duration,
     codec: RequestStateCodec,
     open: Arc<OpenQuestions>,
 }
@@ -84,19 +92,21 @@ impl Waiting {
 }
 
 impl PendingApprovals {
-    pub(super) fn new() -> Self {
+    /// `max_pause`: the maximum time until the answer. (A program of a running command is denied then, and the command goes on.)
+    pub(super) fn new(max_pause: Option<Duration>) -> Self {
         // Two random numbers of 122 bits each.
         let key = [Uuid::new_v4().into_bytes(), Uuid::new_v4().into_bytes()].concat();
         let codec = RequestStateCodec::try_new(key).expect("32 bytes are long enough");
-        Self { codec, open: Arc::default() }
+        Self { start_ttl: max_pause.unwrap_or(PENDING_TTL).min(PENDING_TTL), codec, open: Arc::default() }
     }
 
     /// Keeps what waits for the answer to the question that is the response to a call, and returns the `requestState` for the client.
     pub(super) fn put(&self, waiting: Waiting, thread: Option<String>, request: &[u8]) -> String {
         let id = Uuid::new_v4().into_bytes();
         let all = Arc::downgrade(&self.open);
+        let ttl = if matches!(waiting, Waiting::Start { .. }) { self.start_ttl } else { PENDING_TTL };
         let expiry = async move {
-            sleep(PENDING_TTL).await;
+            sleep(ttl).await;
             drop(all.upgrade().and_then(|all| lock(&all).remove(&id)));
         };
         let _expiry = AbortOnDropHandle::new(tokio::spawn(expiry));
@@ -105,17 +115,17 @@ impl PendingApprovals {
         let _evicted = (open.len() >= MAX_PENDING).then(|| evict_one(&mut open));
         open.insert(id, Open { thread, waiting, since: Instant::now(), _expiry });
         drop(open);
-        self.codec.seal_with(&id, &SealOptions::new().associated_data(request).ttl(PENDING_TTL))
+        self.codec.seal_with(&id, &SealOptions::new().associated_data(request).ttl(ttl))
     }
 
-    /// Takes what waits for the answer to the question with `state`.
+    /// Takes what waits for the answer to the question with `state`, and returns the time since it was asked.
     ///
     /// # Errors
     /// `state` is forged, for another request, too old, evicted or used.
-    pub(super) fn take(&self, state: &str, request: &[u8]) -> Result<Waiting, &'static str> {
+    pub(super) fn take(&self, state: &str, request: &[u8]) -> Result<(Waiting, Duration), &'static str> {
         let id = self.codec.open_with(state, request).ok().and_then(|id| id.try_into().ok());
         let open = id.and_then(|id: [u8; 16]| self.open().remove(&id));
-        open.map(|open| open.waiting).ok_or(
+        open.map(|open| (open.waiting, open.since.elapsed())).ok_or(
             "requestState belongs to another request, is too old, was evicted by newer ones, or was used before: call again \
              without it to ask the person again",
         )
@@ -152,13 +162,15 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn an_answer_is_valid_once_and_for_its_request_only() {
-        let pending = PendingApprovals::new();
+        let pending = PendingApprovals::new(None);
         let state = pending.put(waiting(), None, b"git push");
         assert!(pending.take(&state, b"rm").is_err(), "for another request");
         assert!(pending.take(&state.replace('.', "!"), b"git push").is_err(), "forged");
-        assert!(PendingApprovals::new().take(&state, b"git push").is_err(), "of another server");
+        assert!(PendingApprovals::new(None).take(&state, b"git push").is_err(), "of another server");
         tokio::time::advance(Duration::from_secs(5)).await;
-        let Ok(Waiting::Start { clock, .. }) = pending.take(&state, b"git push") else { panic!("it waits to start") };
+        let Ok((Waiting::Start { clock, .. }, _)) = pending.take(&state, b"git push") else {
+            panic!("it waits to start")
+        };
         assert_eq!(clock.read().active, Duration::ZERO, "it was paused");
         tokio::time::advance(Duration::from_secs(1)).await;
         assert_eq!(clock.read().active, Duration::from_secs(1), "it runs again");
@@ -167,7 +179,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn abandoned_questions_are_dropped() {
-        let pending = PendingApprovals::new();
+        let pending = PendingApprovals::new(None);
         (0..9).for_each(|_| _ = pending.put(waiting(), None, b""));
         sleep(PENDING_TTL - Duration::from_secs(1)).await;
         pending.put(waiting(), None, b"");
@@ -178,7 +190,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_busiest_thread_loses_its_oldest_question() {
-        let pending = PendingApprovals::new();
+        let pending = PendingApprovals::new(None);
         let put = async |thread: &str| {
             tokio::time::advance(Duration::from_millis(1)).await;
             pending.put(waiting(), Some(thread.to_owned()), b"")

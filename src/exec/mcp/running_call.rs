@@ -1,10 +1,6 @@
 //! A call that waits for a running command, and asks the person about its programs meanwhile.
 use super::{
-    ask::{AskMethod, WhenUnable},
-    clock::Clock,
-    command::Command,
-    exec_questions::TakenQuestion,
-    scope::Context,
+    ask::AskMethod, clock::Clock, command::Command, config::Config, exec_questions::TakenQuestion, scope::Context,
 };
 use std::{pin::pin, sync::Arc};
 use tokio_util::sync::DropGuard;
@@ -27,8 +23,8 @@ impl RunningCall {
     ///
     /// # Cancel safety
     /// If the future is dropped, a question that was being asked waits for another call.
-    pub(super) async fn wait(&self, context: &Context, when_unable: WhenUnable) -> Result<(), TakenQuestion> {
-        let method = AskMethod::of(context, None);
+    pub(super) async fn wait(&self, context: &Context, config: &Config) -> Result<(), TakenQuestion> {
+        let method = AskMethod::of(context, None, config.limits.max_pause);
         let stopwatches: Vec<_> = self.until.iter().map(|until| until.stopwatch().clone()).collect();
         let expired = async {
             match &self.until {
@@ -54,7 +50,7 @@ impl RunningCall {
                 biased;
                 () = &mut waited => return Ok(()),
                 () = question.withdrawn() => continue,
-                asked = method.ask(&prompt, when_unable, &stopwatches) => asked,
+                asked = method.ask(&prompt, config.policy.when_unable, &stopwatches) => asked,
             };
             match asked {
                 Some(asked) => question.answer(asked),

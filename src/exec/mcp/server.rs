@@ -19,7 +19,8 @@ impl ExecServer {
         let commands = Commands::new(config.clone());
         let shutdown = CancellationToken::new();
         let sessionless = Scope::new(config.thread_id.clone(), &shutdown);
-        Arc::new(Self { config, commands, pending: PendingApprovals::new(), sessionless, shutdown })
+        let pending = PendingApprovals::new(config.limits.max_pause);
+        Arc::new(Self { config, commands, pending, sessionless, shutdown })
     }
 
     /// Ends every command and waits until none of their processes is left.

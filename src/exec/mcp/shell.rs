@@ -121,7 +121,7 @@ impl Caller {
             biased;
             // The output of the command stays there for another call.
             () = context.ct.cancelled() => return Err(cancelled()),
-            waited = progress::notify_during(context, clock, call.wait(context, self.server.config.policy.when_unable)) => waited,
+            waited = progress::notify_during(context, clock, call.wait(context, &self.server.config)) => waited,
         };
         if let Err(question) = waited {
             return Ok(self.ask_by_response(call, question, key));

@@ -31,7 +31,7 @@ pub struct Exec {
     /// The names of environment variables, at most 64, that differ from those of the command line's shell: first those by which many
     /// programs run other code.
     pub changed_env: Vec<String>,
-    /// A number that identifies the file, all arguments, the directory and the environment (except harmless
+    /// A number that identifies the file and its contents, all arguments, the directory and the environment (except harmless
     /// variables such as `SHLVL`) within one command. It is computed from the original bytes, which the texts here
     /// may not contain.
     #[serde(default)]

@@ -10,13 +10,15 @@ use std::{
     time::{Duration, Instant},
 };
 
-struct Server {
-    process: Process,
-    address: String,
+pub(super) struct Server {
+    pub(super) process: Process,
+    pub(super) address: String,
+    /// A header of every request.
+    pub(super) authorization: Option<String>,
 }
 
 impl Server {
-    fn start(options: &[&str]) -> Self {
+    pub(super) fn start(options: &[&str]) -> Self {
         Self::start_at("127.0.0.1:0", options)
     }
 
@@ -26,15 +28,15 @@ impl Server {
         Self::of(command)
     }
 
-    fn of(command: Command) -> Self {
+    pub(super) fn of(command: Command) -> Self {
         let process = Process::start(command);
         let line = process.line();
         let address = line.strip_prefix("listening http://").and_then(|url| url.strip_suffix("/mcp"));
         let address = address.unwrap_or_else(|| panic!("{line}")).to_owned();
-        Self { process, address }
+        Self { process, address, authorization: None }
     }
 
-    fn post(&self, headers: &[(&str, &str)], body: &Value) -> Answer {
+    pub(super) fn post(&self, headers: &[(&str, &str)], body: &Value) -> Answer {
         Answer::of(self.send(headers, body))
     }
 
@@ -51,7 +53,8 @@ impl Server {
             ("Connection", "close"),
         ];
         let replaced = |name: &str| headers.iter().any(|(given, _)| given.eq_ignore_ascii_case(name));
-        for (name, value) in usual.iter().filter(|(name, _)| !replaced(name)).chain(headers) {
+        let authorization = self.authorization.as_deref().map(|value| ("Authorization", value));
+        for (name, value) in usual.iter().filter(|(name, _)| !replaced(name)).chain(headers).chain(&authorization) {
             head += &format!("{name}: {value}\r\n");
         }
         write!(stream, "{head}\r\n{body}").unwrap();
@@ -67,7 +70,7 @@ impl Server {
     }
 
     /// Initializes a session; returns its id.
-    fn session(&self) -> String {
+    pub(super) fn session(&self) -> String {
         let params = json!({
             "protocolVersion": "2025-11-25", "capabilities": {"elicitation": {}},
             "clientInfo": {"name": "test", "version": "1"},
@@ -79,7 +82,7 @@ impl Server {
         id
     }
 
-    fn call(&self, session: &str, tool: &str, arguments: Value) -> Answer {
+    pub(super) fn call(&self, session: &str, tool: &str, arguments: Value) -> Answer {
         let params = json!({"name": tool, "arguments": arguments, "_meta": {"threadId": "t"}});
         let request = json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params});
         self.post(&[("Mcp-Session-Id", session), ("MCP-Protocol-Version", "2025-11-25")], &request)
@@ -103,15 +106,15 @@ impl Server {
     }
 }
 
-struct Answer {
-    status: u16,
+pub(super) struct Answer {
+    pub(super) status: u16,
     head: String,
-    reader: BufReader<TcpStream>,
+    pub(super) reader: BufReader<TcpStream>,
 }
 
 impl Answer {
     /// Reads the head of the response; the rest is read on demand.
-    fn of(stream: TcpStream) -> Self {
+    pub(super) fn of(stream: TcpStream) -> Self {
         let mut reader = BufReader::new(stream);
         let (mut head, mut line) = (String::new(), String::new());
         while reader.read_line(&mut line).unwrap() > 2 {
@@ -121,14 +124,14 @@ impl Answer {
         Self { status, head, reader }
     }
 
-    fn header(&self, name: &str) -> String {
+    pub(super) fn header(&self, name: &str) -> String {
         let lower = self.head.to_lowercase();
         let line = lower.lines().find_map(|line| line.strip_prefix(&format!("{name}: ")));
         line.unwrap_or_else(|| panic!("no {name} in {}", self.head)).to_owned()
     }
 
     /// The answer of the tool, whether the response is one document or a stream of events.
-    fn outcome(mut self) -> Value {
+    pub(super) fn outcome(mut self) -> Value {
         let mut text = String::new();
         self.reader.read_to_string(&mut text).unwrap();
         let found = text.lines().map(|line| line.strip_prefix("data: ").unwrap_or(line)).find_map(|line| {

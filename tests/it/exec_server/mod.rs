@@ -4,6 +4,8 @@ mod commands;
 mod ends;
 mod git_settings;
 mod http;
+mod http_approval;
+mod http_tokens;
 mod load;
 pub(crate) mod nested;
 mod pauses;

@@ -191,7 +191,7 @@ fn progress_values_rise_within_a_call() {
         told["params"]["progress"].as_f64().unwrap()
     };
     let (first, second) = (next(&mut client), next(&mut client));
-    client.respond(&asked, json!({"action": "accept", "content": {}}));
+    client.respond(&asked, json!({"action": "accept", "content": {"run": "yes"}}));
     let third = next(&mut client);
     std::fs::write(directory.path().join("go"), "").unwrap();
     assert_eq!(client.answer(id)["exit_code"], 0);

@@ -61,9 +61,11 @@ fn a_command_with_a_limit_of_8_s_is_run_when_the_person_agrees_after_9_s() {
     for part in ["    git status\n", repository.to_str().unwrap(), "it is only a test", "default.rules"] {
         assert!(text.contains(part), "{part} in {text}");
     }
-    assert_eq!(asked["params"]["requestedSchema"], json!({"type": "object", "properties": {}}));
+    let choice = json!({"type": "string", "title": "Run it?", "enum": ["no", "yes"]});
+    let form = json!({"type": "object", "properties": {"run": choice}, "required": ["run"]});
+    assert_eq!(asked["params"]["requestedSchema"], form);
     std::thread::sleep(Duration::from_secs(9));
-    client.respond(&asked, json!({"action": "accept", "content": {}}));
+    client.respond(&asked, json!({"action": "accept", "content": {"run": "yes"}}));
     let answer = client.answer(id);
     assert_eq!((&answer["exit_code"], &answer["timed_out"]), (&json!(0), &json!(false)), "{answer}");
     assert!(answer["output"].as_str().unwrap().contains("No commits yet"), "{answer}");
@@ -77,7 +79,9 @@ fn a_decline_a_cancel_and_an_invalid_answer_run_nothing() {
     let (directory, rules) = rules();
     let mut client = Client::start(server(&rules));
     for (reply, why) in [
-        (json!({"action": "decline"}), "the person declined"),
+        (json!({"action": "accept", "content": {"run": "no"}}), "the person declined"),
+        (json!({"action": "accept", "content": {}}), "this host accepted without the choice of a person"),
+        (json!({"action": "accept"}), "this host accepted without the choice of a person"),
         (json!({"action": "cancel"}), "the person gave no answer"),
         (json!({"nothing": "that is known"}), "the answer could not be understood"),
         (json!({"action": "maybe"}), "the answer could not be understood"),
@@ -90,6 +94,13 @@ fn a_decline_a_cancel_and_an_invalid_answer_run_nothing() {
         let reason = answer["denied_reason"].as_str().unwrap();
         assert!(reason.starts_with(why) && reason.contains("touch"), "{reason}");
     }
+    let id = client.begin("shell", "t", shell("touch made", directory.path(), 60_000));
+    let asked = question(&mut client);
+    // As long as a person needs at least.
+    std::thread::sleep(Duration::from_millis(1_100));
+    client.respond(&asked, json!({"action": "decline"}));
+    let reason = client.answer(id)["denied_reason"].as_str().unwrap().to_owned();
+    assert!(reason.starts_with("the person declined"), "{reason}");
     assert!(!directory.path().join("made").exists());
 }
 
@@ -111,7 +122,8 @@ fn when_unable_does_not_apply_to_failed_questions() {
             let reason = answer["denied_reason"].as_str().unwrap();
             assert!(reason.starts_with("the question was not answered") && reason.contains("touch"), "{reason}");
         }
-        for reply in [json!({}), json!({"action": "maybe"}), json!({"action": "decline"})] {
+        for reply in [json!({}), json!({"action": "maybe"}), json!({"action": "decline"}), json!({"action": "accept"})]
+        {
             assert_eq!(answered(&|client, asked| client.respond(asked, reply.clone()))["denied"], true, "{reply}");
         }
         assert!(!made.exists());
@@ -149,7 +161,7 @@ fn a_question_pauses_only_the_clock_of_its_own_call() {
     assert_eq!((&hung["timed_out"], &hung["paused_ms"]), (&json!(true), &json!(0)), "{hung}");
     assert!(started.elapsed() < Duration::from_secs(50), "its limit ended it, not its own end after 60 s");
     for asked in asked.iter().rev() {
-        client.respond(asked, json!({"action": "accept", "content": {}}));
+        client.respond(asked, json!({"action": "accept", "content": {"run": "yes"}}));
     }
     for id in ids {
         let answer = client.answer(id);
@@ -170,7 +182,7 @@ fn yield_time_does_not_run_during_a_question() {
     );
     let asked = question(&mut client);
     std::thread::sleep(Duration::from_secs(3));
-    client.respond(&asked, json!({"action": "accept", "content": {}}));
+    client.respond(&asked, json!({"action": "accept", "content": {"run": "yes"}}));
     let answer = client.answer(id);
     assert!(milliseconds(&answer, "paused_ms") >= 3_000, "{answer}");
     assert!(milliseconds(&answer, "active_ms") >= 1_900, "it had its full 2 s: {answer}");
@@ -187,11 +199,31 @@ fn a_cancelled_call_cancels_its_question() {
     client.notify("notifications/cancelled", json!({"requestId": id}));
     let taken_back = client.wait_for("cancellation", |message| message["method"] == "notifications/cancelled");
     assert_eq!(taken_back["params"]["requestId"], asked["id"]);
-    client.respond(&asked, json!({"action": "accept", "content": {}}));
+    client.respond(&asked, json!({"action": "accept", "content": {"run": "yes"}}));
     let next = client.call("shell", shell("sleep 0.2", directory.path(), 60_000));
     assert_eq!((&next["exit_code"], &next["paused_ms"]), (&json!(0), &json!(0)), "{next}");
     assert!(!directory.path().join("made").exists());
     assert!(client.hang_up().success());
+}
+
+/// G2: the clock of the call goes on, and the person does not answer in vain.
+#[test]
+fn a_question_that_nobody_answers_ends_after_max_pause() {
+    let (directory, rules) = rules();
+    let mut server = server(&rules);
+    server.args(["--max-pause", "1s"]);
+    let mut client = Client::start(server);
+    let id = client.begin("shell", "t", shell("touch made", directory.path(), 60_000));
+    let asked = question(&mut client);
+    let answer = client.answer(id);
+    let reason = answer["denied_reason"].as_str().unwrap();
+    assert!(reason.starts_with("nobody answered the question within --max-pause"), "{reason}");
+    assert!(milliseconds(&answer, "paused_ms") >= 900, "{answer}");
+    let taken_back = client.wait_for("cancellation", |message| message["method"] == "notifications/cancelled");
+    assert_eq!(taken_back["params"]["requestId"], asked["id"]);
+    client.respond(&asked, json!({"action": "accept", "content": {"run": "yes"}}));
+    assert_eq!(client.call("shell", shell("echo next", directory.path(), 60_000))["output"], "next\n");
+    assert!(!directory.path().join("made").exists());
 }
 
 #[test]
@@ -240,7 +272,7 @@ fn in_the_newer_protocol_the_client_repeats_the_call_with_the_answer() {
     assert!(approval["params"]["message"].as_str().unwrap().contains("    touch made\n"), "{approval}");
     std::thread::sleep(Duration::from_secs(2));
 
-    let answers = |action: &str| json!({"approval": {"action": action, "content": {}}});
+    let answers = |action: &str| json!({"approval": {"action": action, "content": {"run": "yes"}}});
     let state = asked["requestState"].clone();
     let other = shell("touch other", directory.path(), 60_000);
     let forged = once(&mut client, &other, json!({"requestState": state, "inputResponses": answers("accept")}));

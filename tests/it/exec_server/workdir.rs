@@ -88,7 +88,7 @@ fn a_person_is_asked_about_a_working_directory_outside() {
             text.contains(&format!("\nin {}\n", project.outside.display())),
             "the question shows the target of the link: {text}"
         );
-        client.respond(&asked, json!({"action": reply, "content": {}}));
+        client.respond(&asked, json!({"action": reply, "content": {"run": "yes"}}));
         let answer = client.answer(id);
         assert_eq!((answer["denied"] == false, project.outside.join("new").exists()), (runs, runs), "{answer}");
         assert!(!runs || answer["sandbox"].is_string(), "it runs inside the sandbox: {answer}");
@@ -112,7 +112,7 @@ fn an_answer_about_one_directory_is_not_valid_for_another() {
     assert_eq!(asked["resultType"], "input_required", "{asked}");
     fs::remove_file(&link).unwrap();
     symlink(&project.outside, &link).unwrap();
-    let answers = json!({"approval": {"action": "accept", "content": {}}});
+    let answers = json!({"approval": {"action": "accept", "content": {"run": "yes"}}});
     let answer = call(json!({"requestState": asked["requestState"], "inputResponses": answers}));
     assert_eq!(answer["isError"], true, "{answer}");
     assert!(!project.outside.join("new").exists());

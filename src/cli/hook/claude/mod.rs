@@ -59,7 +59,7 @@ const AFTER_HELP: &str = "\
 Without COMMAND, pausewatch reads an event of Claude Code from standard input and writes the answer to standard output. \
 PreToolUse of Bash: a line in front of the command starts a clock with the tool's own timeout, and that timeout is raised to \
 BASH_MAX_TIMEOUT_MS. At the limit, the clock sends TERM to the shell and its commands, and KILL 5 s later. SessionStart: the \
-commands of the session get PAUSEWATCH_THREAD_ID and, if no coordinator is configured, the address of a private one. \
+commands of the session get PAUSEWATCH_THREAD_ID and, if no coordinator is configured, the address and the token of a private one. \
 Background commands and all other events stay as they are; so does a command whose event pausewatch cannot read.";
 
 pub(crate) fn run(args: Args) -> ExitCode {

@@ -37,7 +37,7 @@ fn without_its_supervisor_a_command_ends_and_executes_nothing_more() {
     let line = format!("./task {mark}");
     let id = judged.client.begin("shell", "t", judged.arguments(&line));
     let asked = judged.question();
-    judged.client.respond(&asked, json!({"action": "accept", "content": {}}));
+    judged.client.respond(&asked, json!({"action": "accept", "content": {"run": "yes"}}));
     until_there(&format!("sleep {mark}"));
     until("the daemon has a session", || judged.path("ready").exists().then_some(()));
     kill_process(until("the supervisor", || find("exec-supervisor", &mark)), Signal::KILL).unwrap();
@@ -57,7 +57,7 @@ fn a_killed_server_leaves_no_process() {
     let (approved, asked) = (mark(), mark());
     let _ = judged.begin(&format!("sleep {approved} & sleep {asked}; wait"));
     let first = judged.question();
-    judged.client.respond(&first, json!({"action": "accept", "content": {}}));
+    judged.client.respond(&first, json!({"action": "accept", "content": {"run": "yes"}}));
     let _second = judged.question();
     let ran =
         until("an approved program", || [&approved, &asked].into_iter().find(|mark| find("sleep ", mark).is_some()));

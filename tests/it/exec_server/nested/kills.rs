@@ -56,7 +56,7 @@ fn whatever_is_killed_at_whatever_step_nothing_is_left() {
             let id = judged.client.begin("shell", "t", arguments);
             let asked = judged.question();
             if step == "approved" {
-                judged.client.respond(&asked, json!({"action": "accept", "content": {}}));
+                judged.client.respond(&asked, json!({"action": "accept", "content": {"run": "yes"}}));
                 // The relay and the program.
                 until("the program runs", || (find(&[&format!("sleep {mark}")]).len() >= 2).then_some(()));
             }
@@ -108,7 +108,7 @@ fn a_command_that_floods_with_programs_and_questions_costs_others_nothing_beyond
     let asked = judged.client.wait_for("question of the other", |message| {
         message["method"] == "elicitation/create" && text(&message["params"], "message").contains("touch made")
     });
-    judged.client.respond(&asked, json!({"action": "accept", "content": {}}));
+    judged.client.respond(&asked, json!({"action": "accept", "content": {"run": "yes"}}));
     let answer = judged.client.answer(other);
     assert!(text(&answer, "output").ends_with("\n0\n") && judged.path("made").exists(), "{answer}");
     let cancelled = json!({"requestId": flood, "reason": "enough"});

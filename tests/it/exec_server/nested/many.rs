@@ -39,7 +39,7 @@ impl Many {
             pipe.display()
         ));
         let asked = judged.question();
-        judged.client.respond(&asked, json!({"action": "accept", "content": {}}));
+        judged.client.respond(&asked, json!({"action": "accept", "content": {"run": "yes"}}));
         Some(Self { judged, pipe, id })
     }
 

@@ -108,7 +108,7 @@ impl Judged {
             match client.others.iter().position(|message| message["method"] == "elicitation/create") {
                 Some(at) => {
                     let asked = client.others.remove(at);
-                    client.respond(&asked, json!({"action": "accept", "content": {}}));
+                    client.respond(&asked, json!({"action": "accept", "content": {"run": "yes"}}));
                 }
                 None => std::thread::sleep(Duration::from_millis(2)),
             }
@@ -149,7 +149,7 @@ fn source_of(name: &str) -> PathBuf {
 }
 
 /// Compiles a C program of `programs/`.
-fn compiled(name: &str, directory: &Path) -> PathBuf {
+pub(super) fn compiled(name: &str, directory: &Path) -> PathBuf {
     let program = directory.join(name.trim_end_matches(".c"));
     // Every machine that compiles this test has `cc`: it is Rust's linker.
     let compiled =

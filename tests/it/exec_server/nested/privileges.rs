@@ -129,7 +129,7 @@ fn programs_are_judged_for_other_users_too() {
     let mut client = Client::start(other);
     let id = client.begin("shell", "t", json!({"command": "./task", "workdir": directory.path()}));
     let asked = client.wait_for("question", |message| message["method"] == "elicitation/create");
-    client.respond(&asked, json!({"action": "accept", "content": {}}));
+    client.respond(&asked, json!({"action": "accept", "content": {"run": "yes"}}));
     let answer = client.answer(id);
     let output = text(&answer, "output");
     assert!(output.starts_with("65534\n") && output.contains("use trash") && output.ends_with("\n0\n"), "{answer}");

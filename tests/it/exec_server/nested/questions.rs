@@ -9,7 +9,7 @@ use std::{
 };
 
 fn accept(judged: &mut Judged, asked: &Value) {
-    judged.client.respond(asked, json!({"action": "accept", "content": {}}));
+    judged.client.respond(asked, json!({"action": "accept", "content": {"run": "yes"}}));
 }
 
 #[test]
@@ -54,7 +54,7 @@ fn only_the_program_in_question_waits_and_the_time_does_not_count() {
 fn names_that_are_not_utf_8_are_each_asked_about() {
     let Some(mut judged) = Judged::start() else { return };
     let id = judged.begin("touch \"$(printf 'a\\377')\"; echo $?; touch \"$(printf 'a\\376')\"; echo $?");
-    for action in [json!({"action": "accept", "content": {}}), json!({"action": "decline"})] {
+    for action in [json!({"action": "accept", "content": {"run": "yes"}}), json!({"action": "decline"})] {
         let asked = judged.question();
         judged.client.respond(&asked, action);
     }
@@ -74,7 +74,7 @@ fn a_decline_is_remembered_until_the_command_ends() {
         accept(&mut judged, &other);
         let answer = judged.client.answer(id);
         let output = text(&answer, "output");
-        assert_eq!(output.matches("the person declined").count(), 2, "{answer}");
+        assert_eq!(output.matches("denied: ").count(), 2, "{answer}");
         assert!(output.contains("1\npausewatch:") && output.ends_with("1\n0\n"), "{answer}");
         assert!(!judged.path("made").exists() && judged.path("other").exists());
     }
@@ -114,6 +114,83 @@ fn a_yes_holds_for_one_environment_only() {
     }
     let answer = judged.client.answer(id);
     assert_eq!(answer["output"], "0\n0\n0\n0\n0\n", "{answer}");
+}
+
+/// The file belongs to the project, so the command can change it after the yes.
+#[test]
+fn a_yes_holds_for_one_content_of_the_file_only() {
+    let Some(mut judged) = Judged::start() else { return };
+    judged.script("sleep", "#!/bin/sh\necho one\n");
+    // A file that has just changed is asked about each time, because its times may not show another change.
+    std::thread::sleep(Duration::from_secs(4));
+    let id = judged.begin("./sleep; ./sleep; echo echo two >> sleep; ./sleep; echo $?");
+    let asked = judged.question();
+    accept(&mut judged, &asked);
+    let changed = judged.question();
+    judged.client.respond(&changed, json!({"action": "accept", "content": {"run": "no"}}));
+    let answer = judged.client.answer(id);
+    let output = text(&answer, "output");
+    assert!(output.starts_with("one\none\npausewatch: denied") && output.ends_with("1\n"), "{answer}");
+}
+
+#[test]
+fn a_yes_holds_for_one_content_of_the_interpreter_only() {
+    let Some(mut judged) = Judged::start() else { return };
+    judged.script("runs", "#!/bin/sh\necho one\n");
+    let interpreter = judged.path("runs");
+    judged.script("sleep", &format!("#!{}\n", interpreter.display()));
+    std::thread::sleep(Duration::from_secs(4));
+    let id = judged.begin("./sleep; ./sleep; echo echo two >> runs; ./sleep; echo $?");
+    let asked = judged.question();
+    accept(&mut judged, &asked);
+    let changed = judged.question();
+    judged.client.respond(&changed, json!({"action": "accept", "content": {"run": "no"}}));
+    let answer = judged.client.answer(id);
+    let output = text(&answer, "output");
+    assert!(output.starts_with("one\none\npausewatch: denied") && output.ends_with("1\n"), "{answer}");
+}
+
+/// G2: the clock of the command goes on.
+#[test]
+fn a_question_that_nobody_answers_ends_after_max_pause() {
+    let Some(mut judged) = Judged::with(Client::start, &["--max-pause", "1s"]) else { return };
+    let id = judged.begin("touch made; echo $?; exec tail -f /dev/null");
+    let asked = judged.question();
+    let is_cancel = |message: &Value| {
+        message["method"] == "notifications/cancelled" && message["params"]["requestId"] == asked["id"]
+    };
+    judged.client.wait_for("cancellation", is_cancel);
+    judged.client.notify("notifications/cancelled", json!({"requestId": id}));
+    // A command with a limit reaches it, although the question of its program was never answered.
+    judged.script("task", "#!/bin/sh\ntouch made; echo $?; exec tail -f /dev/null\n");
+    let arguments = json!({"command": "./task", "workdir": judged.directory.path(), "timeout_ms": 5_000});
+    let id = judged.client.begin("shell", "t", arguments);
+    let answer = judged.client.answer(id);
+    assert!(text(&answer, "output").contains("nobody answered the question within --max-pause"), "{answer}");
+    assert!(text(&answer, "note").contains("nobody answered the question within --max-pause"), "{answer}");
+    assert_eq!(answer["timed_out"], true, "{answer}");
+    assert!(answer["paused_ms"].as_u64() >= Some(900), "{answer}");
+    assert!(!judged.path("made").exists());
+}
+
+#[test]
+fn in_the_newer_protocol_a_question_that_nobody_answers_ends_after_max_pause() {
+    let client = |server| Client::with(server, "2026-07-28", json!({"elicitation": {"form": {}}}));
+    let Some(mut judged) = Judged::with(client, &["--max-pause", "1s"]) else { return };
+    judged.script("task", "#!/bin/sh\ntouch made; echo $? > status; exit 5\n");
+    let arguments = json!({"command": "./task", "workdir": judged.directory.path(), "timeout_ms": 60_000});
+    let asked = once(&mut judged, "shell", &arguments, json!({}));
+    let end = Instant::now() + PATIENCE;
+    while !judged.path("status").exists() {
+        assert!(Instant::now() < end, "the program still waits");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    // The late yes has no effect any more.
+    let answer = once(&mut judged, "shell", &arguments, reply(&asked, "accept"));
+    let outcome = &answer["structuredContent"];
+    assert!(text(outcome, "note").contains("nobody answered the question within --max-pause"), "{answer}");
+    assert_eq!(outcome["exit_code"], 5, "{answer}");
+    assert!(!judged.path("made").exists());
 }
 
 #[test]
@@ -209,7 +286,7 @@ fn reply(asked: &Value, action: &str) -> Value {
     assert_eq!(asked["resultType"], "input_required", "{asked}");
     let message = &asked["inputRequests"]["approval"]["params"]["message"];
     assert!(message.as_str().unwrap().contains("Run this program?"), "{message}");
-    json!({"requestState": asked["requestState"], "inputResponses": {"approval": {"action": action, "content": {}}}})
+    json!({"requestState": asked["requestState"], "inputResponses": {"approval": {"action": action, "content": {"run": "yes"}}}})
 }
 
 fn newer() -> Option<Judged> {
@@ -254,7 +331,7 @@ fn in_the_newer_protocol_the_command_hangs_until_the_call_is_repeated_with_the_a
         assert_eq!(outcome["exit_code"], 5, "{answer}");
         let output = text(outcome, "output");
         assert!(
-            output.starts_with("0\npausewatch: denied: the person declined") && output.ends_with("1\n"),
+            output.starts_with("0\npausewatch: denied: ") && output.contains("declined") && output.ends_with("1\n"),
             "{answer}"
         );
         assert!(outcome["paused_ms"].as_u64() >= Some(1_900), "{answer}");

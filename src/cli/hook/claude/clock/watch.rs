@@ -11,7 +11,7 @@ use crate::cli::{
     lost_link, output,
 };
 use crate::client::{
-    Settings,
+    Settings, Token,
     stopwatch::{Stopwatch, StopwatchController},
 };
 use crate::exec::supervise::{Signal, die_with_parent};
@@ -75,8 +75,8 @@ async fn coordinator(settings: Settings, shell: Pid) -> Result<Option<Coordinato
             return Coordinator::configured(settings, None).map(Some).map_err(|why| why.to_string());
         }
     };
-    let served = match private {
-        Ok(socket) => Coordinator::private_at(&socket).await,
+    let served = match private.and_then(|socket| Ok((socket, credentials(&settings)?))) {
+        Ok((socket, (token, thread_id))) => Coordinator::private_at(&socket, token, &thread_id).await,
         Err(why) => Err(why),
     };
     Ok(served
@@ -84,4 +84,15 @@ async fn coordinator(settings: Settings, shell: Pid) -> Result<Option<Coordinato
             say(&format!("warning: no private coordinator: {why}. The time limit holds and cannot be paused"));
         })
         .ok())
+}
+
+/// The token by which the commands of the shell reach the private coordinator, and the thread that it opens.
+fn credentials(settings: &Settings) -> Result<(Token, String), String> {
+    let config = settings.config().map_err(|why| why.to_string())?;
+    let token = match config.token_source {
+        Some(source) => Some(source.token().map_err(|why| why.to_string())?),
+        None => config.token,
+    };
+    let token = token.ok_or("PAUSEWATCH_TOKEN is not set; a new session sets it")?;
+    Ok((token, settings.thread_id.clone().ok_or("PAUSEWATCH_THREAD_ID is not set")?))
 }

@@ -1,0 +1,67 @@
+//! What an answer about a program is about, besides its name: the contents of its file and of its interpreters. After a change, the person is asked
+//! again.
+use super::waiting::{Details, Waiting};
+use std::{
+    fs::{self, Metadata},
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
+    time::{Duration, SystemTime},
+};
+
+/// The times of a file are too coarse to show a second change within this time (2 s on FAT).
+const JUST_CHANGED: Duration = Duration::from_secs(3);
+
+/// Device, inode, size, and the times of the last changes; of a file that has just been changed or cannot be examined, a number that no other question
+/// has.
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub(super) enum Contents {
+    Known([u64; 3], [i64; 4]),
+    Unknown(u64),
+}
+
+impl Contents {
+    /// Of the file of a program, and of its interpreters.
+    pub(super) fn of_program(waiting: &Waiting, details: &Details) -> Vec<Self> {
+        let process = format!("/proc/{}", details.process);
+        let seen = |path: &Path| match path.strip_prefix("/") {
+            Ok(below) => Path::new(&process).join("root").join(below),
+            Err(_) => Path::new(&process).join("cwd").join(path),
+        };
+        let interpreters = waiting.interpreters.iter().filter_map(|command| command.first());
+        let files = interpreters.map(|path| seen(Path::new(path)));
+        [waiting.file()].into_iter().chain(files).map(|file: PathBuf| Self::of(fs::metadata(file).ok())).collect()
+    }
+
+    fn of(data: Option<Metadata>) -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let unchanged = data.filter(|data| {
+            let changed = u64::try_from(data.ctime()).ok().map(|time| SystemTime::UNIX_EPOCH + Duration::from_secs(time));
+            let age = changed.and_then(|changed| SystemTime::now().duration_since(changed).ok());
+            age.is_some_and(|age| age >= JUST_CHANGED)
+        });
+        unchanged.map_or_else(
+            || Self::Unknown(NEXT.fetch_add(1, Relaxed)),
+            |data| {
+                let times = [data.mtime(), data.mtime_nsec(), data.ctime(), data.ctime_nsec()];
+                Self::Known([data.dev(), data.ino(), data.size()], times)
+            },
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_file_that_has_not_just_changed_has_the_same_contents_twice() {
+        let known = || Contents::of(fs::metadata("/proc/self/exe").ok());
+        let new = tempfile::NamedTempFile::new().unwrap();
+        let unknown = || Contents::of(fs::metadata(new.path()).ok());
+        // The program that runs this test was linked more than 3 s ago.
+        assert_eq!(known(), known());
+        assert_ne!(unknown(), unknown());
+        assert_ne!(Contents::of(None), Contents::of(None));
+    }
+}
