@@ -35,6 +35,7 @@ mod connect;
 pub(crate) mod error;
 mod hold;
 mod input_file;
+mod lanes;
 pub(crate) mod not_grpc;
 mod pem;
 mod retry;

@@ -3,9 +3,9 @@
 //! 1. All clones of a client share one channel: a move by one clone moves all of them.
 //! 2. If several callers fail at one replica, the client moves only once: a move names the position that it leaves.
 //! 3. A client with one address never moves.
-use super::not_grpc::{GrpcChannel, checked};
+use super::lanes::{Lanes, Place, stub};
+pub(super) use super::lanes::{Position, Stub};
 use super::{Address, Config, ConfigError, connect};
-use crate::proto::v1::elicitation_service_client::ElicitationServiceClient;
 use std::time::Duration;
 use tokio::sync::watch;
 use tonic::transport::Channel;
@@ -13,25 +13,13 @@ use tonic::transport::Channel;
 /// How long a replica may take to answer before the next one is asked: longer than a takeover.
 const NO_ANSWER: Duration = Duration::from_millis(1_500);
 
-pub(super) type Stub = ElicitationServiceClient<GrpcChannel>;
-
-fn stub(channel: Channel) -> Stub {
-    Stub::new(checked(channel))
-}
-
-/// The current replica: the number of moves so far, and the channel since the last move.
-#[derive(Debug, Clone)]
-pub(super) struct Position {
-    pub(super) moves: usize,
-    pub(super) stub: Stub,
-}
-
 #[derive(Debug)]
 pub(super) struct Route {
     /// In random order. Empty: the channel is the caller's own.
     addresses: Vec<Address>,
     config: Config,
     position: watch::Sender<Position>,
+    lanes: Lanes,
 }
 
 impl Route {
@@ -44,13 +32,13 @@ impl Route {
         }
         let stub = stub(connect::channel(&addresses[0], config)?);
         let position = watch::Sender::new(Position { moves: 0, stub });
-        Ok(Self { addresses, config: config.clone(), position })
+        Ok(Self { addresses, config: config.clone(), position, lanes: Lanes::default() })
     }
 
     /// A route over one channel.
     pub(super) fn over(channel: Channel) -> Self {
         let position = watch::Sender::new(Position { moves: 0, stub: stub(channel) });
-        Self { addresses: Vec::new(), config: Config::default(), position }
+        Self { addresses: Vec::new(), config: Config::default(), position, lanes: Lanes::default() }
     }
 
     /// The number of addresses.
@@ -65,6 +53,11 @@ impl Route {
 
     pub(super) fn position(&self) -> Position {
         self.position.borrow().clone()
+    }
+
+    /// A position for a stream, on the connection of the calls or beside it, for as long as the place is kept.
+    pub(super) fn position_of_stream(&self) -> (Position, Place) {
+        self.lanes.place(self.position(), |position| self.separate(position))
     }
 
     /// Notifies of every move.

@@ -251,8 +251,14 @@ impl Watch {
         }
         if self.stream.is_none() && self.reopening_at(now) <= now {
             let position = self.client.route.position();
-            let position = self.own.clone().filter(|own| own.moves == position.moves).unwrap_or(position);
-            self.stream = Some(Stream::open(&self.client, position));
+            let (position, place) = match self.own.clone().filter(|own| own.moves == position.moves) {
+                Some(own) => (own, None),
+                None => {
+                    let (position, place) = self.client.route.position_of_stream();
+                    (position, Some(place))
+                }
+            };
+            self.stream = Some(Stream::open(&self.client, position, place));
             self.move_at = None;
             self.token = StreamToken::of(&self.client, now);
         }

@@ -1,6 +1,6 @@
 //! One stream of a watch. It is driven by its reader: while nobody reads, HTTP/2 flow control stops the server, and the
 //! server keeps only the latest state of each thread.
-use super::super::{Client, Error, route::Position};
+use super::super::{Client, Error, lanes::Place, route::Position};
 use crate::proto::v1::{WatchRequest, WatchResponse, watch_response};
 use std::time::Duration;
 use tokio::{sync::mpsc, task::JoinSet, time::Instant};
@@ -10,6 +10,8 @@ use tonic::{Status, Streaming};
 #[derive(Debug)]
 pub(super) struct Stream {
     requests: mpsc::UnboundedSender<WatchRequest>,
+    /// On the connection; `None`: it has the connection alone.
+    _place: Option<Place>,
     /// The attempt to open it; aborted when it is dropped.
     opening: JoinSet<Result<Streaming<WatchResponse>, Error>>,
     responses: Option<Streaming<WatchResponse>>,
@@ -25,7 +27,7 @@ pub(super) struct Stream {
 }
 
 impl Stream {
-    pub(super) fn open(client: &Client, Position { moves, stub }: Position) -> Self {
+    pub(super) fn open(client: &Client, Position { moves, stub }: Position, place: Option<Place>) -> Self {
         let (requests, receiver) = mpsc::unbounded_channel();
         let mut opening = JoinSet::new();
         let client = client.clone();
@@ -33,6 +35,7 @@ impl Stream {
         let opened = Instant::now();
         Self {
             requests,
+            _place: place,
             opening,
             responses: None,
             opened,
