@@ -28,11 +28,15 @@ pub enum Limit {
     CallsPerSecond,
     /// Calls a second of one caller.
     CallsPerSecondPerCaller,
+    /// Increments that are remembered.
+    RememberedIncrements,
+    /// Increments of one caller that are remembered.
+    RememberedIncrementsPerCaller,
 }
 
 impl Limit {
     /// All, in the order of their declaration.
-    pub const ALL: [Limit; 12] = [
+    pub const ALL: [Limit; 14] = [
         Limit::Connections,
         Limit::ConnectionsPerCaller,
         Limit::Streams,
@@ -45,6 +49,8 @@ impl Limit {
         Limit::ThreadsPerCaller,
         Limit::CallsPerSecond,
         Limit::CallsPerSecondPerCaller,
+        Limit::RememberedIncrements,
+        Limit::RememberedIncrementsPerCaller,
     ];
 
     /// Its name: that of the option of `serve`, without `--max-`.
@@ -62,6 +68,8 @@ impl Limit {
             Limit::ThreadsPerCaller => "threads-per-caller",
             Limit::CallsPerSecond => "calls-per-second",
             Limit::CallsPerSecondPerCaller => "calls-per-second-per-caller",
+            Limit::RememberedIncrements => "remembered-increments",
+            Limit::RememberedIncrementsPerCaller => "remembered-increments-per-caller",
         }
     }
 }
@@ -93,6 +101,9 @@ impl Exceeded {
                 "use fewer threads; one is forgotten after a day without a change"
             }
             Limit::CallsPerSecond | Limit::CallsPerSecondPerCaller => "call less often",
+            Limit::RememberedIncrements | Limit::RememberedIncrementsPerCaller => {
+                "open fewer elicitations; each is remembered for 10 minutes"
+            }
         };
         match &self.caller {
             Some(caller) => format!("the caller {caller} is at its limit; {what}"),

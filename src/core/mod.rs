@@ -29,6 +29,7 @@ pub(crate) use cap::{cap, cut};
 #[cfg(feature = "server")]
 pub use error::Refusal;
 #[cfg(feature = "server")]
+pub(crate) use idempotency::MEMORY_SPAN;
 pub use idempotency::{RememberedAnswer, RememberedClosing, RememberedRequest, Rpc};
 pub(crate) use limit::{Exceeded, Limit};
 #[cfg(feature = "server")]

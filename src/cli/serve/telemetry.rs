@@ -45,6 +45,12 @@ pub(super) struct LimitArgs {
     /// Maximum number of calls per second of one caller [default: 0].
     #[arg(long, value_name = "N")]
     max_calls_per_second_per_caller: Option<u64>,
+    /// Maximum number of increments that are remembered, for 10 minutes each [default: 1000000].
+    #[arg(long, value_name = "N")]
+    max_remembered_increments: Option<u64>,
+    /// Maximum number of increments of one caller that are remembered [default: half of the total].
+    #[arg(long, value_name = "N")]
+    max_remembered_increments_per_caller: Option<u64>,
 }
 
 impl LimitArgs {
@@ -65,6 +71,11 @@ impl LimitArgs {
             open: most(self.max_open_elicitations, self.max_open_elicitations_per_caller, default.open),
             threads: most(self.max_threads, self.max_threads_per_caller, default.threads),
             calls: most(self.max_calls_per_second, self.max_calls_per_second_per_caller, default.calls),
+            remembered: most(
+                self.max_remembered_increments,
+                self.max_remembered_increments_per_caller,
+                default.remembered,
+            ),
         }
     }
 }

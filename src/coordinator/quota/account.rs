@@ -63,6 +63,8 @@ pub struct Account {
     streams: StreamCounts,
     /// The rate of its calls.
     pub calls: Rate,
+    /// The rate of its increments, which are remembered.
+    pub remembered: Rate,
     /// Refused calls whose answer is delayed.
     pub waiting_refusals: AtomicU64,
     /// Open elicitations that it has opened. Written by the engine alone.
@@ -85,6 +87,8 @@ pub struct Accounts {
     streams: StreamCounts,
     /// The rate of all calls.
     pub calls: Rate,
+    /// The rate of all increments, which are remembered.
+    pub remembered: Rate,
 }
 
 #[derive(Debug, Default)]
@@ -101,21 +105,48 @@ impl Accounts {
             return account.clone();
         }
         if table.accounts.len() >= table.sweep_above.max(SWEEP_ABOVE) {
-            // Keeps a caller that is connected, has something open or has called within this second; the others use
-            // nothing.
-            table.accounts.retain(|_, account| Arc::strong_count(account) > 1 || !account.calls.is_idle(now));
+            // Keeps a caller that is connected, has something open or remembered, or has called within this second; the
+            // others use nothing.
+            table.accounts.retain(|_, account| {
+                Arc::strong_count(account) > 1 || !account.calls.is_idle(now) || !account.remembered.is_idle(now)
+            });
             table.sweep_above = 2 * table.accounts.len();
         }
         let account = Arc::new(Account {
             key: key.clone(),
             streams: StreamCounts::default(),
             calls: Rate::default(),
+            remembered: Rate::default(),
             waiting_refusals: AtomicU64::new(0),
             open: AtomicU64::new(0),
             threads: AtomicU64::new(0),
         });
         table.accounts.insert(key, account.clone());
         account
+    }
+
+    /// Counts an increment of this caller, which is remembered for `span`. `now`: by the clock of [`Rate::take`].
+    ///
+    /// # Errors
+    /// A limit of remembered increments is reached, per caller or in total.
+    pub fn remember(
+        &self,
+        account: Option<&Account>,
+        limits: &Limits,
+        span: Duration,
+        now: Duration,
+    ) -> Result<(), Exceeded> {
+        let take = |limit, rate: &Rate, most: Option<u64>, caller: Option<&CallerKey>| {
+            let Some(allowed) = most else { return Ok(()) };
+            let caller = caller.map(CallerKey::name);
+            let exceeded = |retry_after| Exceeded { limit, was: allowed, allowed, caller, retry_after };
+            rate.take_within(allowed, span, now).map_err(exceeded)
+        };
+        if let Some(account) = account {
+            let most = limits.remembered.per_caller;
+            take(Limit::RememberedIncrementsPerCaller, &account.remembered, most, Some(account.key()))?;
+        }
+        take(Limit::RememberedIncrements, &self.remembered, limits.remembered.in_all, None)
     }
 
     /// Opens a stream of this caller.
@@ -264,6 +295,22 @@ mod tests {
         held.push(stream(&modest).unwrap());
         drop(held);
         assert_eq!(counts([&accounts.streams, &greedy.streams, &modest.streams]), [(0, 0); 3]);
+    }
+
+    #[test]
+    fn g7_a_caller_has_its_remembered_increments_and_the_others_have_theirs() {
+        let accounts = Accounts::default();
+        let [greedy, modest] = [1, 2].map(|user| accounts.of(CallerKey::User(user), NOW));
+        let limits = Limits { remembered: most(30, 20), ..Limits::default() };
+        let span = Duration::from_secs(600);
+        let remembered = |account: &Arc<Account>| {
+            let mut refused = None;
+            let take = || accounts.remember(Some(account), &limits, span, NOW);
+            let taken = (0..99).take_while(|_| take().map_err(|why| refused = Some(why.limit)).is_ok()).count();
+            (taken, refused)
+        };
+        assert_eq!(remembered(&greedy), (20, Some(Limit::RememberedIncrementsPerCaller)));
+        assert_eq!(remembered(&modest), (10, Some(Limit::RememberedIncrements)));
     }
 
     #[test]

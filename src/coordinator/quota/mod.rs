@@ -42,6 +42,8 @@ pub struct Limits {
     pub threads: LimitPair,
     /// Calls a second.
     pub calls: LimitPair,
+    /// Increments that are remembered: as many at once, and then as many in 10 minutes.
+    pub remembered: LimitPair,
 }
 
 impl Default for Limits {
@@ -54,6 +56,7 @@ impl Default for Limits {
             open: LimitPair::halves(1_000_000),
             threads: LimitPair::halves(1_000_000),
             calls: LimitPair { in_all: None, per_caller: None },
+            remembered: LimitPair::halves(1_000_000),
         }
     }
 }

@@ -1,7 +1,8 @@
-//! A rate limit per second, with bursts of the same size: the generic cell rate algorithm, one number and no queue.
+//! A rate limit per second or another span, with bursts of the same size: the generic cell rate algorithm, one number
+//! and no queue.
 //!
-//! The number is the time at which all admitted calls would be finished if each took its share of a second. It may be
-//! at most a second ahead. A call that would move it further is refused, with the time after which it would be
+//! The number is the time at which all admitted calls would be finished if each took its share of the span. It may be at
+//! most a span ahead. A call that would move it further is refused, with the time after which it would be
 //! admitted.
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use std::time::Duration;
@@ -10,7 +11,7 @@ const SECOND: i64 = 1_000_000_000;
 /// The longest time for which large answers keep later calls out: with a low limit, one would otherwise do so for minutes.
 const LONGEST_DEBT: i64 = 5 * SECOND;
 
-/// The remaining calls of the present second.
+/// The remaining calls of the present span.
 #[derive(Debug)]
 pub struct Rate {
     /// On the clock that the caller reads, in nanoseconds.
@@ -29,14 +30,23 @@ impl Rate {
     /// # Errors
     /// No call is left; the error is the time until one is available.
     pub fn take(&self, per_second: u64, now: Duration) -> Result<(), Duration> {
+        self.take_within(per_second, Duration::from_secs(1), now)
+    }
+
+    /// Takes one of `most` in each `span` at `now`: as many at once, and then one in each share of it.
+    ///
+    /// # Errors
+    /// None is left; the error is the time until one is available.
+    pub fn take_within(&self, most: u64, span: Duration, now: Duration) -> Result<(), Duration> {
+        let span = i64::try_from(span.as_nanos()).unwrap_or(i64::MAX / 2);
         let now = i64::try_from(now.as_nanos()).unwrap_or(i64::MAX / 2);
-        let share = SECOND / i64::try_from(per_second.max(1)).unwrap_or(SECOND).min(SECOND);
+        let share = span / i64::try_from(most.max(1)).unwrap_or(span).min(span);
         let mut over_at = self.over_at.load(Relaxed);
         loop {
             let next = over_at.max(now).saturating_add(share);
             let ahead = next.saturating_sub(now);
-            if ahead > SECOND.max(share) {
-                return Err(Duration::from_nanos((ahead - SECOND.max(share)).unsigned_abs()));
+            if ahead > span.max(share) {
+                return Err(Duration::from_nanos((ahead - span.max(share)).unsigned_abs()));
             }
             match self.over_at.compare_exchange_weak(over_at, next, Relaxed, Relaxed) {
                 Ok(_) => return Ok(()),
@@ -88,6 +98,14 @@ mod tests {
         assert_eq!(rate.take(10, at(1_000)), Err(at(4_100)));
         assert_eq!(taken(at(5_100)), 1);
         assert_eq!(taken(at(60_000)), 10);
+    }
+
+    #[test]
+    fn a_longer_span_has_as_many_at_once_and_then_one_for_each_share() {
+        let (rate, span) = (Rate::default(), Duration::from_secs(600));
+        let taken =
+            |now| (0..2_000).filter(|_| rate.take_within(1_200, span, Duration::from_secs(now)).is_ok()).count();
+        assert_eq!([taken(1_000), taken(1_001), taken(1_011), taken(1_611)], [1_200, 2, 20, 1_200]);
     }
 
     #[test]

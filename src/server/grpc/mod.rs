@@ -18,7 +18,7 @@ pub(crate) use watch::{MAX_WATCH_REQUEST, Watches};
 use crate::clock::Clock;
 use crate::coordinator::{Call, Coordinator};
 use crate::core::types::ThreadId;
-use crate::core::{Answer, Command};
+use crate::core::{Answer, Command, MEMORY_SPAN};
 use crate::proto::v1;
 use crate::server::access::{Access, Role};
 use crate::server::admission::{self, Forwarded, Rights, ServiceContext, Size};
@@ -109,6 +109,15 @@ impl Calls {
         outcome.map_err(|refusal| status::of(&refusal))
     }
 
+    /// Counts an increment, whose request id and end are remembered. Other calls are never refused for that, so that
+    /// everything can be closed.
+    fn remember(&self, caller: &http::Extensions) -> Result<(), Status> {
+        let by = admission::account(&self.context.accounts, caller, &*self.clock);
+        let remembered =
+            self.context.accounts.remember(by.as_deref(), &self.context.limits, MEMORY_SPAN, self.clock.awake());
+        remembered.map_err(|exceeded| self.context.refuse(exceeded))
+    }
+
     fn rights<T>(&self, request: &Request<T>, role: Role) -> Result<Rights, Status> {
         Rights::of(request.extensions(), self.is_open, role)
     }
@@ -128,6 +137,7 @@ impl ElicitationService for Calls {
         let (_, caller, request) = request.into_parts();
         let (thread, command) = wire::increment(request).map_err(status::of_field)?;
         rights.open(&thread)?;
+        self.remember(&caller)?;
         match self.call(&caller, thread.clone(), command).await? {
             Answer::Incremented { count, revision, elicitation, ends } => {
                 let watchers = self.coordinator.hub().watchers(&thread);
