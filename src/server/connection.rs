@@ -3,14 +3,16 @@
 //! 1. The first bytes determine whether the connection is HTTP/2 (RFC 9113) or HTTP/1, if HTTP/1 is served.
 //! 2. A call with a deadline (`grpc-timeout`) is answered by its deadline; a stream begins by its deadline.
 //! 3. A drain lets calls in flight finish.
-use super::admission::AdmittedStream;
+use super::admission::{AdmittedStream, ConnectionContext};
 use super::grpc_timeout;
 use super::http::{IDLE_TIMEOUT, Rewound, Transport, begins_with_preface, serve_http1};
+use super::http2::{Guarded, LiveCalls, Unread};
 use super::services::{Answering, Services};
 use hyper::body::Incoming;
 use hyper::server::conn::http2;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use std::future::ready;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,16 +22,24 @@ use tokio_util::sync::CancellationToken;
 use tonic::Status;
 use tonic::body::Body;
 use tonic::codegen::http::header::CONTENT_LENGTH;
-use tonic::codegen::http::{Method, Request, Response};
+use tonic::codegen::http::{Extensions, Method, Request, Response};
 use tonic::transport::server::Connected;
 
-/// The maximum of streams per connection. A client that needs more should watch several threads on one stream.
-const MAX_STREAMS: u32 = 10_000;
+/// The maximum of streams per connection: HTTP/2 visits all of them for some frames. A client that needs more should
+/// watch several threads on one stream.
+const MAX_STREAMS: u32 = 1_024;
 /// A connection is closed when the server has reset this many of its streams because of errors of the client, such as
-/// streams above the limit (CVE-2025-8671).
-const MAX_RESETS: usize = 100_000;
+/// data on streams above the limit (CVE-2025-8671).
+const MAX_RESETS: usize = 1_024;
+/// The maximum of streams that a client has reset before they were accepted. [`Guarded`] counts the resets of calls that
+/// are not answered; this must allow its burst of 1,000.
+const MAX_RESETS_BEFORE_ACCEPT: usize = 1_024;
+/// The maximum of answers of a stream that HTTP/2 takes before they are written, in bytes.
+const MAX_UNSENT: usize = 64 << 10;
 /// The maximum of request headers in bytes.
 const MAX_HEADERS: u32 = 16 << 10;
+/// The maximum of header fields of a request, as over HTTP/1: each takes about 96 bytes besides its text.
+const MAX_FIELDS: usize = 100;
 /// A ping is sent on a connection that had no traffic for this long.
 const PING_AFTER: Duration = Duration::from_secs(30);
 /// A connection is closed if a ping is not answered within this time: otherwise its watches would stay forever.
@@ -73,16 +83,23 @@ pub(super) async fn serve_http2<S>(stream: S, services: Arc<Services>, drain: &C
 where
     S: AsyncRead + AsyncWrite + Connected + Unpin + Send + 'static,
 {
+    let mut extensions = Extensions::new();
     let connection = stream.connect_info();
+    extensions.insert(connection.clone());
+    let live = LiveCalls::default();
+    let stream = Guarded::new(stream, Unread::new(extensions.remove::<Arc<ConnectionContext>>(), live.clone()));
     let service = service_fn(move |request: Request<Incoming>| {
         let mut request = request.map(Body::new);
         request.extensions_mut().insert(connection.clone());
-        call(&services, request)
+        let (call, answer) = (live.begin(), call(&services, request));
+        async move { answer.await.map(|answer| call.until_end(answer)) }
     });
     let mut http = http2::Builder::new(TokioExecutor::new());
     http.timer(TokioTimer::new())
         .max_concurrent_streams(MAX_STREAMS)
         .max_local_error_reset_streams(MAX_RESETS)
+        .max_pending_accept_reset_streams(MAX_RESETS_BEFORE_ACCEPT)
+        .max_send_buf_size(MAX_UNSENT)
         .max_header_list_size(MAX_HEADERS)
         .keep_alive_interval(PING_AFTER)
         .keep_alive_timeout(PING_TIMEOUT);
@@ -97,6 +114,10 @@ where
 
 /// The answer of the service, or DEADLINE_EXCEEDED.
 fn call(services: &Services, request: Request<Body>) -> Answering {
+    if request.headers().len() > MAX_FIELDS {
+        let status = Status::resource_exhausted("the request has more than 100 header fields");
+        return Box::pin(ready(Ok(status.into_http())));
+    }
     let limit = grpc_timeout::of(request.headers());
     let is_head = *request.method() == Method::HEAD;
     let mut answer = services.call(request);

@@ -1,6 +1,7 @@
 //! Refuses requests that are not gRPC with protobuf messages, before reading their body: 405 and 415, as the protocol
 //! of gRPC over HTTP/2 requires. The generated code checks neither method nor content type, so it would accept a GET,
 //! and a `text/plain` that happens to decode.
+use super::status;
 use crate::core::types::InvalidField;
 use std::convert::Infallible;
 use std::future::Future;
@@ -31,9 +32,12 @@ where
             let refused = request.extensions().get::<RefusedAs>().map_or(Code::InvalidArgument, |refused| refused.0);
             return Response::NotGrpc(refused);
         }
-        match *request.method() == http::Method::POST {
-            true => Response::Of(self.0.call(request)),
-            false => Response::NotPost,
+        if *request.method() != http::Method::POST {
+            return Response::NotPost;
+        }
+        match unsupported_encoding(&request) {
+            Some(refused) => Response::Compressed(refused),
+            None => Response::Of(self.0.call(request)),
         }
     }
 }
@@ -42,11 +46,26 @@ where
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RefusedAs(pub(super) Code);
 
+/// Why the messages of the request cannot be read. The generated code would quote the whole header.
+fn unsupported_encoding(request: &http::Request<Body>) -> Option<Status> {
+    let encoding = request.headers().get("grpc-encoding").filter(|encoding| *encoding != "identity")?;
+    let encoding = status::quoted(&String::from_utf8_lossy(encoding.as_bytes()));
+    Some(Status::unimplemented(format!("grpc-encoding {encoding} is not supported: send the message uncompressed")))
+}
+
+/// The answer to a compressed request, with what the server accepts, as the protocol requires.
+fn compressed(status: &Status) -> http::Response<Body> {
+    let mut response = status.clone().into_http();
+    response.headers_mut().insert("grpc-accept-encoding", http::HeaderValue::from_static("identity"));
+    response
+}
+
 /// A response of the service, or the refusal.
 pub(super) enum Response<F> {
     Of(F),
     NotGrpc(Code),
     NotPost,
+    Compressed(Status),
 }
 
 impl<F> Future for Response<F>
@@ -68,6 +87,7 @@ where
                 *response.status_mut() = http::StatusCode::UNSUPPORTED_MEDIA_TYPE;
                 Poll::Ready(Ok(response))
             }
+            Response::Compressed(status) => Poll::Ready(Ok(compressed(status))),
             Response::NotPost => {
                 let mut response = Status::invalid_argument("method: expected POST, as gRPC has it").into_http();
                 *response.status_mut() = http::StatusCode::METHOD_NOT_ALLOWED;

@@ -19,6 +19,9 @@ use tokio_util::sync::CancellationToken;
 /// beyond it gets no answer, and its system tries again after 1, 3 and 7 s. Linux reduces the number to
 /// `net.core.somaxconn`, 4,096 by default (listen(2)).
 const BACKLOG: u32 = 16_384;
+/// What a connection may have in the kernel that its client has not read, in bytes; Linux doubles it, for its own
+/// overhead. These buffers count as memory of a control group, and Linux would let each grow to 4 MiB.
+const SEND_BUFFER: u32 = 128 << 10;
 /// The delay after an error that would repeat at once, such as running out of file descriptors.
 const ACCEPT_AGAIN_AFTER: Duration = Duration::from_millis(100);
 
@@ -236,6 +239,8 @@ pub(super) fn bind(address: SocketAddr) -> Result<TcpListener, String> {
     let open = || {
         let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
         socket.set_reuseaddr(true)?;
+        // Accepted connections inherit it.
+        socket.set_send_buffer_size(SEND_BUFFER)?;
         socket.bind(address)?;
         socket.listen(BACKLOG)
     };
@@ -306,6 +311,17 @@ mod tests {
         ] {
             assert!(parse(bad).is_err(), "{bad}");
         }
+    }
+
+    #[tokio::test]
+    async fn g7_the_kernel_keeps_a_bounded_part_of_what_a_client_does_not_read() {
+        use rustix::net::sockopt::socket_send_buffer_size;
+        let listener = bind("127.0.0.1:0".parse().expect("it is an address")).expect("the port is free");
+        let address = listener.local_addr().expect("it is bound");
+        let (client, accepted) = tokio::join!(tokio::net::TcpStream::connect(address), listener.accept());
+        let (_client, (stream, _)) = (client.expect("it listens"), accepted.expect("it was opened"));
+        let size = socket_send_buffer_size(&stream).expect("it is a socket");
+        assert!(size <= 2 * SEND_BUFFER as usize, "{size}");
     }
 
     #[test]

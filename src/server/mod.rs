@@ -23,6 +23,7 @@ pub(crate) mod grpc;
 mod grpc_timeout;
 mod handshake;
 mod http;
+mod http2;
 mod in_process;
 pub(crate) mod links;
 mod listen;
@@ -72,6 +73,7 @@ use control::Control;
 use fatal::{end_process, stop_at_once, stop_without_store};
 use grpc::Elicitations;
 use listen::Listener;
+use reflection::MAX_SMALL_REQUEST;
 use reload::Source;
 use routes::{LayerStack, services};
 use services::Services;
@@ -167,6 +169,7 @@ impl Server {
         let services = services(elicitations, &base.guard);
         let (health, health_service) = tonic_health::server::health_reporter();
         health.set_service_status(SERVICE_NAME, ServingStatus::Serving).await;
+        let health_service = health_service.max_decoding_message_size(MAX_SMALL_REQUEST);
         let services = services.and(HEALTH, base.guard.before_health(health_service));
         let listeners = base.open_listeners().await?;
         Self::of(base, listeners, services, Backend::Alone(coordinator), health).await
@@ -219,6 +222,7 @@ impl Server {
             let term = leader.borrow().as_ref().map(|leader| leader.term);
             described.figures(term, known.leader_clock())
         };
+        let health_service = health_service.max_decoding_message_size(MAX_SMALL_REQUEST);
         let health_service = fleet::DescribedHealth::new(health_service, id, Arc::new(describe));
         let look = fleet::LookService::new(leading.clone(), fleet.replica(), fleet.peer_key());
         let services = services(elicitations, &base.guard).and(HEALTH, base.guard.before_health(health_service));

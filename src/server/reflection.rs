@@ -20,6 +20,9 @@ use tonic_reflection::pb::v1::{
 
 pub(super) use tonic_reflection::pb::v1::server_reflection_server::SERVICE_NAME as V1;
 
+/// The maximum size of a request of reflection or health, in bytes: they have a name.
+pub(super) const MAX_SMALL_REQUEST: usize = 4_096;
+
 /// The name of the older version.
 pub(super) const V1ALPHA: &str = "grpc.reflection.v1alpha.ServerReflection";
 
@@ -46,7 +49,7 @@ pub(super) struct Reflection;
 impl Reflection {
     /// The service of v1.
     pub(super) fn service() -> ServerReflectionServer<Self> {
-        ServerReflectionServer::new(Reflection)
+        ServerReflectionServer::new(Reflection).max_decoding_message_size(MAX_SMALL_REQUEST)
     }
 
     fn answer(request: ServerReflectionRequest) -> ServerReflectionResponse {

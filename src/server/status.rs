@@ -13,6 +13,23 @@ pub(crate) const DOMAIN: &str = "pausewatch";
 /// The retry delay after the store has refused a change.
 const RETRY_STORE_AFTER: Duration = Duration::from_secs(1);
 
+/// The longest quotation of a client's text, in bytes: a client can make an answer as long as its header, and HTTP/2
+/// triples what is escaped in it.
+const MAX_QUOTED: usize = 100;
+
+/// The text of a client in an answer: escaped, then cut.
+pub(crate) fn quoted(text: &str) -> String {
+    let mut quoted = String::from("\"");
+    for c in text.chars() {
+        let escaped = c.escape_debug().to_string();
+        if quoted.len() + escaped.len() > MAX_QUOTED {
+            return quoted + "…\"";
+        }
+        quoted += &escaped;
+    }
+    quoted + "\""
+}
+
 pub(crate) fn of_field(invalid: InvalidField) -> Status {
     of(&Refusal::InvalidField(invalid))
 }
@@ -182,4 +199,18 @@ pub(crate) fn draining() -> Status {
     Status::unavailable(
         "the server is stopping, or may not know the latest state: watch again, there or at another one",
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quoted_text_is_escaped_and_cut() {
+        assert_eq!(quoted("gzip \"x\"\n"), r#""gzip \"x\"\n""#);
+        for long in ["a", "\"", "\u{202e}", "ä", "\0"] {
+            let quoted = quoted(&long.repeat(4_000));
+            assert!(quoted.ends_with("…\"") && (90..=104).contains(&quoted.len()), "{} {quoted}", quoted.len());
+        }
+    }
 }

@@ -350,7 +350,7 @@ mod tests {
             waiting.push(admission.call(hostile.request()));
             assert!(waiting.len() <= 40_000, "the memory of delayed refusals is bounded");
         }
-        assert!(waiting.len() > 10_000, "a connection may have 10,000 calls at once");
+        assert!(waiting.len() > 10_000, "ten connections with all their calls");
     }
 
     /// Otherwise a server under a flood would be restarted by its probes.

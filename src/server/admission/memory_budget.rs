@@ -54,6 +54,7 @@ pub(crate) struct ConnectionContext {
     budget: Arc<MemoryBudget>,
     closing: CancellationToken,
     is_active: AtomicBool,
+    is_stuck: AtomicBool,
     /// The event since which the connection holds memory and has not read.
     since: Arc<AtomicU64>,
     account: Arc<Account>,
@@ -78,9 +79,9 @@ impl MemoryBudget {
         refused: Option<Exceeded>,
     ) -> Arc<ConnectionContext> {
         let (number, budget) = (self.next_number.fetch_add(1, Relaxed), self.clone());
-        let (closing, is_active) = (CancellationToken::new(), false.into());
+        let (closing, is_active, is_stuck) = (CancellationToken::new(), false.into(), false.into());
         let (since, room) = (Arc::default(), OnceLock::new());
-        Arc::new(ConnectionContext { number, budget, closing, is_active, since, account, refused, room })
+        Arc::new(ConnectionContext { number, budget, closing, is_active, is_stuck, since, account, refused, room })
     }
 
     /// From now on, incomplete requests are refused, because the server stops.
@@ -169,6 +170,12 @@ impl ConnectionContext {
         self.since.store(self.budget.events.fetch_add(1, Relaxed), Relaxed);
     }
 
+    /// The bytes that it holds.
+    #[cfg(test)]
+    pub(crate) fn held(&self) -> usize {
+        self.budget.lock().of.get(&self.number).map_or(0, |holding| holding.bytes)
+    }
+
     /// Notes that the connection has made a request.
     pub(crate) fn mark_active(&self) {
         self.is_active.store(true, Relaxed);
@@ -177,6 +184,16 @@ impl ConnectionContext {
     /// Whether the connection has ever made a request.
     pub(crate) fn is_active(&self) -> bool {
         self.is_active.load(Relaxed)
+    }
+
+    /// Notes whether nothing can be written because the client does not read.
+    pub(crate) fn set_stuck(&self, is_stuck: bool) {
+        self.is_stuck.store(is_stuck, Relaxed);
+    }
+
+    /// Whether nothing can be written at present.
+    pub(crate) fn is_stuck(&self) -> bool {
+        self.is_stuck.load(Relaxed)
     }
 
     /// The account of the caller.
@@ -207,9 +224,23 @@ impl ConnectionContext {
 }
 
 impl MemoryReservation {
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     pub(crate) fn grow(&mut self, bytes: usize) {
         self.connection.budget.lock().add(&self.connection, bytes);
         self.bytes += bytes;
+    }
+
+    pub(crate) fn resize(&mut self, bytes: usize) {
+        match bytes.checked_sub(self.bytes) {
+            Some(more) => self.grow(more),
+            None => {
+                self.connection.budget.lock().remove(&self.connection, self.bytes - bytes);
+                self.bytes = bytes;
+            }
+        }
     }
 }
 

@@ -1,5 +1,7 @@
 //! Counts incomplete requests and unread answers in the [`MemoryBudget`](super::memory_budget::MemoryBudget).
 use super::arrival::Arrival;
+use super::boundary::Boundary;
+use super::inbox::Inbox;
 use super::memory_budget::{ConnectionContext, MemoryReservation};
 use crate::coordinator::metrics::Rpc;
 use crate::core::types::InvalidField;
@@ -12,9 +14,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use tokio_util::sync::WaitForCancellationFutureOwned;
-use tonic::Status;
 use tonic::body::Body;
 use tonic::codegen::{Service, http};
+use tonic::{Code, Status};
 
 /// The maximum overhead of an incomplete request, in bytes: mostly the buffer for its message.
 pub(crate) const HALF_REQUEST: usize = 16 << 10;
@@ -22,8 +24,18 @@ pub(crate) const HALF_REQUEST: usize = 16 << 10;
 /// The service whose calls are streams of requests.
 const REFLECTION: &str = "/grpc.reflection.";
 
+/// The memory of a header field besides its text, in bytes.
+const FIELD: usize = 96;
+
+/// Requests of a stream that may wait for the answers to earlier ones, in bytes.
+const MAX_WAITING: usize = 64 << 10;
+
 /// The approximate overhead of an answer, in bytes.
 const ANSWER: usize = 1 << 10;
+
+/// Messages below this size, in bytes, are copied: otherwise each would keep the 8 KiB of the buffer into which it was
+/// encoded.
+const COPIED: usize = 8 << 10;
 
 /// The maximum size of the buffer of an incomplete message, in bytes per received byte: it grows ahead of the data.
 const BUFFERS: usize = 4;
@@ -62,13 +74,28 @@ where
         if rpc == Rpc::Watch {
             return Answering { answer: self.0.call(request), connection: Some(connection) };
         }
-        let headers = request.headers().iter().map(|(name, value)| name.as_str().len() + value.len());
-        let size = HALF_REQUEST + headers.sum::<usize>();
-        // Between the requests of a stream, its client may be silent.
+        let headers = request.headers().iter().map(|(name, value)| FIELD + name.as_str().len() + value.len());
+        let first = HALF_REQUEST + headers.sum::<usize>();
         let is_stream = request.uri().path().starts_with(REFLECTION);
-        let arrival = (!is_stream).then(Arrival::default);
-        let (is_http2, of) = (request.version() == http::Version::HTTP_2, connection.clone());
-        let receiving = |body| Body::new(Receiving { body, is_http2, size, connection: of, waiting: None, arrival });
+        let is_http2 = request.version() == http::Version::HTTP_2;
+        let of = connection.clone();
+        let receiving = |body| {
+            let (body, boundary) = match is_stream {
+                true => (Body::new(Inbox::of(body, MAX_WAITING, Some(of.clone()))), Some(Boundary::default())),
+                false => (body, None),
+            };
+            let arrival = Arrival::default();
+            Body::new(Receiving {
+                body,
+                is_http2,
+                first,
+                size: first,
+                connection: of,
+                waiting: None,
+                arrival,
+                boundary,
+            })
+        };
         Answering { answer: self.0.call(request.map(receiving)), connection: Some(connection) }
     }
 }
@@ -77,11 +104,33 @@ where
 struct Receiving {
     body: Body,
     is_http2: bool,
+    /// The size when nothing of a message has arrived, and now.
+    first: usize,
     size: usize,
     connection: Arc<ConnectionContext>,
     waiting: Option<Waiting>,
-    /// `None`: the request may take any time.
-    arrival: Option<Arrival>,
+    arrival: Arrival,
+    /// For a stream of requests, whose client may be silent between them.
+    boundary: Option<Boundary>,
+}
+
+impl Receiving {
+    /// Counts more of a message. The messages of a stream are answered one after the other, so they do not add up.
+    fn add(&mut self, data: &[u8]) {
+        let is_between = self.boundary.as_mut().is_some_and(|boundary| boundary.advance(data));
+        if is_between {
+            self.arrival = Arrival::default();
+        }
+        self.size = if is_between { self.first } else { self.size + BUFFERS * data.len() };
+        self.waiting.iter_mut().for_each(|waiting| waiting.held.resize(self.size));
+    }
+
+    fn poll_late(&mut self, cx: &mut Context<'_>) -> Poll<Status> {
+        match &self.boundary {
+            Some(boundary) if boundary.is_between() => Poll::Pending,
+            _ => self.arrival.poll_late(cx),
+        }
+    }
 }
 
 struct Waiting {
@@ -105,19 +154,16 @@ impl http_body::Body for Receiving {
         let polled = Pin::new(&mut this.body).poll_frame(cx);
         match &polled {
             Poll::Ready(Some(Ok(frame))) => {
-                // The requests of a stream are answered one after the other, so they do not add up.
-                if this.arrival.is_some() {
-                    let more = BUFFERS * frame.data_ref().map_or(0, Bytes::len);
-                    this.size += more;
-                    this.waiting.iter_mut().for_each(|waiting| waiting.held.grow(more));
+                if let Some(data) = frame.data_ref() {
+                    this.add(data);
                 }
             }
             Poll::Ready(_) => this.waiting = None,
             Poll::Pending => {
-                let waiting = this.waiting.get_or_insert_with(|| Waiting::of(&this.connection, this.size));
-                if let Some(Poll::Ready(late)) = this.arrival.as_mut().map(|arrival| arrival.poll_late(cx)) {
+                if let Poll::Ready(late) = this.poll_late(cx) {
                     return Poll::Ready(Some(Err(late)));
                 }
+                let waiting = this.waiting.get_or_insert_with(|| Waiting::of(&this.connection, this.size));
                 ready!(waiting.too_late.as_mut().poll(cx));
                 return Poll::Ready(Some(Err(status::draining())));
             }
@@ -127,6 +173,9 @@ impl http_body::Body for Receiving {
             this.waiting = None;
         }
         match polled {
+            Poll::Ready(Some(Err(status))) if status.code() == Code::ResourceExhausted => {
+                Poll::Ready(Some(Err(status)))
+            }
             // The error is one of the client or its connection, not of the server.
             Poll::Ready(Some(Err(_))) => Poll::Ready(Some(Err(not_whole()))),
             // hyper ends the body of a stream that is reset with NO_ERROR, although the rest of it has not come.
@@ -174,11 +223,47 @@ where
         let size = answer.extensions().get::<Size>().map_or(0, |size| size.0);
         // Counted twice: as a message and encoded.
         let held = connection.hold(ANSWER + 2 * size);
-        Poll::Ready(Ok(answer.map(|body| until_sent(body, held))))
+        Poll::Ready(Ok(answer.map(|body| Body::new(Sending { body, first: Some(held), connection }))))
+    }
+}
+
+/// The body of an answer whose messages are counted until they are sent.
+struct Sending {
+    body: Body,
+    /// For the first message.
+    first: Option<MemoryReservation>,
+    connection: Arc<ConnectionContext>,
+}
+
+impl http_body::Body for Sending {
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        let this = self.get_mut();
+        let polled = ready!(Pin::new(&mut this.body).poll_frame(cx));
+        let data = |bytes: Bytes| {
+            let size = ANSWER + 2 * bytes.len();
+            let mut held = this.first.take().unwrap_or_else(|| this.connection.hold(size));
+            if held.bytes() < size {
+                held.resize(size);
+            }
+            counted(if bytes.len() < COPIED { Bytes::copy_from_slice(&bytes) } else { bytes }, held)
+        };
+        Poll::Ready(polled.map(|frame| frame.map(|frame| frame.map_data(data))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
     }
 }
 
 /// The body of an answer, which keeps `held` until its message is sent.
+#[cfg(feature = "etcd")]
 pub(crate) fn until_sent(body: Body, held: impl Send + Sync + Unpin + 'static) -> Body {
     Body::new(Delivering { body, held: Some(held) })
 }
@@ -226,114 +311,5 @@ pub(crate) fn counted(bytes: Bytes, held: impl Send + Sync + 'static) -> Bytes {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::memory_budget::MemoryBudget;
-    use super::*;
-    use crate::coordinator::quota::{Accounts, CallerKey};
-    use http_body_util::{BodyExt, StreamBody};
-    use std::time::Duration;
-    use tokio::time::timeout;
-    use tokio_stream::StreamExt;
-    use tonic::Code;
-
-    /// How the body of a request ends that never comes, within an hour; `None`: it has not ended.
-    async fn end_of_half_a_request(path: &str) -> Option<Code> {
-        let connection =
-            Arc::<MemoryBudget>::default().connection(Accounts::default().of(CallerKey::Unknown, Duration::ZERO), None);
-        let reads = tower::service_fn(|request: http::Request<Body>| {
-            Box::pin(async move {
-                let status = request.into_body().collect().await.map(drop).expect_err("it does not come");
-                Ok::<_, Infallible>(status.into_http::<Body>())
-            })
-        });
-        let body = Body::new(StreamBody::new(tokio_stream::pending::<Result<Frame<Bytes>, Status>>()));
-        let request = http::Request::builder().uri(path).extension(connection).body(body).unwrap();
-        let answer = timeout(Duration::from_secs(3_600), MemoryLimit(reads).call(request)).await.ok()?.unwrap();
-        Status::from_header_map(answer.headers()).map(|status| status.code())
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn g7_half_a_request_is_not_kept_for_ever_but_a_stream_of_requests_is() {
-        let ours = ["IncrementElicitation", "GetPauseState", "WatchPauseState"];
-        let ours = ours.map(|rpc| format!("/pausewatch.v1.ElicitationService/{rpc}"));
-        for path in
-            ours.iter().map(String::as_str).chain(["/grpc.health.v1.Health/Check", "/grpc.health.v1.Health/Watch"])
-        {
-            assert_eq!(end_of_half_a_request(path).await, Some(Code::DeadlineExceeded), "{path}");
-        }
-        for path in
-            ["/pausewatch.v1.ElicitationService/Watch", "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"]
-        {
-            assert_eq!(end_of_half_a_request(path).await, None, "{path}");
-        }
-    }
-
-    #[tokio::test]
-    async fn the_requests_of_a_stream_do_not_add_up() {
-        let connection =
-            Arc::<MemoryBudget>::default().connection(Accounts::default().of(CallerKey::Unknown, Duration::ZERO), None);
-        let reads = tower::service_fn(|request: http::Request<Body>| {
-            Box::pin(async move {
-                let mut body = request.into_body();
-                while body.frame().await.is_some() {}
-                Ok::<_, Infallible>(http::Response::new(Body::empty()))
-            })
-        });
-        let one = Bytes::from(vec![0; 1 << 20]);
-        let requests = tokio_stream::iter(0..200).then(move |_| {
-            let one = one.clone();
-            async move {
-                tokio::task::yield_now().await;
-                Ok::<_, Status>(Frame::data(one))
-            }
-        });
-        let path = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo";
-        let body = Body::new(StreamBody::new(Box::pin(requests)));
-        let request = http::Request::builder().uri(path).extension(connection.clone()).body(body).unwrap();
-        MemoryLimit(reads).call(request).await.unwrap();
-        assert!(!connection.closing().is_cancelled());
-    }
-
-    #[tokio::test]
-    async fn a_request_that_does_not_come_whole_is_an_error_of_its_client() {
-        type Part = Result<Frame<Bytes>, Status>;
-        let end = async |version, parts: Vec<Part>| {
-            let connection = Arc::<MemoryBudget>::default()
-                .connection(Accounts::default().of(CallerKey::Unknown, Duration::ZERO), None);
-            let reads = tower::service_fn(|request: http::Request<Body>| {
-                Box::pin(async move {
-                    let status = request.into_body().collect().await.map_or_else(|status| status, |_| Status::ok(""));
-                    Ok::<_, Infallible>(status.into_http::<Body>())
-                })
-            });
-            // As the body of a stream that was reset, it does not say that it is at its end.
-            let body = Body::new(StreamBody::new(tokio_stream::iter(parts)));
-            let request = http::Request::builder().version(version).extension(connection).body(body).unwrap();
-            let answer = MemoryLimit(reads).call(request).await.unwrap();
-            Status::from_header_map(answer.headers()).map(|status| status.code())
-        };
-        let part = || Ok(Frame::data(Bytes::from_static(b"half")));
-        for code in [Code::Internal, Code::Unknown, Code::Cancelled] {
-            let parts = vec![part(), Err(Status::new(code, "the connection is broken"))];
-            assert_eq!(end(http::Version::HTTP_11, parts).await, Some(Code::InvalidArgument), "{code}");
-        }
-        assert_eq!(end(http::Version::HTTP_2, vec![part()]).await, Some(Code::InvalidArgument));
-        assert_eq!(end(http::Version::HTTP_11, vec![part()]).await, Some(Code::Ok));
-    }
-
-    /// The change may have been made already: a refusal would make the caller believe that nothing is open.
-    #[tokio::test]
-    async fn g4_a_call_on_a_connection_closed_for_its_memory_is_not_reported_as_refused() {
-        let answered = tower::service_fn(|_| std::future::ready(Ok(http::Response::new(Body::empty()))));
-        let connection =
-            Arc::<MemoryBudget>::default().connection(Accounts::default().of(CallerKey::Unknown, Duration::ZERO), None);
-        let call = || {
-            MemoryLimit(answered)
-                .call(http::Request::builder().extension(connection.clone()).body(Body::empty()).unwrap())
-        };
-        assert_eq!(Status::from_header_map(call().await.unwrap().headers()).map(|status| status.code()), None);
-        connection.closing().cancel();
-        let refusal = Status::from_header_map(call().await.unwrap().headers());
-        assert_eq!(refusal.map(|status| status.code()), Some(Code::Unavailable));
-    }
-}
+#[path = "memory_limit_tests.rs"]
+mod tests;

@@ -3,9 +3,11 @@ mod admit;
 mod admitted_stream;
 mod arrival;
 mod authorize;
+mod boundary;
 mod caller;
 mod connection_limit;
 mod gives_way;
+mod inbox;
 mod memory_budget;
 mod memory_limit;
 mod service_context;
@@ -13,6 +15,7 @@ mod stream_limit;
 
 pub(crate) use admit::{Admission, NotForUs};
 pub(crate) use arrival::Arrival;
+pub(crate) use inbox::Inbox;
 #[cfg(all(test, feature = "etcd"))]
 pub(crate) use memory_budget::MemoryBudget;
 pub(crate) use memory_budget::{ConnectionContext, MemoryReservation};

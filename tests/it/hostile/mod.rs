@@ -4,6 +4,9 @@
 mod connections;
 mod floods;
 mod frames;
+mod held;
+mod loops;
+mod maximum;
 mod requests;
 mod unread;
 

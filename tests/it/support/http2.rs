@@ -1,6 +1,6 @@
 //! HTTP/2 by hand: frames that no correct client sends.
 use super::PATIENCE;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -12,6 +12,7 @@ pub(crate) const HEADERS: u8 = 0x1;
 pub(crate) const RST_STREAM: u8 = 0x3;
 pub(crate) const SETTINGS: u8 = 0x4;
 pub(crate) const PING: u8 = 0x6;
+pub(crate) const GOAWAY: u8 = 0x7;
 pub(crate) const WINDOW_UPDATE: u8 = 0x8;
 pub(crate) const CONTINUATION: u8 = 0x9;
 pub(crate) const ACK: u8 = 0x1;
@@ -66,9 +67,13 @@ pub(crate) fn call(rpc: &str) -> Vec<u8> {
 
 /// The headers of a call whose message has this content type.
 pub(crate) fn call_as(rpc: &str, content_type: &str) -> Vec<u8> {
+    call_to(&format!("/pausewatch.v1.ElicitationService/{rpc}"), content_type)
+}
+
+/// The headers of a call to this path.
+pub(crate) fn call_to(path: &str, content_type: &str) -> Vec<u8> {
+    let rest = [(":path", path), (":authority", "h"), ("content-type", content_type), ("te", "trailers")];
     // From HPACK's static table: POST, http.
-    let path = format!("/pausewatch.v1.ElicitationService/{rpc}");
-    let rest = [(":path", path.as_str()), (":authority", "h"), ("content-type", content_type), ("te", "trailers")];
     [vec![0x83, 0x86], rest.iter().flat_map(|(name, value)| header(name, value)).collect()].concat()
 }
 
@@ -82,14 +87,14 @@ pub(crate) fn streams() -> impl Iterator<Item = u32> {
     (1..).step_by(2)
 }
 
-/// Removes the first frame of `bytes`, if it is complete: kind, stream, payload.
-fn take_frame(bytes: &mut Vec<u8>) -> Option<(u8, u32, Vec<u8>)> {
-    let [a, b, c, kind, _, stream @ ..] = bytes.get(..9)? else { return None };
-    let (kind, stream) = (*kind, u32::from_be_bytes(stream.try_into().ok()?));
+/// Removes the first frame of `bytes`, if it is complete: kind, flags, stream, payload.
+fn take_frame(bytes: &mut Vec<u8>) -> Option<(u8, u8, u32, Vec<u8>)> {
+    let [a, b, c, kind, flags, stream @ ..] = bytes.get(..9)? else { return None };
+    let (kind, flags, stream) = (*kind, *flags, u32::from_be_bytes(stream.try_into().ok()?));
     let end = 9 + u32::from_be_bytes([0, *a, *b, *c]) as usize;
     let payload = bytes.get(9..end)?.to_vec();
     bytes.drain(..end);
-    Some((kind, stream, payload))
+    Some((kind, flags, stream, payload))
 }
 
 /// Reads at least a byte.
@@ -112,6 +117,9 @@ pub(crate) struct Raw {
     windows: HashMap<u32, usize>,
     first_window: usize,
     sent: HashMap<u32, usize>,
+    /// The frames that were read by kind, and the streams that the server has ended.
+    frames: HashMap<u8, usize>,
+    ended: HashSet<u32>,
 }
 
 impl Raw {
@@ -122,6 +130,8 @@ impl Raw {
             windows: HashMap::new(),
             first_window: 65_535,
             sent: HashMap::new(),
+            frames: HashMap::new(),
+            ended: HashSet::new(),
         })
     }
 
@@ -155,7 +165,7 @@ impl Raw {
             if !matches!(read, Ok(Ok(1..))) {
                 return Err(io::ErrorKind::TimedOut.into());
             }
-            while let Some((kind, of, payload)) = take_frame(&mut self.said) {
+            while let Some((kind, of, payload)) = self.take_frame() {
                 self.heed(kind, of, &payload);
                 if kind == SETTINGS && !payload.is_empty() {
                     // Until the acknowledgement, the server applies its earlier windows to us.
@@ -167,6 +177,36 @@ impl Raw {
             *self.sent.entry(of).or_default() += data.len();
         }
         self.send(&frame(DATA, 0, stream, data)).await
+    }
+
+    /// Sends data of a stream if the server's window allows it now or within a moment.
+    pub(crate) async fn try_send_data(&mut self, stream: u32, data: &[u8]) -> io::Result<()> {
+        let sent = tokio::time::timeout(Duration::from_millis(100), self.send_data(stream, data)).await;
+        sent.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?
+    }
+
+    fn take_frame(&mut self) -> Option<(u8, u32, Vec<u8>)> {
+        let (kind, flags, stream, payload) = take_frame(&mut self.said)?;
+        *self.frames.entry(kind).or_default() += 1;
+        if kind == RST_STREAM || flags & END_STREAM != 0 && matches!(kind, DATA | HEADERS) {
+            self.ended.insert(stream);
+        }
+        Some((kind, stream, payload))
+    }
+
+    /// How many frames of a kind were read.
+    pub(crate) fn count(&self, kind: u8) -> usize {
+        self.frames.get(&kind).copied().unwrap_or_default()
+    }
+
+    /// Waits until the server has ended a stream.
+    pub(crate) async fn wait_for_end(&mut self, stream: u32) -> io::Result<()> {
+        while !self.ended.contains(&stream) {
+            if self.take_frame().is_none() {
+                read(&mut self.stream, &mut self.said).await?;
+            }
+        }
+        Ok(())
     }
 
     fn left(&self, of: u32, first: usize) -> usize {
@@ -192,7 +232,7 @@ impl Raw {
     pub(crate) async fn wait_for(&mut self, kind: u8, count: usize) -> io::Result<()> {
         let mut come = 0;
         while come < count {
-            while let Some((found, ..)) = take_frame(&mut self.said) {
+            while let Some((found, ..)) = self.take_frame() {
                 come += usize::from(found == kind);
             }
             if come < count {

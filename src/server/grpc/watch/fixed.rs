@@ -1,7 +1,7 @@
 //! `WatchPauseState`: one request, whose threads stay the same.
 use super::super::codec::RequestCodec;
 use super::super::frame::{Batch, BatchSize};
-use super::stream::{Stream, check_encoding};
+use super::stream::Stream;
 use crate::proto::v1;
 use crate::server::status;
 use bytes::Bytes;
@@ -18,7 +18,6 @@ pub(crate) const MAX_REQUEST: usize = 3 << 20;
 
 /// The one message of the request.
 pub(super) async fn read(request: http::Request<Body>) -> Result<v1::WatchPauseStateRequest, Status> {
-    check_encoding(&request)?;
     let decoder = RequestCodec::<(), v1::WatchPauseStateRequest>::default().decoder();
     let mut messages = Streaming::new_request(decoder, request.into_body(), None, Some(MAX_REQUEST));
     messages.message().await?.ok_or_else(|| Status::invalid_argument("the call has no request message"))

@@ -98,7 +98,7 @@ impl Watches {
 
     fn open_changing(self, request: http::Request<Body>) -> Result<Body, Status> {
         let caller = self.caller(&request)?;
-        let requests = Requests::new(request, caller.connection.clone())?;
+        let requests = Requests::new(request, caller.connection.clone());
         let stream = self.stream(Rpc::Watch, &caller, 0)?;
         let subscription = Some(self.hub.watch_none());
         let stream = Stream { subscription, ..stream };
@@ -224,6 +224,9 @@ mod tests {
         for _ in 0..CALLS {
             let opened = watches.clone().serve_changing(request(&wanted, &connection)).await;
             let mut stream = opened.expect("never fails").into_body();
+            assert!(Pin::new(&mut stream).poll_frame(cx).is_pending(), "nothing was received");
+            // The task that receives runs.
+            tokio::task::yield_now().await;
             assert!(Pin::new(&mut stream).poll_frame(cx).is_pending(), "it waits");
             streams.push(stream);
         }

@@ -1,9 +1,8 @@
-//! The requests of a `Watch`, read one at a time: the next one is read only when the previous one is answered.
+//! The requests of a `Watch`, decoded one at a time: the next one is decoded only when the previous one is answered.
 use super::super::codec;
-use super::stream::check_encoding;
 use crate::core::types::InvalidField;
 use crate::proto::v1;
-use crate::server::admission::{Arrival, ConnectionContext, HALF_REQUEST, MemoryReservation};
+use crate::server::admission::{Arrival, ConnectionContext, HALF_REQUEST, Inbox, MemoryReservation};
 use crate::server::status;
 use bytes::{Buf, Bytes, BytesMut};
 use http_body::Body as _;
@@ -17,13 +16,16 @@ use tonic::codegen::http;
 /// The largest request: 1,000 ids of 256 bytes and a token, with their tags and lengths.
 const MAX_REQUEST: usize = 288 << 10;
 
+/// Requests that wait for the answers to earlier ones: a largest one, and 64 KiB of others.
+const MAX_WAITING: usize = MAX_REQUEST + (64 << 10);
+
 /// The flag and the length before a message.
 const PREFIX: usize = 5;
 
 /// Reads requests. Between two requests it holds no memory.
 pub(super) struct Requests {
     /// `None`: the client has closed its side.
-    body: Option<Body>,
+    body: Option<Inbox>,
     buffer: BytesMut,
     connection: Option<Arc<ConnectionContext>>,
     /// The reservation for an incomplete request.
@@ -33,13 +35,10 @@ pub(super) struct Requests {
 }
 
 impl Requests {
-    pub(super) fn new(
-        request: http::Request<Body>,
-        connection: Option<Arc<ConnectionContext>>,
-    ) -> Result<Self, Status> {
-        check_encoding(&request)?;
-        let (body, buffer, arrival) = (Some(request.into_body()), BytesMut::new(), Arrival::default());
-        Ok(Requests { body, buffer, connection, held: None, arrival })
+    pub(super) fn new(request: http::Request<Body>, connection: Option<Arc<ConnectionContext>>) -> Self {
+        let body = Inbox::of(request.into_body(), MAX_WAITING, connection.clone());
+        let (body, buffer, arrival) = (Some(body), BytesMut::new(), Arrival::default());
+        Requests { body, buffer, connection, held: None, arrival }
     }
 
     /// The next request. Pending forever when the client sends no more.
@@ -128,7 +127,7 @@ mod tests {
     async fn g7_half_a_request_is_not_kept_for_ever_but_the_client_may_be_silent_after_a_whole_one() {
         let (sender, frames) = mpsc::unbounded_channel::<Result<Frame<Bytes>, Status>>();
         let body = Body::new(StreamBody::new(UnboundedReceiverStream::new(frames)));
-        let mut requests = Requests::new(http::Request::new(body), None).expect("no encoding");
+        let mut requests = Requests::new(http::Request::new(body), None);
         let send = |bytes: &[u8]| sender.send(Ok(Frame::data(bytes.to_vec().into()))).expect("it is read");
         let (first, second) = (message("a"), message("b"));
         // One and a half, in time.

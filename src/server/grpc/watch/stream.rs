@@ -15,13 +15,15 @@ use std::borrow::Borrow;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use tonic::body::Body;
 use tonic::codegen::http;
 use tonic::{Code, Status};
 
 /// States that are larger than this (in bytes) count as memory of their connection until they are sent, and ids until
 /// their request is answered.
 const LARGE: usize = 2 << 10;
+
+/// The overhead of messages that HTTP/2 has not sent, in bytes.
+const UNSENT: usize = 512;
 
 /// Counts these ids as memory of the connection, if they are large.
 pub(super) fn hold_ids<'a, I: Borrow<str> + 'a>(
@@ -30,16 +32,6 @@ pub(super) fn hold_ids<'a, I: Borrow<str> + 'a>(
 ) -> Option<MemoryReservation> {
     let size = ids.map(|id| size_of::<I>() + id.borrow().len()).sum();
     connection.filter(|_| size > LARGE).map(|connection| connection.hold(size))
-}
-
-pub(super) fn check_encoding(request: &http::Request<Body>) -> Result<(), Status> {
-    if let Some(encoding) = request.headers().get("grpc-encoding").filter(|encoding| *encoding != "identity") {
-        let encoding = encoding.to_str().unwrap_or("unreadable");
-        return Err(Status::unimplemented(format!(
-            "grpc-encoding {encoding:?} is not supported: send the message uncompressed"
-        )));
-    }
-    Ok(())
 }
 
 /// Completes when the caller loses its permission for the watch.
@@ -103,12 +95,12 @@ impl Stream {
         Some(status.add_header(&mut trailers).map(|()| Frame::trailers(trailers)))
     }
 
-    /// Sends these messages. Small ones are not worth counting, and most are shared.
+    /// Sends these messages. Small ones are not worth counting while the client reads, and most are shared.
     pub(super) fn send(&mut self, bytes: Bytes) -> Sent {
         self.batch_size = self.batch_size.next();
         let bytes = match &self.connection {
-            Some(connection) if bytes.len() > LARGE => {
-                let held = connection.hold(bytes.len());
+            Some(connection) if bytes.len() > LARGE || connection.is_stuck() => {
+                let held = connection.hold(UNSENT + bytes.len());
                 counted(bytes, held)
             }
             _ => bytes,
