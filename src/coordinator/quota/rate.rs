@@ -56,7 +56,7 @@ impl Rate {
     }
 
     /// Takes `calls` more of `per_second` for a call that was admitted and turned out to be large: later calls are refused
-    /// for as much longer, at most [`LONGEST_DEBT`].
+    /// for as much longer, at most 5 s.
     pub fn charge(&self, calls: u64, per_second: u64, now: Duration) {
         let now = i64::try_from(now.as_nanos()).unwrap_or(i64::MAX / 2);
         let share = SECOND / i64::try_from(per_second.max(1)).unwrap_or(SECOND).min(SECOND);
