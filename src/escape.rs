@@ -48,6 +48,12 @@ pub(crate) fn escaped_json(json: &str) -> Cow<'_, str> {
     Cow::Owned(safe)
 }
 
+/// Whether [`escaped`] escapes this character.
+#[cfg(feature = "cli")]
+pub(crate) fn is_escaped(c: char) -> bool {
+    is_hostile(c) && !JOINERS.contains(&c)
+}
+
 fn is_hostile(c: char) -> bool {
     c.is_control()
         // The property Default_Ignorable_Code_Point of Unicode, and what separates lines or annotates them.

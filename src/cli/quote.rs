@@ -1,4 +1,5 @@
 //! Quotes the names of commands in messages like the GNU tools.
+use crate::escape::is_escaped;
 use std::{ffi::OsStr, fmt::Write};
 
 /// The quoted name on one line: typographic quotes in a UTF-8 locale, else apostrophes.
@@ -17,7 +18,7 @@ fn quote(name: &OsStr, utf8: bool) -> String {
                 '\r' => quoted.push_str("\\r"),
                 '\\' => quoted.push_str("\\\\"),
                 c if c == close => quoted.extend(['\\', c]),
-                c if c.is_control() || !(utf8 || c.is_ascii()) => {
+                c if is_escaped(c) || !(utf8 || c.is_ascii()) => {
                     octal(&mut quoted, c.encode_utf8(&mut [0; 4]).as_bytes())
                 }
                 c => quoted.push(c),
@@ -52,6 +53,7 @@ mod tests {
             ("sleep", "‘sleep’", "'sleep'"),
             ("sl'p é", "‘sl'p é’", r"'sl\'p \303\251'"),
             ("a\nb’c\\\u{1b}", r"‘a\nb\’c\\\033’", r"'a\nb\342\200\231c\\\033'"),
+            ("5\u{202e}s", r"‘5\342\200\256s’", r"'5\342\200\256s'"),
         ] {
             assert_eq!(quote(OsStr::new(name), true), utf8);
             assert_eq!(quote(OsStr::new(name), false), ascii);

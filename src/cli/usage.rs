@@ -108,7 +108,6 @@ mod tests {
             &["get", "--\u{202e}txt.exe"][..],
             &["get", "t", "\u{1b}]0;title\u{7}"],
             &["\u{1b}[8mhidden"],
-            &["run", "5\u{202e}s", "true"],
             &["serve", "--store", "x\u{9b}2J"],
             &["serve", "--audit-max-size", "1\u{200b}MiB"],
             &["get", "--thread", "\u{1b}[2J", "--output", "x"],
