@@ -124,6 +124,17 @@ class Round {
     await released;
   }
 
+  /** Opens a hold; `undefined`: the server was not reached. */
+  async #open(threadId: string): Promise<Hold | undefined> {
+    try {
+      return await this.#client.hold(threadId, { ttlMs: 60_000 });
+    } catch (error) {
+      if (!isTransient(error)) throw error;
+      this.counts.unknown++;
+      return undefined;
+    }
+  }
+
   async #release(hold: Hold): Promise<void> {
     try {
       await this.#within(hold.release());
@@ -192,14 +203,8 @@ class Round {
 
   async #person(): Promise<void> {
     const threadId = this.#thread("person");
-    let hold: Hold;
-    try {
-      hold = await this.#client.hold(threadId, { ttlMs: 60_000 });
-    } catch (error) {
-      if (!isTransient(error)) throw error;
-      this.counts.unknown++;
-      return;
-    }
+    const hold = await this.#open(threadId);
+    if (hold === undefined) return;
     const timeout = this.#client.startTimeout(300, { threadId });
     const watch = this.#client.watch([threadId]);
     const watching = (async () => {
@@ -239,8 +244,9 @@ class Round {
     const threadId = this.#thread("child");
     using _wait = timeout.awaitThread(threadId);
     while (!timeout.linked && !this.#isOver) await sleep(5);
-    const [from, charged] = [performance.now(), timeout.elapsedMs];
-    const hold = await this.#client.hold(threadId, { ttlMs: 60_000 });
+    const [from, charged, after] = [performance.now(), timeout.elapsedMs, performance.now()];
+    const hold = await this.#open(threadId);
+    if (hold === undefined) return;
     const opened = performance.now();
     await sleep(100 + randomInt(400));
     const releasing = performance.now();
@@ -249,8 +255,12 @@ class Round {
     // The message of the resume may arrive after the answer.
     for (let turn = 0; turn < 200 && timeout.paused; turn++) await sleep(5);
     await sleep(50);
-    const off = performance.now() - from - (timeout.elapsedMs - charged);
+    // The process may be stopped between two readings of the clock.
+    const leastWall = performance.now() - after;
+    const grown = timeout.elapsedMs - charged;
+    const mostWall = performance.now() - from;
     const [least, most] = [releasing - opened, released - from];
-    this.counts.await_error_ms = Math.max(this.counts.await_error_ms, least - off, off - most, 0);
+    const error = Math.max(least - (mostWall - grown), leastWall - grown - most);
+    this.counts.await_error_ms = Math.max(this.counts.await_error_ms, error);
   }
 }

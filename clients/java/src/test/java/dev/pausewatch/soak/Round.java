@@ -12,6 +12,7 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Optional;
 import java.util.concurrent.Callable;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
@@ -153,20 +154,28 @@ final class Round {
             }
             return;
         }
-        Hold hold;
+        Optional<Hold> opened = open(threadId);
+        if (opened.isEmpty()) {
+            return;
+        }
+        Hold hold = opened.get();
+        if (kind == 1 && interrupted(hold::release, random(20))) {
+            counts.cancel();
+        }
+        release(hold);
+    }
+
+    /** Opens a hold; empty: the server was not reached. */
+    private Optional<Hold> open(String threadId) {
         try {
-            hold = client.hold(threadId).ttl(TTL).open();
+            return Optional.of(client.hold(threadId).ttl(TTL).open());
         } catch (PausewatchException error) {
             if (!isTransient(error)) {
                 throw error;
             }
             counts.mayBeOpen();
-            return;
+            return Optional.empty();
         }
-        if (kind == 1 && interrupted(hold::release, random(20))) {
-            counts.cancel();
-        }
-        release(hold);
     }
 
     private void release(Hold hold) {
@@ -238,16 +247,11 @@ final class Round {
 
     private Void person() throws Exception {
         String threadId = prefix + "person";
-        Hold hold;
-        try {
-            hold = client.hold(threadId).ttl(TTL).open();
-        } catch (PausewatchException error) {
-            if (!isTransient(error)) {
-                throw error;
-            }
-            counts.mayBeOpen();
+        Optional<Hold> opened = open(threadId);
+        if (opened.isEmpty()) {
             return null;
         }
+        Hold hold = opened.get();
         Watch watch = client.watch(threadId).open();
         try (PausableDeadline deadline = client.deadline(threadId, Duration.ofMillis(300))) {
             Future<?> watching = workers.submit(() -> watch.forEach(event -> {
@@ -302,19 +306,26 @@ final class Round {
             }
             long from = System.nanoTime();
             long charged = deadline.read().elapsed().toNanos();
-            Hold hold = client.hold(prefix + "child").ttl(TTL).open();
+            long after = System.nanoTime();
+            Optional<Hold> hold = open(prefix + "child");
+            if (hold.isEmpty()) {
+                return;
+            }
             long opened = System.nanoTime();
             Thread.sleep(100 + random(400));
             double least = millisSince(opened);
-            release(hold);
+            release(hold.get());
             double most = millisSince(from);
             // The message of the resume may arrive after the answer.
             for (int turn = 0; turn < 200 && deadline.read().paused(); turn++) {
                 Thread.sleep(5);
             }
             Thread.sleep(50);
-            double off = millisSince(from) - (deadline.read().elapsed().toNanos() - charged) / 1e6;
-            counts.awaited(Math.max(0, Math.max(least - off, off - most)));
+            // This thread may be stopped between two readings of the clock.
+            double leastWall = millisSince(after);
+            double grown = (deadline.read().elapsed().toNanos() - charged) / 1e6;
+            double mostWall = millisSince(from);
+            counts.awaited(Math.max(0, Math.max(least - (mostWall - grown), leastWall - grown - most)));
         }
     }
 }

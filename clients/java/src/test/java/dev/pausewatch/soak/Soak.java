@@ -15,7 +15,18 @@ public final class Soak {
     private Soak() {}
 
     /** Plays rounds until the input ends. */
-    public static void main(String[] arguments) throws Exception {
+    public static void main(String[] arguments) {
+        try {
+            play();
+            System.exit(0);
+        } catch (Exception failed) {
+            failed.printStackTrace();
+            // Threads of the round may still run.
+            System.exit(1);
+        }
+    }
+
+    private static void play() throws Exception {
         // A disturbed server causes warnings.
         LogManager.getLogManager().reset();
         BufferedReader input = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
@@ -30,7 +41,6 @@ public final class Soak {
             result.addProperty("tasks", Thread.getAllStackTraces().size());
             System.out.println(result);
         }
-        System.exit(0);
     }
 
     /** Virtual threads, where Java has them (21 or later). */
