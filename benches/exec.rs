@@ -1,4 +1,5 @@
-//! `exec`: the cost of judging every program of a command of the exec server: time, and the memory of its supervisor.
+//! `exec`: the cost of judging every program of a command of the exec server: time, and the memory of its supervisor; and that of a program that
+//! leaves the sandbox.
 use crate::measure::Latencies;
 use crate::result::Result;
 use crate::settings::Settings;
@@ -10,6 +11,8 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 const RULES: &str = "prefix_rule(['rm'], decision = 'forbidden')\nprefix_rule(['git', 'push'], decision = 'prompt')\n";
+/// `uname` leaves the sandbox.
+const ALLOW: &str = "prefix_rule(['uname'])\n";
 const STARTS: usize = 100;
 const SUPERVISORS: usize = 10;
 const TARGETS: usize = 600;
@@ -22,12 +25,16 @@ const WALL: &str = "wall, ms";
 const MORE: &str = "more at p50, ms";
 const JUDGED: &str = "judged";
 const UNJUDGED: &str = "unjudged";
+const OUTSIDE: &str = "outside";
+const ONE: &str = "one program outside";
+const FOUR: &str = "four programs outside";
 
 pub(crate) fn run(settings: &Settings) -> Result<Table> {
     let title = format!("exec: {} runs in turn; {STARTS} starts in each", settings.runs);
-    let mut table = Table::new(title, [UNJUDGED, JUDGED]);
+    let mut table = Table::new(title, [UNJUDGED, JUDGED, OUTSIDE]);
     let data = settings.data_dir()?;
     std::fs::write(data.path().join("bench.rules"), RULES)?;
+    std::fs::write(data.path().join("allow.rules"), ALLOW)?;
     let targets: Vec<_> = (0..TARGETS).map(|number| format!("t{number}")).collect();
     let makefile = format!("all: {0}\n.PHONY: all {0}\n{0}:\n\t@/bin/true\n", targets.join(" "));
     std::fs::write(data.path().join("Makefile"), makefile)?;
@@ -35,6 +42,7 @@ pub(crate) fn run(settings: &Settings) -> Result<Table> {
         (UNJUDGED, Server::start(settings, data.path(), &[])?),
         (JUDGED, Server::start(settings, data.path(), &["--rules", "bench.rules"])?),
     ];
+    let mut allowing = Server::start(settings, data.path(), &["--rules", "allow.rules"])?;
     let loops = "i=0; while [ $i -lt 1000 ]; do /bin/true; i=$((i+1)); done";
     for run in 0..settings.runs {
         eprintln!("exec: run {} of {}", run + 1, settings.runs);
@@ -54,6 +62,19 @@ pub(crate) fn run(settings: &Settings) -> Result<Table> {
         table.add((START, "p50, ms", JUDGED), judged);
         table.add((START, MORE, JUDGED), judged - unjudged);
     }
+    for _ in 0..settings.runs {
+        for (case, line) in [(ONE, "uname"), (FOUR, "uname; uname; uname; uname")] {
+            let mut times: [Latencies; 2] = Default::default();
+            for _ in 0..STARTS / 4 {
+                times[0].record(servers[0].1.shell(line)?);
+                times[1].record(allowing.shell(line)?);
+            }
+            let [inside, outside] = times.map(|mut times| times.percentiles([50.0])[0] / 1_000.0);
+            table.add((case, "p50, ms", UNJUDGED), inside);
+            table.add((case, "p50, ms", OUTSIDE), outside);
+            table.add((case, MORE, OUTSIDE), outside - inside);
+        }
+    }
     let [_, (_, judged)] = &mut servers;
     for (count, metric) in [(1, "PSS with 1 command, kB"), (SUPERVISORS, PSS)] {
         while judged.supervisors()?.len() < count {
@@ -65,8 +86,9 @@ pub(crate) fn run(settings: &Settings) -> Result<Table> {
     table.goal_at_most_times(TRUE, (TRUE, WALL, JUDGED), 1.15, UNJUDGED);
     table.goal_at_most_times(MAKE, (MAKE, WALL, JUDGED), 1.15, UNJUDGED);
     table.goal_at_most("a command starts later by", (START, MORE, JUDGED), 2.0, "ms");
+    table.goal_at_most("one program that leaves the sandbox takes longer by", (ONE, MORE, OUTSIDE), 30.0, "ms");
     table.goal_at_most("memory of a supervisor, 10 commands", (MEMORY, PSS, JUDGED), 1_024.0, "kB (PSS)");
-    table.note("No rule is about any of these programs. PSS: a page that N processes share counts as 1/N of it.");
+    table.note("No rule is about any of these programs, except those that leave the sandbox. PSS: a page that N processes share counts as 1/N of it.");
     Ok(table)
 }
 
@@ -92,7 +114,9 @@ impl Server {
             .args(["exec-server", "--private"])
             .args(options)
             .current_dir(directory)
-            .env("XDG_CONFIG_HOME", directory);
+            // Nothing leaves the sandbox if commands can write there.
+            .env("HOME", "/nonexistent")
+            .env("XDG_CONFIG_HOME", "/nonexistent");
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let stdin = child.stdin.take().expect("it is piped");
         let stdout = BufReader::new(child.stdout.take().expect("it is piped"));
@@ -131,7 +155,8 @@ impl Server {
         let begin = Instant::now();
         let outcome = self.call("shell", json!({"command": line}))?;
         let time = begin.elapsed();
-        match outcome["exit_code"] == 0 {
+        // A note says that an allowed program has stayed in the sandbox.
+        match outcome["exit_code"] == 0 && outcome["note"].is_null() {
             true => Ok(time),
             false => Err(format!("`{line}`: {outcome}").into()),
         }

@@ -29,7 +29,7 @@ pub(super) struct Command {
     /// Huge pages are off in this process, but not for the command.
     pub(super) restore_huge_pages: bool,
     /// The soft limit of open files.
-    open_files: Option<u64>,
+    pub(super) open_files: Option<u64>,
     /// The directory to execute the command in, without symbolic links.
     workdir: Option<PathBuf>,
     /// The command may change only the writable files.

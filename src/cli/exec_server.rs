@@ -7,7 +7,7 @@ use super::{
     coordinator::Coordinator,
     default_coordinator,
     exec_http::{HttpArgs, ReadToken},
-    exit, failure, output, stderr,
+    exec_reach, exit, failure, output, stderr,
     token::Key,
 };
 use crate::{
@@ -18,7 +18,7 @@ use crate::{
         Config, ExecServer, Http, Launcher, Limits, NestedPrograms, Policy, SandboxPolicy, WhenUnable, default_shell,
         serve_http, serve_stdio,
     },
-    exec::policy::{Rules, code_paths},
+    exec::policy::{Rules, code_paths, warnings_about_allow},
     exec::sandbox::{Sandbox, hard_links},
     exec::supervise::{descriptors::close_inherited, ignored_at_start},
 };
@@ -182,8 +182,12 @@ async fn serve(args: Args, token: Result<Option<ReadToken>, String>, open_files:
 fn check(args: &Args) -> Result<(), String> {
     let policy = policy(args)?;
     let directory = std::env::current_dir().ok().filter(|_| policy.sandbox.is_some());
+    let reachable = if policy.sandbox.is_some() { exec_reach::reachable() } else { Vec::new() };
     let sandbox = policy.sandbox.map_or("off (--no-sandbox)".to_owned(), |sandbox| sandbox.enforcement.to_string());
     let mut text = format!("sandbox: {sandbox}\nrules: {}\n", policy.nested);
+    for what in reachable {
+        text += &format!("commands can act outside the sandbox through: {what}\n");
+    }
     if let Some(links) = directory.and_then(|directory| hard_links(&directory)) {
         text += &format!(
             "hard links: {} files in this directory have another name outside it, such as {:?}; commands can change them\n",
@@ -210,7 +214,7 @@ async fn serve_clients(server: &Arc<ExecServer>, http: Option<(TcpListener, Http
 
 fn policy(args: &Args) -> Result<Policy, String> {
     let rules = Rules::load(&args.rules).map_err(|error| error.to_string())?;
-    for warning in rules.warnings() {
+    for warning in rules.warnings().iter().cloned().chain(warnings_about_allow(&rules)) {
         failure::say("exec-server", &format!("warning: {warning}"));
     }
     let sandbox = match args.no_sandbox {
@@ -224,7 +228,7 @@ fn policy(args: &Args) -> Result<Policy, String> {
     }
     let code = code_paths(|name| std::env::var_os(name)).into_iter().filter(|_| !rules.is_empty());
     for (name, path) in code.filter(|(_, path)| sandbox.as_ref().is_some_and(|sandbox| sandbox.is_exposed(path))) {
-        let kept = "commands can put code there, so what the rules allow stays in the sandbox";
+        let kept = "commands can put code or settings there, so what the rules allow stays in the sandbox";
         failure::say("exec-server", &format!("warning: {name} names {path:?}: {kept}"));
     }
     let nested = nested_programs(&rules, sandbox.is_some());
@@ -233,14 +237,16 @@ fn policy(args: &Args) -> Result<Policy, String> {
 
 fn nested_programs(rules: &Rules, is_sandboxed: bool) -> NestedPrograms {
     if rules.is_empty() {
-        return NestedPrograms::Judged { restricted: Arc::default() };
+        return NestedPrograms::Judged { restricted: Arc::default(), has_allowed: false };
     }
     if !is_sandboxed {
         // The filter takes the privileges of set-user-id programs away, as the sandbox does.
         return NestedPrograms::NotJudged("they are only in the sandbox".to_owned());
     }
     match judge::probe(Path::new(PROGRAM)) {
-        Ok(()) => NestedPrograms::Judged { restricted: rules.restricted_programs().into() },
+        Ok(()) => {
+            NestedPrograms::Judged { restricted: rules.restricted_programs().into(), has_allowed: rules.allow_any() }
+        }
         Err(why) => NestedPrograms::NotJudged(why),
     }
 }

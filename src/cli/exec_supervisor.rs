@@ -39,6 +39,7 @@ impl Args {
         }
         let mut command = exec_child::Command::parse(arguments)?;
         command.restore_huge_pages = setup.restore_huge_pages;
+        setup.open_files = command.open_files;
         Ok(Self { setup, command })
     }
 }

@@ -23,6 +23,8 @@ mod exec_child;
 #[cfg(feature = "exec-server")]
 mod exec_http;
 #[cfg(feature = "exec-server")]
+mod exec_reach;
+#[cfg(feature = "exec-server")]
 mod exec_reaper;
 #[cfg(feature = "exec-server")]
 mod exec_server;

@@ -10,7 +10,7 @@ use crate::{
     client::stopwatch::Stopwatch,
     exec::{
         judge::{self, Judging, Link, connect, save_memory},
-        policy::{Action, Asker, AskingPolicy, Prompt, Question, Rules, command_of},
+        policy::{Action, Asker, AskingPolicy, Prompt, Question, Reach, Rules, command_of},
         supervise::{Process, Program, SpawnError, ignored_at_start},
     },
 };
@@ -79,7 +79,7 @@ impl Judge {
             }
         };
         Ok(Judged {
-            judging: Judging::new(link, Arc::new(policy), Arc::new(note)),
+            judging: Judging::new(link, Arc::new(policy), Arc::new(note), Arc::new(Reach::default)),
             supervisor,
             owns_group,
             ended: None,

@@ -4,7 +4,7 @@ use super::{
     message::{Report, Verdict},
 };
 use crate::escape::escaped_lines;
-use crate::exec::policy::{Action, EscalationPolicy};
+use crate::exec::policy::{Action, EscalationPolicy, Exposed, Reach};
 use std::{collections::HashMap, io, os::unix::process::ExitStatusExt, process::ExitStatus, sync::Arc};
 use tokio::{
     process::Child,
@@ -22,6 +22,7 @@ pub(crate) struct Judging {
     link: Arc<Link>,
     policy: Arc<dyn EscalationPolicy>,
     note: Note,
+    exposed: Exposed,
     /// The first process of the command.
     process: Option<i32>,
     /// The tasks that determine them, by the id of the question.
@@ -30,8 +31,10 @@ pub(crate) struct Judging {
 }
 
 impl Judging {
-    pub(crate) fn new(link: Link, policy: Arc<dyn EscalationPolicy>, note: Note) -> Self {
-        Self { link: Arc::new(link), policy, note, process: None, open: HashMap::new(), verdicts: JoinSet::new() }
+    /// `exposed`: what commands can write.
+    pub(crate) fn new(link: Link, policy: Arc<dyn EscalationPolicy>, note: Note, exposed: Exposed) -> Self {
+        let (open, verdicts) = (HashMap::new(), JoinSet::new());
+        Self { link: Arc::new(link), policy, note, exposed, process: None, open, verdicts }
     }
 
     /// Answers questions until the command's first process has ended, and returns its status; `None`: the supervisor has ended before.
@@ -117,7 +120,7 @@ impl Judging {
                     let (link, reason) =
                         (self.link.clone(), "the program cannot be judged: an internal error".to_owned());
                     let denied = async move {
-                        link.answer(&Verdict { id, action: Action::Deny { reason } }).await;
+                        link.answer(&Verdict { id, action: Action::Deny { reason }, reach: Reach::default() }).await;
                         id
                     };
                     self.open.insert(id, self.verdicts.spawn(denied));
@@ -139,6 +142,7 @@ impl Judging {
             }
             Report::Asks { id, exec } => {
                 let (link, policy, note) = (self.link.clone(), self.policy.clone(), self.note.clone());
+                let exposed = self.exposed.clone();
                 let determined = async move {
                     let mut action = policy.determine_exec(&exec).await;
                     if let Action::Deny { reason } = &mut action {
@@ -148,7 +152,11 @@ impl Judging {
                     if let Action::Deny { reason } = &action {
                         note(format!("a program was denied: {reason}"));
                     }
-                    link.answer(&Verdict { id, action }).await;
+                    let reach = match action {
+                        Action::Escalate => exposed().for_message(),
+                        _ => Reach::default(),
+                    };
+                    link.answer(&Verdict { id, action, reach }).await;
                     id
                 };
                 self.open.insert(id, self.verdicts.spawn(determined));
@@ -182,7 +190,8 @@ mod tests {
     async fn a_question_whose_task_panics_is_denied() {
         let (ours, theirs) = super::super::connect(io::stdin()).unwrap();
         packet::receive::<()>(&theirs).unwrap().expect("standard input");
-        let mut judging = Judging::new(Link::new(ours).unwrap(), Arc::new(Panics), Arc::new(|_| ()));
+        let mut judging =
+            Judging::new(Link::new(ours).unwrap(), Arc::new(Panics), Arc::new(|_| ()), Arc::new(Reach::default));
         packet::send(&theirs, &Report::Asks { id: 7, exec: Box::default() }, &[]).unwrap();
         let supervisor = Link::new(theirs).unwrap();
         let verdict = tokio::time::timeout(Duration::from_secs(10), async {
@@ -191,7 +200,7 @@ mod tests {
                 verdict = supervisor.receive::<Verdict>() => verdict.unwrap(),
             }
         });
-        let Verdict { id, action } = verdict.await.expect("nobody answered");
+        let Verdict { id, action, .. } = verdict.await.expect("nobody answered");
         assert!(id == 7 && matches!(action, Action::Deny { .. }), "{id}: {action:?}");
     }
 }

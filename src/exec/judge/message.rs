@@ -1,5 +1,5 @@
 //! The messages between a supervisor and its exec server.
-use crate::exec::policy::{Action, Exec};
+use crate::exec::policy::{Action, Exec, Reach};
 use serde::{Deserialize, Serialize};
 
 /// From the supervisor.
@@ -22,4 +22,6 @@ pub(crate) enum Report {
 pub(crate) struct Verdict {
     pub(crate) id: u64,
     pub(crate) action: Action,
+    /// For a program that leaves the sandbox: what commands can write.
+    pub(crate) reach: Reach,
 }

@@ -3,7 +3,7 @@
 //! | file | contents |
 //! | --- | --- |
 //! | `notify`, `filter`, `fork` | the kernel's facilities; the only unsafe code |
-//! | `waiting`, `executable`, `own_files`, `view`, `status` | what a thread is about to execute |
+//! | `waiting`, `executable`, `own_files`, `view`, `status`, `streams` | what a thread is about to execute |
 //! | `setup`, `child`, `supervisor`, `lineage`, `scope`, `contents` | a command and its supervisor, which answers every `execve` in it |
 //! | `redirect`, `relay`, `relays` | our program in the place of one that was refused or approved |
 //! | `start` | an approved program, outside the sandbox |
@@ -43,6 +43,7 @@ supported! {
     mod setup;
     mod start;
     mod status;
+    mod streams;
     mod supervisor;
     mod view;
     mod waiting;

@@ -4,7 +4,7 @@ use super::{
     message::{Report, Verdict},
     packet,
 };
-use crate::exec::policy::Action;
+use crate::exec::policy::{Action, Reach};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::{
     fs::File,
@@ -52,7 +52,7 @@ impl Attempt {
             match self.report()? {
                 Report::Asks { id, .. } => {
                     let action = Action::Deny { reason: "a test".to_owned() };
-                    packet::send(&self.socket, &Verdict { id, action }, &[])?;
+                    packet::send(&self.socket, &Verdict { id, action, reach: Reach::default() }, &[])?;
                 }
                 Report::Ended { status: REFUSED } => return Ok(Ok(())),
                 Report::Ended { .. } => {

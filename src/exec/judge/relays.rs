@@ -2,7 +2,8 @@
 use super::{
     packet,
     relay::{Order, Relayed},
-    start::{Approved, Starting, start},
+    start::{Approved, Settings, Starting, start},
+    streams::are_streams,
 };
 use crate::exec::supervise;
 use nix::{
@@ -18,11 +19,28 @@ use std::{
     os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd},
 };
 
+/// The signals to the original place of a program that reach it outside the sandbox. Others may do more than end or stop it: SIGUSR1 opens
+/// the debugger of Node.js, by which everybody can run code in it.
+const FORWARDED: [i32; 10] = [
+    nix::libc::SIGHUP,
+    nix::libc::SIGINT,
+    nix::libc::SIGQUIT,
+    nix::libc::SIGALRM,
+    nix::libc::SIGTERM,
+    nix::libc::SIGCONT,
+    nix::libc::SIGTSTP,
+    nix::libc::SIGTTIN,
+    nix::libc::SIGTTOU,
+    nix::libc::SIGWINCH,
+];
+
 /// A process that executes, or has executed, our program in place of another.
 struct Relay {
     socket: OwnedFd,
     /// `None`: the program was refused, or has been started.
     approved: Option<Approved>,
+    /// Whether that program leaves the sandbox.
+    leaves: bool,
     received: Vec<(RawFd, OwnedFd)>,
     program: Option<Pid>,
     /// A pidfd of the process in the original place of that program.
@@ -30,7 +48,7 @@ struct Relay {
 }
 
 pub(super) struct Relays {
-    restore_huge_pages: bool,
+    settings: Settings,
     relays: Vec<Relay>,
     /// Approved programs that have not reported their start yet.
     starting: Vec<Starting>,
@@ -46,15 +64,15 @@ pub(super) enum Outcome {
 }
 
 impl Relays {
-    /// `restore_huge_pages`: they are off in this process, but not for the programs that are started.
-    pub(super) fn new(restore_huge_pages: bool) -> Self {
-        Self { restore_huge_pages, relays: Vec::new(), starting: Vec::new() }
+    pub(super) fn new(settings: Settings) -> Self {
+        Self { settings, relays: Vec::new(), starting: Vec::new() }
     }
 
     /// Tells a process that executes our program next what to do; `approved`: the program to start in its place.
     pub(super) fn add(&mut self, socket: OwnedFd, order: &Order, approved: Option<Approved>) -> io::Result<()> {
         packet::send(&socket, order, &[])?;
-        self.relays.push(Relay { socket, approved, received: Vec::new(), program: None, place: None });
+        let leaves = approved.as_ref().is_some_and(|approved| approved.streams.is_some());
+        self.relays.push(Relay { socket, approved, leaves, received: Vec::new(), program: None, place: None });
         Ok(())
     }
 
@@ -82,10 +100,16 @@ impl Relays {
                 let are_missing = numbers.len() != fds.len();
                 relay.received.extend(numbers.into_iter().zip(fds));
                 let Some(approved) = relay.approved.take_if(|_| last || are_missing) else { return Outcome::Nothing };
-                let received = std::mem::take(&mut relay.received);
-                let started = match are_missing {
-                    true => Err(Errno::MFILE.into()),
-                    false => start(&approved, &received, self.restore_huge_pages),
+                let mut received = std::mem::take(&mut relay.received);
+                let is_changed = approved.streams.as_ref().is_some_and(|judged| {
+                    // Nothing else that the sandboxed process has open goes along.
+                    received.retain(|(number, _)| *number < 3);
+                    !are_streams(&received, judged)
+                });
+                let started = match () {
+                    () if are_missing => Err(Errno::MFILE.into()),
+                    () if is_changed => Err(io::Error::other("its standard streams are others than when it was judged")),
+                    () => start(&approved, &received, self.settings),
                 };
                 match started {
                     Ok(started) => {
@@ -102,13 +126,14 @@ impl Relays {
                     }
                 }
             }
-            Ok(Some((Relayed::Signal(number), _))) => {
+            Ok(Some((Relayed::Signal(number), _))) if FORWARDED.contains(&number) || !relay.leaves => {
                 let program = relay.program.and_then(|program| process::Pid::from_raw(program.as_raw()));
                 if let (Some(program), Some(signal)) = (program, supervise::Signal::from_raw(number)) {
                     let _ = signal.send(program);
                 }
                 Outcome::Nothing
             }
+            Ok(Some((Relayed::Signal(_), _))) => Outcome::Nothing,
             Ok(None) | Err(_) => {
                 let relay = self.relays.swap_remove(at);
                 // The relay was killed before its program has ended.
@@ -169,9 +194,10 @@ mod tests {
             environment: Vec::new(),
             directory: directory.try_clone().unwrap().into(),
             shell: "/bin/sh".to_owned(),
+            streams: None,
         };
         let (ours, theirs) = packet::pair().unwrap();
-        let mut relays = Relays::new(false);
+        let mut relays = Relays::new(Settings::default());
         relays.add(ours, &Order::Relay, Some(approved)).unwrap();
         packet::receive::<Order>(&theirs).unwrap().expect("the order");
         let message = Relayed::Descriptors { numbers: vec![0, 1], last: true };

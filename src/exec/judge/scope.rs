@@ -83,6 +83,7 @@ impl Scope {
             interpreter: waiting.executable.interpreter.iter().map(text).collect(),
             further_interpreters,
             changed_env: changed(&details.environment)?,
+            streams: details.streams.clone(),
             identity: identity(waiting, details),
             lineage,
             place,

@@ -8,6 +8,7 @@ use super::{
     packet,
     relays::Relays,
     scope::Scope,
+    start::Settings,
     supervisor::Supervisor,
 };
 use crate::exec::policy::Place;
@@ -40,6 +41,8 @@ pub(crate) struct Setup {
     pub(crate) session: CommandSession,
     /// Huge pages are off for this process only: [`super::save_memory`].
     pub(crate) restore_huge_pages: bool,
+    /// The soft limit of open files of commands, if this process has another.
+    pub(crate) open_files: Option<u64>,
     /// See [`Rules::restricted_programs`](crate::exec::policy::Rules::restricted_programs).
     pub(crate) names: HashSet<String>,
     /// The first words of the line's commands that a rule allows: see [`LineCommands`](crate::exec::policy::LineCommands).
@@ -146,7 +149,7 @@ impl Supervision {
             None => None,
         };
         let scope = Scope { names: setup.names, allowed: setup.allowed };
-        let relays = Relays::new(setup.restore_huge_pages);
+        let relays = Relays::new(Settings { restore_huge_pages: setup.restore_huge_pages, open_files: setup.open_files });
         let program = File::open("/proc/self/exe")?;
         let ended = Supervisor::new(server, scope, relays, listener, place, shell, program).run(&signals);
         if ended.is_err() && place == Place::Outside {

@@ -1,14 +1,16 @@
 //! Starts an approved program outside the sandbox: what the supervisor sends, and what the hidden command `exec-start`
 //! does with it.
 //!
-//! 1. The program gets the file descriptors, working directory, process group, umask, resource limits, nice value and processors of the process that
-//!    wanted to execute it, and exactly the path, arguments and environment that were judged. Its user and namespaces are those of the supervisor, which
-//!    has checked that they are the same.
-//! 2. It gets a filter of its own, so the programs that it executes are judged as well. A set-user-id program, or
-//!    one with file capabilities, gets no filter, because that would take its privileges away.
+//! 1. The program gets the standard streams, working directory, process group, nice value and processors of the process that wanted to execute it, and
+//!    exactly the path, arguments and environment that were judged (of PATH, the directories that no command can write). Its user and namespaces are
+//!    those of the supervisor, which has checked that they are the same. Its umask and resource limits are those of the supervisor, unless
+//!    the other process is outside the sandbox too: then they, and all file descriptors, are those of that process.
+//! 2. It gets a filter of its own, so the programs that it executes are judged as well. A set-user-id program, or one
+//!    with file capabilities, gets no filter, because that would take its privileges away.
 //! 3. Its parent is the supervisor. If the supervisor dies, the program dies too.
 //! 4. A text without `#!`, which the kernel cannot execute, is run by the shell that wanted to execute it: bash, else `sh`, as `execvp` does.
 use super::{memory::restore_huge_pages, notify::Listener, packet, status::status_field};
+use crate::exec::policy::Stream;
 use crate::exec::supervise::descriptors::open_descriptors;
 use nix::{
     sys::signal::{SigSet, SigmaskHow, sigprocmask},
@@ -18,7 +20,7 @@ use rustix::{
     fs::{MemfdFlags, getxattr, memfd_create},
     io::{Errno, FdFlags, fcntl_dupfd_cloexec, fcntl_setfd},
     process::{
-        Resource, Rlimit, Signal, fchdir, getpriority_process, set_parent_process_death_signal, setpriority_process,
+        Resource, Rlimit, Signal, fchdir, getpriority_process, getrlimit, set_parent_process_death_signal, setpriority_process,
         setrlimit,
     },
     thread::{sched_getaffinity, sched_setaffinity},
@@ -71,6 +73,17 @@ pub(super) struct Approved {
     pub(super) directory: OwnedFd,
     /// The shell that runs the file if it is a script without `#!`.
     pub(super) shell: String,
+    /// If it leaves the sandbox: its standard streams, as they were judged.
+    pub(super) streams: Option<Vec<Stream>>,
+}
+
+/// How programs that are started differ from the supervisor.
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
+pub(super) struct Settings {
+    /// Huge pages are off in the supervisor only: see [`restore_huge_pages`].
+    pub(super) restore_huge_pages: bool,
+    /// The soft limit of open files of a program that leaves the sandbox; `None`: that of the supervisor.
+    pub(super) open_files: Option<u64>,
 }
 
 /// The message to `exec-start`, with the file descriptors of the texts and of the working directory. Those of the
@@ -78,13 +91,12 @@ pub(super) struct Approved {
 #[derive(Debug, Serialize, Deserialize)]
 struct Instructions {
     group: i32,
-    umask: u32,
+    umask: Option<u32>,
     shell: String,
     is_judged: bool,
-    /// See [`restore_huge_pages`].
-    restore_huge_pages: bool,
+    settings: Settings,
     arguments: usize,
-    /// In the order of [`LIMITS`]: the soft and the hard limit.
+    /// In the order of [`LIMITS`]: the soft and the hard limit; empty: those of this process.
     limits: Vec<Option<(Option<u64>, Option<u64>)>>,
     /// The numbers of the program's file descriptors, in the order in which they come.
     numbers: Vec<RawFd>,
@@ -97,23 +109,23 @@ pub(super) struct Starting {
     pub(super) socket: OwnedFd,
 }
 
-/// Starts the program. `descriptors`: the file descriptors of the relay, with their numbers. `restore_huge_pages`:
-/// huge pages are off in this process only.
+/// Starts the program. `descriptors`: the file descriptors of the relay, with their numbers.
 pub(super) fn start(
     approved: &Approved,
     descriptors: &[(RawFd, OwnedFd)],
-    restore_huge_pages: bool,
+    settings: Settings,
 ) -> io::Result<Starting> {
     let relay = Pid::from_raw(approved.process);
-    let umask = status_field(approved.process, "Umask:").and_then(|mask| u32::from_str_radix(&mask, 8).ok());
+    let leaves = approved.streams.is_some();
+    let umask = || status_field(approved.process, "Umask:").and_then(|mask| u32::from_str_radix(&mask, 8).ok());
     let instructions = Instructions {
         group: getpgid(Some(relay))?.as_raw(),
-        umask: umask.unwrap_or(0o22),
+        umask: (!leaves).then(|| umask().unwrap_or(0o22)),
         shell: approved.shell.clone(),
         is_judged: !has_privileges(&approved.file),
-        restore_huge_pages,
+        settings,
         arguments: approved.arguments.len(),
-        limits: limits_of(approved.process),
+        limits: if leaves { Vec::new() } else { limits_of(approved.process) },
         numbers: descriptors.iter().map(|(number, _)| *number).collect(),
     };
     let texts = [approved.file.as_os_str()].into_iter().chain(approved.arguments.iter().map(OsString::as_os_str));
@@ -219,7 +231,9 @@ pub(crate) fn become_approved() -> io::Result<()> {
     drop(given);
     // Fails if the group has no process any more, or belongs to another session.
     let is_in_group = setpgid(Pid::from_raw(0), Pid::from_raw(instructions.group)).is_ok();
-    rustix::process::umask(rustix::fs::Mode::from_raw_mode(instructions.umask));
+    if let Some(umask) = instructions.umask {
+        rustix::process::umask(rustix::fs::Mode::from_raw_mode(umask));
+    }
     let file = texts.next().ok_or_else(end)?;
     let arguments: Vec<_> = texts.by_ref().take(instructions.arguments).collect();
     let environment: Vec<_> = texts.collect();
@@ -227,6 +241,10 @@ pub(crate) fn become_approved() -> io::Result<()> {
     let fds: Vec<_> = listener.iter().map(|listener| listener.as_fd().as_raw_fd()).collect();
     packet::send(&socket, &is_in_group, &fds)?;
     drop(listener);
+    if instructions.limits.is_empty() && instructions.settings.open_files.is_some() {
+        let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+        let _ = setrlimit(Resource::Nofile, Rlimit { current: instructions.settings.open_files, maximum });
+    }
     for ((resource, _), limit) in LIMITS.iter().zip(instructions.limits) {
         if let Some((current, maximum)) = limit {
             let _ = setrlimit(*resource, Rlimit { current, maximum });
@@ -244,7 +262,7 @@ pub(crate) fn become_approved() -> io::Result<()> {
         Some(name) => command.arg0(name),
         None => &mut command,
     };
-    if instructions.restore_huge_pages {
+    if instructions.settings.restore_huge_pages {
         restore_huge_pages(&mut command);
     }
     command.args(arguments).env_clear();

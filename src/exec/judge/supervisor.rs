@@ -24,7 +24,7 @@ use super::{
     view::View,
     waiting::{Addresses, Details, Waiting},
 };
-use crate::exec::policy::{Action, Place};
+use crate::exec::policy::{Action, Place, Reach};
 use nix::{sys::signalfd::SignalFd, unistd::Pid};
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
@@ -34,9 +34,13 @@ use rustix::{
 use std::{
     cell::Cell,
     collections::HashMap,
+    ffi::{OsStr, OsString},
     fs::File,
     io,
-    os::fd::{AsFd, OwnedFd, RawFd},
+    os::{
+        fd::{AsFd, OwnedFd, RawFd},
+        unix::ffi::OsStrExt,
+    },
     path::Path,
     rc::Rc,
 };
@@ -284,7 +288,7 @@ impl Supervisor {
                 Some(Errno::MSGSIZE) => "the program cannot be judged: its paths, arguments and variables are too long",
                 _ => NOT_JUDGED,
             };
-            self.act(open, Action::Deny { reason: reason.to_owned() });
+            self.act(open, Action::Deny { reason: reason.to_owned() }, &Reach::default());
             return Ok(());
         }
         self.open.insert(id, open);
@@ -293,15 +297,15 @@ impl Supervisor {
 
     fn on_verdict(&mut self) -> io::Result<()> {
         match packet::receive::<Verdict>(&self.server)? {
-            Some((Verdict { id, action }, _)) => {
+            Some((Verdict { id, action, reach }, _)) => {
                 if let Some(open) = self.open.remove(&id) {
-                    self.act(open, action);
+                    self.act(open, action, &reach);
                 }
             }
             None if self.has_ended => {
                 self.is_connected = false;
                 for (_, open) in std::mem::take(&mut self.open) {
-                    self.act(open, Action::Deny { reason: NOT_JUDGED.to_owned() });
+                    self.act(open, Action::Deny { reason: NOT_JUDGED.to_owned() }, &Reach::default());
                 }
             }
             None => return Err(io::Error::other("the exec server has ended")),
@@ -309,8 +313,8 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Carries out the decision about a program.
-    fn act(&mut self, open: Open, action: Action) {
+    /// Carries out the decision about a program. `reach`: what commands can write.
+    fn act(&mut self, open: Open, action: Action, reach: &Reach) {
         let Open { source, call, addresses, waiting, details } = open;
         let file = &waiting.executable.resolved;
         let (order, approved) = match action {
@@ -324,12 +328,17 @@ impl Supervisor {
                     let _ = fail(&source.listener, &call, Errno::ACCESS);
                     return;
                 }
-                let Details { process, arguments, environment, directory, .. } = details;
-                let shell = shell_of(call.thread).to_owned();
-                let approved = Approved { process, file: file.clone(), arguments, environment, directory, shell };
+                let Details { process, arguments, mut environment, directory, streams, .. } = details;
+                let leaves = source.place == Place::Sandbox;
+                if leaves {
+                    leave_reach(&mut environment, reach);
+                }
+                let (file, shell) = (file.clone(), shell_of(call.thread).to_owned());
+                let streams = leaves.then_some(streams);
+                let approved = Approved { process, file, arguments, environment, directory, shell, streams };
                 (Order::Relay, Some(approved))
             }
-            Action::Run | Action::Escalate => {
+            Action::Run | Action::Allow | Action::Escalate => {
                 self.lineages.executes(call.thread);
                 let _ = proceed(&source.listener, &call);
                 return;
@@ -366,7 +375,8 @@ impl Supervisor {
         for (id, open) in withdrawn {
             self.report(&Report::Withdrawn { id });
             if open.source.listener.waits(open.call.id) {
-                self.act(open, Action::Deny { reason: "it was interrupted by a signal".to_owned() });
+                let reason = "it was interrupted by a signal".to_owned();
+                self.act(open, Action::Deny { reason }, &Reach::default());
             }
         }
     }
@@ -425,6 +435,17 @@ fn is_like_ours(thread: i32) -> io::Result<()> {
             "its process has {what}; an approved program would lose this. Add a `prompt` rule for the program that changes it: after approval, both \
              run outside the sandbox"
         ))),
+    }
+}
+
+/// Removes the directories from PATH in which commands can put programs.
+fn leave_reach(environment: &mut [OsString], reach: &Reach) {
+    for entry in environment {
+        if let Some(search) = entry.as_bytes().strip_prefix(b"PATH=") {
+            let mut kept = OsString::from("PATH=");
+            kept.push(reach.without_reach(OsStr::from_bytes(search)));
+            *entry = kept;
+        }
     }
 }
 

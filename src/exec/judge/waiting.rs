@@ -8,8 +8,10 @@ use super::{
     notify::Call,
     own_files,
     status::process_of,
+    streams::streams_of,
     view::View,
 };
+use crate::exec::policy::Stream;
 use nix::sys::uio::{RemoteIoVec, process_vm_readv};
 use rustix::{
     fs::{Mode, OFlags, open},
@@ -66,6 +68,7 @@ pub(super) struct Details {
     /// The working directory, opened: a path may lead elsewhere later.
     pub(super) directory: OwnedFd,
     pub(super) workdir: PathBuf,
+    pub(super) streams: Vec<Stream>,
 }
 
 /// The addresses that the call passes.
@@ -202,7 +205,8 @@ impl Details {
         if fs::read_link(format!("/proc/self/fd/{}", directory.as_raw_fd()))? != workdir {
             return Err(io::Error::other("its working directory has changed"));
         }
-        Ok(Self { process: process_of(thread)?, arguments, environment, directory, workdir })
+        let streams = streams_of(thread);
+        Ok(Self { process: process_of(thread)?, arguments, environment, directory, workdir, streams })
     }
 }
 

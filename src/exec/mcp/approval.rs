@@ -86,11 +86,25 @@ pub(super) enum Approval {
     Granted {
         request: Box<ExecRequest>,
         sandbox: Option<Sandbox>,
-        /// A rule asked about the line, so the programs that the line itself starts need no further question.
+        /// Whether a person has said yes to what the rules ask about in the line.
         is_approved: bool,
     },
     /// The command may not run, or not yet: the response to the call.
     Withheld(Box<CallToolResponse>),
+}
+
+/// What a person should know before a yes to a line that a rule asks about.
+fn consequence(judges_programs: bool, has_terminal: bool) -> &'static str {
+    match (judges_programs, has_terminal) {
+        (true, false) => {
+            "After a yes, the programs that the rules ask about run outside the sandbox, and the rest of the command runs inside."
+        }
+        (true, true) => {
+            "After a yes, the programs that the rules ask about run outside the sandbox, in a terminal into which the agent can type; the rest of \
+             the command runs inside."
+        }
+        (false, _) => "After a yes, the whole command runs outside the sandbox, with everything that it starts.",
+    }
 }
 
 impl Caller {
@@ -106,20 +120,20 @@ impl Caller {
         let objection = sandbox.and_then(|sandbox| sandbox.objection(&request.spec.workdir));
         let policy = AskingPolicy::new(config.policy.rules.clone(), asker.clone()).for_lines_of(&shell);
         let judges_programs = sandbox.is_some() && config.policy.nested.restricted().is_some();
-        let mut policy = policy.with_objection(objection).with_judged_programs(judges_programs);
-        if let Some(sandbox) = sandbox {
-            policy = policy.with_line_commands(config.line_commands(&request.spec, sandbox, request.login));
-        }
+        let consequence = sandbox.map(|_| consequence(judges_programs, request.spec.tty).to_owned());
+        let policy =
+            policy.with_objection(objection).with_consequence(consequence).with_judged_programs(judges_programs);
         let argv = [&*shell, if request.login { "-lc" } else { "-c" }, &request.spec.line].map(str::to_owned);
         let decided = policy.determine_action(&shell, &argv, &request.spec.workdir);
         let clock = request.until.as_ref().unwrap_or(&request.clock);
-        let action = progress::notify_during(context, clock, decided).await;
-        let sandbox = match action {
-            Action::Escalate => None,
-            Action::Run => sandbox.map(|sandbox| sandbox.sandbox_for(&request.spec.workdir)),
+        let (is_approved, is_inside) = match progress::notify_during(context, clock, decided).await {
+            // Programs leave the sandbox one by one if they are judged.
+            Action::Escalate => (true, judges_programs),
+            Action::Allow | Action::Run => (false, true),
             Action::Deny { reason } => return Ok(self.withhold(request, reason, asker.take_unasked())),
         };
-        Ok(Approval::Granted { request: Box::new(request), sandbox, is_approved: asker.is_approved() })
+        let sandbox = sandbox.filter(|_| is_inside).map(|sandbox| sandbox.sandbox_for(&request.spec.workdir));
+        Ok(Approval::Granted { request: Box::new(request), sandbox, is_approved })
     }
 
     /// `unasked`: the question that the client is to ask.

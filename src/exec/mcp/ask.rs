@@ -42,7 +42,7 @@ pub(crate) enum WhenUnable {
     Deny,
     /// Run it inside the sandbox.
     Run,
-    /// Run it outside the sandbox.
+    /// Treat it as allowed: its programs run outside the sandbox if those of an `allow` would.
     Escalate,
 }
 
@@ -127,7 +127,7 @@ impl AskMethod {
             let action = match when_unable {
                 WhenUnable::Deny => prompt.deny(&format!("no person could be asked: {why}")),
                 WhenUnable::Run => Action::Run,
-                WhenUnable::Escalate => Action::Escalate,
+                WhenUnable::Escalate => Action::Allow,
             };
             Asked { action, is_decided: true }
         };
@@ -175,35 +175,23 @@ pub(super) struct CallAsker {
     when_unable: WhenUnable,
     /// Paused while the person is being asked.
     stopwatches: Vec<Stopwatch>,
-    state: Mutex<CallAskerState>,
-}
-
-#[derive(Default)]
-struct CallAskerState {
     /// The question to send as the response to the call.
-    unasked: Option<String>,
-    /// Whether a rule asked, and the answer was not a no.
-    is_approved: bool,
+    unasked: Mutex<Option<String>>,
 }
 
 impl CallAsker {
     pub(super) fn new(method: AskMethod, when_unable: WhenUnable, stopwatches: Vec<Stopwatch>) -> Arc<Self> {
-        Arc::new(Self { method, when_unable, stopwatches, state: Mutex::default() })
+        Arc::new(Self { method, when_unable, stopwatches, unasked: Mutex::default() })
     }
 
     /// Takes the question to send as the response to the call, if there is one.
     pub(super) fn take_unasked(&self) -> Option<String> {
-        self.state().unasked.take()
+        self.unasked().take()
     }
 
-    /// Whether a rule asked about the command, and the person, or `--when-unable`, let it run.
-    pub(super) fn is_approved(&self) -> bool {
-        self.state().is_approved
-    }
-
-    fn state(&self) -> MutexGuard<'_, CallAskerState> {
+    fn unasked(&self) -> MutexGuard<'_, Option<String>> {
         // Each change is one assignment.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.unasked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -212,14 +200,10 @@ impl Asker for CallAsker {
     async fn ask(&self, question: &Question<'_>) -> Action {
         let prompt = Prompt::about_command(question);
         match self.method.ask(&prompt, self.when_unable, &self.stopwatches).await {
-            Some(Asked { action, .. }) => {
-                let is_yes = !matches!(action, Action::Deny { .. });
-                self.state().is_approved = is_yes && question.judgement.rule.is_some();
-                action
-            }
+            Some(Asked { action, .. }) => action,
             None => {
                 let denied = prompt.deny("the person has not been asked yet");
-                self.state().unasked = Some(prompt.message);
+                *self.unasked() = Some(prompt.message);
                 denied
             }
         }

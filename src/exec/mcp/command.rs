@@ -18,7 +18,7 @@ use super::{
 use crate::{
     client::stopwatch::Times,
     exec::judge::Judging,
-    exec::policy::AskingPolicy,
+    exec::policy::{AskingPolicy, Exposed},
     exec::sandbox::Enforcement,
     exec::supervise::{session::Session, session_killer::SessionKiller},
 };
@@ -141,10 +141,12 @@ impl Command {
         kill_after: Duration,
         session_killer: SessionKiller,
         policy: AskingPolicy,
+        exposed: Exposed,
     ) {
         let Launched { mut child, session, reader, writer: _, link } = launched;
         let notes = self.notes.clone();
-        let mut judging = link.map(|link| Judging::new(link, Arc::new(policy), Arc::new(move |note| notes.add(note))));
+        let note = Arc::new(move |note| notes.add(note));
+        let mut judging = link.map(|link| Judging::new(link, Arc::new(policy), note, exposed));
         let mut reason = EndReason::Exited;
         let mut open = true;
         let (mut expired, mut idle) = (pin!(self.clock.stopwatch().expired()), pin!(self.idle.expired()));

@@ -13,7 +13,7 @@ use super::{
     output::Output,
 };
 use crate::{
-    exec::policy::AskingPolicy,
+    exec::policy::{AskingPolicy, Reach},
     exec::sandbox::Sandbox,
     exec::supervise::{reaper::Reaper, session_killer::SessionKiller},
 };
@@ -52,7 +52,7 @@ pub(super) struct Start {
     pub(super) spec: CommandSpec,
     pub(super) login: bool,
     pub(super) sandbox: Option<Sandbox>,
-    /// Whether the programs that the line itself starts need no question.
+    /// Whether a person has said yes to what the rules ask about in the line.
     pub(super) is_approved: bool,
     pub(super) clock: Clock,
     /// Cancelled to end the command.
@@ -93,9 +93,10 @@ impl Commands {
         let in_sandbox = sandbox.as_ref().and(policy.sandbox.as_ref());
         let judged = policy.nested.restricted().zip(in_sandbox).map(|(restricted, sandbox)| Judged {
             restricted,
-            line_commands: self.config.line_commands(&spec, sandbox, false),
+            line_commands: Arc::new(self.config.line_commands(&spec, sandbox, login, is_approved)),
         });
         let judged = judged.filter(|judged| judged.names().next().is_some());
+        let exposed = in_sandbox.map_or_else(|| Arc::new(Reach::default) as _, |sandbox| sandbox.exposed_by(workdir));
         let launch = Launch { line, login, workdir, env, streams, sandbox: sandbox.as_ref(), judged: judged.as_ref() };
         let mut launched = self.config.launcher.launch(launch)?;
         let session = launched.session;
@@ -104,7 +105,7 @@ impl Commands {
         let idle = Idle::new(self.config.controller.clone(), clock.thread_id().to_owned(), limits.idle);
         let sandbox = sandbox.and(policy.sandbox.as_ref()).map(|sandbox| sandbox.enforcement);
         let nested = sandbox.map(|_| policy.nested.clone());
-        let questions = ExecQuestions::new(spec.line.clone(), is_approved, clock.stopwatch().clone(), limits.max_pause);
+        let questions = ExecQuestions::new(spec.line.clone(), clock.stopwatch().clone(), limits.max_pause);
         let command = Arc::new(Command {
             id: slot.id.clone(),
             owner,
@@ -124,11 +125,13 @@ impl Commands {
         });
         slot.fill(command.clone());
         let (commands, supervised, session_killer) = (self.clone(), command.clone(), self.session_killer.clone());
-        let line_commands = judged.map(|judged| judged.line_commands).unwrap_or_default();
-        let exec_policy = AskingPolicy::new(policy.rules.clone(), command.questions.clone());
-        let exec_policy = exec_policy.with_line_commands(line_commands);
+        let mut exec_policy = AskingPolicy::new(policy.rules.clone(), command.questions.clone());
+        if let Some(judged) = judged {
+            let notes = command.notes.clone();
+            exec_policy = exec_policy.with_line_commands(judged.line_commands, Arc::new(move |note| notes.add(note)));
+        }
         self.running.spawn(async move {
-            supervised.supervise(launched, limits.kill_after, session_killer, exec_policy).await;
+            supervised.supervise(launched, limits.kill_after, session_killer, exec_policy, exposed).await;
             commands.reaper.remove(session);
             commands.on_end(&supervised);
         });
@@ -259,7 +262,7 @@ mod tests {
                 rules: Arc::new(Rules::default()),
                 when_unable: WhenUnable::Deny,
                 sandbox: None,
-                nested: NestedPrograms::Judged { restricted: Arc::default() },
+                nested: NestedPrograms::Judged { restricted: Arc::default(), has_allowed: false },
             },
             limits: Limits { commands: 1, ..Limits::default() },
         })

@@ -5,14 +5,11 @@ use super::{
     policy::{Policy, SandboxPolicy},
 };
 use crate::client::stopwatch::StopwatchController;
-use crate::exec::policy::{LineCommands, code_paths};
+use crate::exec::policy::{LineCommands, LineSetting, code_paths};
 use std::{ffi::OsString, sync::Arc, time::Duration};
 
 /// Returns the environment variables for commands of a thread.
 pub(crate) type Environment = Arc<dyn Fn(&str) -> Vec<(OsString, OsString)> + Send + Sync>;
-
-/// The files that a login shell may read, in the person's home directory.
-const PROFILE: [&str; 3] = [".bash_profile", ".bash_login", ".profile"];
 
 /// The configuration of an exec server.
 #[derive(Clone)]
@@ -29,14 +26,24 @@ pub(crate) struct Config {
 }
 
 impl Config {
-    /// The programs of a line that leave the sandbox without a question. `login`: its shell leaves it too, and reads the profile.
-    pub(super) fn line_commands(&self, spec: &CommandSpec, sandbox: &SandboxPolicy, login: bool) -> LineCommands {
-        let search = std::env::var_os("PATH").unwrap_or_default();
-        let home = std::env::home_dir().filter(|_| login);
-        let profile = home.iter().flat_map(|home| PROFILE.map(|name| home.join(name)));
-        let loaded = code_paths(|name| std::env::var_os(name)).into_iter().map(|(_, path)| path);
-        LineCommands::new(&self.policy.rules, &spec.line, &spec.workdir, &sandbox.exposed(&spec.workdir), search)
-            .loading(loaded.chain(profile))
+    /// The programs of a line that may leave the sandbox without a question.
+    pub(super) fn line_commands(
+        &self,
+        spec: &CommandSpec,
+        sandbox: &SandboxPolicy,
+        is_login: bool,
+        is_approved: bool,
+    ) -> LineCommands {
+        let setting = LineSetting {
+            workdir: spec.workdir.clone(),
+            exposed: sandbox.exposed_by(&spec.workdir),
+            search: std::env::var_os("PATH").unwrap_or_default(),
+            loaded: code_paths(|name| std::env::var_os(name)),
+            has_terminal: spec.tty,
+            is_login,
+            is_approved,
+        };
+        LineCommands::new(&self.policy.rules, &spec.line, setting)
     }
 }
 

@@ -3,14 +3,13 @@
 //! 1. The command's clock is paused while one of its questions waits or is being asked. Only the thread that executes the program waits.
 //! 2. An answer is valid for the same program with the same contents, arguments, directory and environment until the command ends, so that a loop asks once. A question that
 //!    failed or was cancelled has no answer.
-//! 3. If a rule asked about the command's line, the programs that the line itself starts run without a further question.
-//! 4. At most [`MAX_WAITING`] wait; more are denied (G7).
-//! 5. A question that has no answer after `--max-pause` is denied and withdrawn, also if it still waits for a call (G2).
-//! 6. After the end of the command nobody is asked: a program of a daemon that would need a question is denied.
+//! 3. At most [`MAX_WAITING`] wait; more are denied (G7).
+//! 4. A question that has no answer after `--max-pause` is denied and withdrawn, also if it still waits for a call (G2).
+//! 5. After the end of the command nobody is asked: a program of a daemon that would need a question is denied.
 use super::ask::{Asked, NO_ANSWER_IN_TIME, within};
 use crate::{
     client::stopwatch::Stopwatch,
-    exec::policy::{Action, Asker, Lineage, Prompt, Question},
+    exec::policy::{Action, Asker, Prompt, Question},
 };
 use async_trait::async_trait;
 use std::{
@@ -33,8 +32,6 @@ type Key = (PathBuf, Vec<String>, PathBuf, u64);
 /// The open questions of one command.
 pub(super) struct ExecQuestions {
     line: String,
-    /// Whether a rule asked about the line before the command started.
-    is_approved: bool,
     /// The stopwatch of the command.
     stopwatch: Stopwatch,
     /// The maximum time until the answer.
@@ -58,8 +55,8 @@ struct ExecQuestion {
 }
 
 impl ExecQuestions {
-    pub(super) fn new(line: String, is_approved: bool, stopwatch: Stopwatch, max_pause: Option<Duration>) -> Arc<Self> {
-        Arc::new(Self { line, is_approved, stopwatch, max_pause, state: Mutex::default(), added: Notify::new() })
+    pub(super) fn new(line: String, stopwatch: Stopwatch, max_pause: Option<Duration>) -> Arc<Self> {
+        Arc::new(Self { line, stopwatch, max_pause, state: Mutex::default(), added: Notify::new() })
     }
 
     /// The next question. Two calls never get the same one.
@@ -110,9 +107,6 @@ impl Asker for ExecQuestions {
         let Some(exec) = question.exec else {
             return Action::Deny { reason: "only programs of a running command are asked about here".to_owned() };
         };
-        if self.is_approved && exec.lineage == Lineage::Line {
-            return Action::Run;
-        }
         let prompt = Prompt::about_program(question, exec, &self.line);
         let key = || (exec.file.clone(), exec.argv.clone(), exec.workdir.clone(), exec.identity);
         let key = exec.is_complete.then(key);

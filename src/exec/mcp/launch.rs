@@ -26,6 +26,7 @@ use std::{
     io::{self, ErrorKind},
     os::fd::OwnedFd,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 use tokio::{net::unix::pipe, process::Child};
 
@@ -72,8 +73,8 @@ pub(super) struct Launch<'a> {
 pub(super) struct Judged<'a> {
     /// The file names of the programs that a rule asks about or forbids.
     pub(super) restricted: &'a [String],
-    /// The commands of the line that a rule allows.
-    pub(super) line_commands: LineCommands,
+    /// The commands of the line that may leave the sandbox.
+    pub(super) line_commands: Arc<LineCommands>,
 }
 
 impl Judged<'_> {
@@ -193,7 +194,7 @@ impl Reader {
 }
 
 /// `bash` if it is in `PATH`, because models write command lines for it; else `sh`, and finally `/bin/sh`. A shell that
-/// a command can have written is skipped: the shell of an allowed line runs outside the sandbox.
+/// a command can have written is skipped: after a yes, the shell of a line runs outside the sandbox where programs are not judged.
 pub(crate) fn default_shell(sandbox: Option<&SandboxPolicy>) -> PathBuf {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let files =

@@ -1,7 +1,7 @@
 //! The policy about commands: the rules, and the sandbox.
 use super::ask::WhenUnable;
 use super::nested_programs::NestedPrograms;
-use crate::exec::policy::Rules;
+use crate::exec::policy::{Exposed, Reach, Rules};
 use crate::exec::sandbox::{Enforcement, Sandbox};
 use std::{
     collections::BTreeSet,
@@ -92,17 +92,23 @@ impl SandboxPolicy {
         }
     }
 
-    /// The paths that this command can write, or that earlier commands could write: a command may have written any
-    /// file there.
-    pub(super) fn exposed(&self, workdir: &Path) -> Vec<PathBuf> {
+    /// Returns what a command in this directory can write, or other commands could write until then: they may have written any file
+    /// there.
+    pub(super) fn exposed_by(&self, workdir: &Path) -> Exposed {
+        let (policy, workdir) = (self.clone(), workdir.to_owned());
+        Arc::new(move || Reach::new(policy.exposed(&workdir)))
+    }
+
+    fn exposed(&self, workdir: &Path) -> Vec<PathBuf> {
         let known = [Some(workdir), self.project()].into_iter().flatten().map(Path::to_owned);
         known.chain(self.writable.iter().cloned()).chain(self.used().iter().cloned()).collect()
     }
 
     /// Whether every command could have written this file.
     pub(crate) fn is_exposed(&self, file: &Path) -> bool {
-        let file = file.canonicalize().or_else(|_| std::path::absolute(file)).unwrap_or_else(|_| file.to_owned());
-        self.project().into_iter().chain(self.writable.iter().map(PathBuf::as_path)).any(|root| file.starts_with(root))
+        let roots = self.project().into_iter().map(Path::to_owned).chain(self.writable.iter().cloned());
+        let file = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
+        Reach::new(roots.collect()).leads_into(&file)
     }
 
     /// The directory below which any command may have run, also one of an earlier server. A server that was started in

@@ -165,7 +165,7 @@ impl Outcome {
             timed_out: ended_by(EndReason::TimedOut),
             session_id: end.is_none().then(|| command.id.clone()),
             sandbox: command.sandbox.map(|sandbox| match &command.nested {
-                Some(nested) if nested.has_restricted() => format!("{sandbox}; {nested}"),
+                Some(nested) if nested.has_rules() => format!("{sandbox}; {nested}"),
                 _ => sandbox.to_string(),
             }),
             wall_ms,

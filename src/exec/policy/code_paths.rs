@@ -1,4 +1,4 @@
-//! Variables by which programs load code from files and directories that they name.
+//! Variables by which programs load code, or settings that name code, from files and directories that they name.
 use std::{
     ffi::{OsStr, OsString},
     os::unix::ffi::OsStrExt,
@@ -7,8 +7,9 @@ use std::{
 
 /// Variables that name such files or directories, each with the separators of its list. Options that name code,
 /// such as those of NODE_OPTIONS, are not read.
-const LISTS: [(&str, &[u8]); 10] = [
+const LISTS: [(&str, &[u8]); 18] = [
     ("BASH_ENV", b""),
+    ("HOME", b""),
     ("LD_AUDIT", b": "),
     ("LD_LIBRARY_PATH", b":;"),
     ("LD_PRELOAD", b": "),
@@ -18,12 +19,29 @@ const LISTS: [(&str, &[u8]); 10] = [
     ("PYTHONHOME", b":"),
     ("PYTHONPATH", b":"),
     ("RUBYLIB", b":"),
+    ("XDG_CACHE_HOME", b""),
+    ("XDG_CONFIG_DIRS", b":"),
+    ("XDG_CONFIG_HOME", b""),
+    ("XDG_DATA_DIRS", b":"),
+    ("XDG_DATA_HOME", b""),
+    ("XDG_RUNTIME_DIR", b""),
+    ("XDG_STATE_HOME", b""),
 ];
 /// In these variables, a name without a slash is that of a library, which is found in the directories of the system.
 const LIBRARIES: [&str; 2] = ["LD_AUDIT", "LD_PRELOAD"];
 
-/// The files and directories that these variables name, each with the name of its variable.
+/// Directories below HOME that stand for a variable if it has no value.
+const DEFAULTS: [(&str, &str); 2] = [("XDG_CONFIG_HOME", ".config"), ("XDG_DATA_HOME", ".local/share")];
+
+/// The files and directories that these variables name, or that programs use without them, each with the name of its variable.
 pub(crate) fn code_paths(variable: impl Fn(&str) -> Option<OsString>) -> Vec<(&'static str, PathBuf)> {
+    let home = variable("HOME").filter(|home| !home.is_empty());
+    let has_value = |name: &str| variable(name).is_some_and(|value| !value.is_empty());
+    let defaults = DEFAULTS.into_iter().filter(|(name, _)| !has_value(name));
+    let defaults: Vec<_> = home
+        .iter()
+        .flat_map(|home| defaults.clone().map(|(name, below)| (name, Path::new(home).join(below))))
+        .collect();
     let of_list = |(name, separators): (&'static str, &[u8])| {
         let value = variable(name).unwrap_or_default();
         let parts =
@@ -33,7 +51,7 @@ pub(crate) fn code_paths(variable: impl Fn(&str) -> Option<OsString>) -> Vec<(&'
         let named = parts.filter(|_| !value.is_empty()).filter(is_path).map(|part| Path::new(".").join(part));
         named.map(|part| (name, part)).collect::<Vec<_>>()
     };
-    LISTS.into_iter().flat_map(of_list).collect()
+    LISTS.into_iter().flat_map(of_list).chain(defaults).collect()
 }
 
 #[cfg(test)]
@@ -53,6 +71,8 @@ mod tests {
         assert_eq!(of("LD_LIBRARY_PATH", ""), [""; 0]);
         assert_eq!(of("LD_PRELOAD", "libjemalloc.so.2 ./own.so:/opt/x.so"), ["././own.so", "/opt/x.so"]);
         assert_eq!(of("BASH_ENV", "/home/me/a file:x"), ["/home/me/a file:x"]);
-        assert_eq!(of("HOME", "/home/me"), [""; 0]);
+        assert_eq!(of("HOME", "/home/me:x"), ["/home/me:x", "/home/me:x/.config", "/home/me:x/.local/share"]);
+        assert_eq!(of("XDG_DATA_DIRS", "/usr/share:/opt"), ["/usr/share", "/opt"]);
+        assert_eq!(of("EDITOR", "/home/me"), [""; 0]);
     }
 }

@@ -1,16 +1,28 @@
 //! Turns a judgement into an action: run in the sandbox, run outside it, or do not run.
-use super::{Decision, Exec, Judgement, LineCommands, Rules};
+use super::{Decision, Exec, Judgement, LineCommands, Place, Rules, evaluate::Decided, shown::command_of};
+use crate::escape::escaped_lines;
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
-use std::{path::Path, sync::Arc};
+use std::{
+    collections::BTreeSet,
+    path::Path,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+/// The maximum of a program in a note, in characters.
+const MAX_COMMAND: usize = 120;
+/// The maximum of notes about programs that have stayed in the sandbox.
+const MAX_NOTES: usize = 8;
 
 /// The action for a command.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Action {
     /// Run it inside the sandbox.
     Run,
-    /// Run it outside the sandbox.
+    /// Run it outside the sandbox; of a line whose programs are judged, those that its rules ask about.
     Escalate,
+    /// As if a rule allowed it: nobody was asked.
+    Allow,
     /// Do not run it.
     Deny {
         /// Why not, in words for the caller.
@@ -77,16 +89,27 @@ pub struct AskingPolicy {
     shell: Option<String>,
     /// Why a person is asked about a command that would otherwise run inside the sandbox.
     objection: Option<String>,
+    /// What a person should know before a yes to what a rule asks about.
+    consequence: Option<String>,
     /// Whether the programs of a command in the sandbox are judged as they are executed.
     judges_programs: bool,
-    /// The programs that may leave the sandbox without a question.
-    line_commands: Option<LineCommands>,
+    /// For a running command in the sandbox: the programs that may leave it without a further question.
+    leaving: Option<Leaving>,
+}
+
+/// See [`AskingPolicy::with_line_commands`].
+struct Leaving {
+    commands: Arc<LineCommands>,
+    note: Arc<dyn Fn(String) + Send + Sync>,
+    /// The names of programs that were noted, each with the reason.
+    noted: Mutex<BTreeSet<(String, String)>>,
 }
 
 impl AskingPolicy {
     /// Judges by `rules` and asks by `asker`.
     pub fn new(rules: Arc<Rules>, asker: Arc<dyn Asker>) -> Self {
-        Self { rules, asker, shell: None, objection: None, judges_programs: false, line_commands: None }
+        let (shell, objection, consequence, leaving) = (None, None, None, None);
+        Self { rules, asker, shell, objection, consequence, judges_programs: false, leaving }
     }
 
     /// For a caller that runs each command line with `shell`, by `-c` or `-lc`: only the line is judged. The shell is
@@ -102,6 +125,12 @@ impl AskingPolicy {
         Self { objection, ..self }
     }
 
+    /// What a person should know before a yes to what a rule asks about.
+    #[must_use]
+    pub fn with_consequence(self, consequence: Option<String>) -> Self {
+        Self { consequence, ..self }
+    }
+
     /// For a caller that has each program of a command in the sandbox judged as it is executed. Then a doubt about a command line needs no
     /// question, unless execution would not show what runs.
     #[must_use]
@@ -109,12 +138,15 @@ impl AskingPolicy {
         Self { judges_programs, ..self }
     }
 
-    /// Decides where an allowed program of a running command runs: outside the sandbox if its line starts it itself.
-    /// Without this, it runs where the program that starts it runs. A line whose commands are all allowed runs outside
-    /// only if no command could have replaced one of its programs.
+    /// For the programs of a running command in the sandbox: which of them leave it. `note` gets a sentence for each that could leave and does
+    /// not. Without this, an allowed program runs where the program that starts it runs.
     #[must_use]
-    pub fn with_line_commands(self, line_commands: LineCommands) -> Self {
-        Self { line_commands: Some(line_commands), ..self }
+    pub(crate) fn with_line_commands(
+        self,
+        commands: Arc<LineCommands>,
+        note: Arc<dyn Fn(String) + Send + Sync>,
+    ) -> Self {
+        Self { leaving: Some(Leaving { commands, note, noted: Mutex::default() }), ..self }
     }
 
     fn judge(&self, program: &str, argv: &[String]) -> Judgement {
@@ -128,23 +160,75 @@ impl AskingPolicy {
         if self.judges_programs && is_doubt && !judgement.is_unseen {
             judgement.decision = None;
         }
-        let is_in_reach = |commands: &LineCommands| !commands.are_out_of_reach(program);
-        judgement.keeps_sandbox |= self.line_commands.as_ref().is_some_and(is_in_reach);
-        // The objection is only about commands that run inside the sandbox.
-        let is_of_concern = match judgement.decision {
-            None | Some(Decision::Prompt) => true,
-            Some(Decision::Allow) => judgement.keeps_sandbox,
-            Some(Decision::Forbidden) => false,
-        };
-        if let Some(objection) = self.objection.as_ref().filter(|_| is_of_concern) {
+        // An allowed line runs inside the sandbox too: only programs leave it.
+        if let Some(objection) = self.objection.as_ref().filter(|_| judgement.decision != Some(Decision::Forbidden)) {
             if judgement.decision == Some(Decision::Allow) {
-                // The objection asks and not the rule, so a yes does not mean outside the sandbox.
+                // The objection asks and not the rule.
                 judgement.rule = None;
             }
             judgement.decision = Some(Decision::Prompt);
             judgement.objection = Some(objection.clone());
         }
+        if judgement.rule.is_some() {
+            judgement.consequence.clone_from(&self.consequence);
+        }
         judgement
+    }
+
+    /// What becomes of a program that no rule asks about or forbids.
+    fn unasked(&self, exec: &Exec) -> Action {
+        let Some(leaving) = self.leaving.as_ref().filter(|_| exec.place == Place::Sandbox) else { return Action::Run };
+        if !self.rules.allow_somewhere(&exec.argv) {
+            return Action::Run;
+        }
+        leaving.result(exec, leaving.commands.leave(exec, Decided::Allowed))
+    }
+
+    async fn ask_about(&self, exec: &Exec, mut judgement: Judgement) -> Action {
+        let leaving = self.leaving.as_ref().filter(|_| exec.place == Place::Sandbox && judgement.rule.is_some());
+        if let Some(leaving) = leaving {
+            if leaving.commands.leave_as_approved(exec) {
+                return Action::Escalate;
+            }
+            judgement.consequence = match leaving.commands.consequence(exec) {
+                Ok(consequence) => consequence,
+                Err(why) => Some(format!("Even after a yes it runs inside the sandbox: {why}.")),
+            };
+        }
+        let Exec { program, argv, workdir, .. } = exec;
+        let question = Question { program, argv, workdir, exec: Some(exec), judgement: &judgement };
+        match (self.asker.ask(&question).await, leaving) {
+            (Action::Allow, Some(leaving)) => leaving.result(exec, leaving.commands.leave(exec, Decided::Asked)),
+            (Action::Allow, None) => Action::Run,
+            // Its streams may have changed while a person was asked: the supervisor compares them.
+            (Action::Escalate, Some(leaving)) => leaving.result(exec, leaving.commands.consequence(exec).map(|_| ())),
+            (action, _) => action,
+        }
+    }
+}
+
+impl Leaving {
+    fn result(&self, exec: &Exec, leaves: Result<(), String>) -> Action {
+        match leaves {
+            Ok(()) => Action::Escalate,
+            Err(why) => {
+                self.note(exec, why);
+                Action::Run
+            }
+        }
+    }
+
+    /// One sentence for each program and reason: `make` may start it a thousand times.
+    fn note(&self, exec: &Exec, why: String) {
+        let name = exec.argv.first().cloned().unwrap_or_default();
+        // Each change is one insertion.
+        let mut noted = self.noted.lock().unwrap_or_else(PoisonError::into_inner);
+        if noted.len() < MAX_NOTES && noted.insert((name, why.clone())) {
+            let command = escaped_lines(&command_of(exec)).replace('\n', "\\n");
+            let shown: String = command.chars().take(MAX_COMMAND).collect();
+            let more = if shown.len() < command.len() { "…" } else { "" };
+            (self.note)(format!("`{shown}{more}` stayed in the sandbox: {why}"));
+        }
     }
 }
 
@@ -153,9 +237,7 @@ impl EscalationPolicy for AskingPolicy {
     async fn determine_action(&self, program: &str, argv: &[String], workdir: &Path) -> Action {
         let judgement = self.judge(program, argv);
         match judgement.decision {
-            None => Action::Run,
-            Some(Decision::Allow) if judgement.keeps_sandbox => Action::Run,
-            Some(Decision::Allow) => Action::Escalate,
+            None | Some(Decision::Allow) => Action::Run,
             Some(Decision::Prompt) => {
                 self.asker.ask(&Question { program, argv, workdir, exec: None, judgement: &judgement }).await
             }
@@ -165,16 +247,9 @@ impl EscalationPolicy for AskingPolicy {
 
     async fn determine_exec(&self, exec: &Exec) -> Action {
         let judgement = self.rules.judge_exec(exec);
-        let Exec { program, argv, workdir, .. } = exec;
         match judgement.decision {
-            None | Some(Decision::Allow) => match &self.line_commands {
-                Some(commands) if commands.start(exec) => Action::Escalate,
-                _ => Action::Run,
-            },
-            Some(Decision::Prompt) => {
-                let question = Question { program, argv, workdir, exec: Some(exec), judgement: &judgement };
-                self.asker.ask(&question).await
-            }
+            None | Some(Decision::Allow) => self.unasked(exec),
+            Some(Decision::Prompt) => self.ask_about(exec, judgement).await,
             Some(Decision::Forbidden) => Action::Deny { reason: judgement.to_string() },
         }
     }
@@ -212,19 +287,19 @@ mod tests {
     #[tokio::test]
     async fn of_the_callers_own_shell_only_the_line_is_judged() {
         let asker = Arc::new(ScriptedAsker(Action::Run, Mutex::default()));
-        let rules = Rules::parse("test.rules", "prefix_rule([['ls', 'git', 'env']])").unwrap();
-        let policy = AskingPolicy::new(Arc::new(rules), asker).for_lines_of("bash");
-        for (program, argv, action) in [
-            ("bash", ["bash", "-c", "ls /"], Action::Escalate),
-            ("bash", ["bash", "-lc", "ls /"], Action::Escalate),
-            ("bash", ["bash", "-c", "ls; make"], Action::Run),
-            ("bash", ["bash", "-c", "git status"], Action::Run),
-            ("bash", ["bash", "-c", "ls; env git status"], Action::Run),
-            ("/tmp/bash", ["bash", "-c", "ls /"], Action::Run),
-            ("bash", ["bash", "-x", "ls"], Action::Run),
+        let rules = "prefix_rule([['ls', 'git']])\nprefix_rule(['rm'], decision='forbidden')\nprefix_rule(['bash'])";
+        let policy =
+            AskingPolicy::new(Arc::new(Rules::parse("test.rules", rules).unwrap()), asker).for_lines_of("bash");
+        for (program, argv, is_denied) in [
+            ("bash", ["bash", "-c", "rm /"], true),
+            ("bash", ["bash", "-lc", "make; rm /"], true),
+            ("bash", ["bash", "-c", "ls"], false),
+            ("bash", ["bash", "-c", "git status"], false),
+            ("bash", ["bash", "-x", "rm"], false),
         ] {
             let argv = argv.map(str::to_owned);
-            assert_eq!(policy.determine_action(program, &argv, Path::new("/")).await, action, "{program} {argv:?}");
+            let action = policy.determine_action(program, &argv, Path::new("/")).await;
+            assert_eq!(action != Action::Run, is_denied, "{program} {argv:?}: {action:?}");
         }
     }
 
@@ -238,10 +313,11 @@ mod tests {
     async fn a_program_is_judged_by_each_of_its_names() {
         let rules = "prefix_rule(['ls'])\nprefix_rule(['git', 'push'], decision='prompt')\nprefix_rule(['rm'], decision='forbidden', justification='use trash')";
         let rules = Arc::new(Rules::parse("test.rules", rules).unwrap());
-        let names = rules.restricted_programs();
-        for name in ["git", "rm", "git-push", "git-send-pack", "busybox"] {
-            assert!(names.iter().any(|known| known == name), "{name}: {names:?}");
+        let restricted = rules.restricted_programs();
+        for name in ["git", "rm", "git-push", "git-send-pack", "busybox", "sudo"] {
+            assert!(restricted.iter().any(|known| known == name), "{name}: {restricted:?}");
         }
+        assert!(!restricted.contains(&"ls".to_owned()) && Rules::default().restricted_programs().is_empty());
         let asker = Arc::new(ScriptedAsker(Action::Run, Mutex::default()));
         let policy = AskingPolicy::new(rules, asker.clone());
         let script = |interpreter: &[&str]| Exec {
@@ -274,7 +350,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_objection_is_asked_about_for_what_runs_inside_the_sandbox() {
-        for (line, asked) in [("ls", 0), ("make", 1), ("git status", 1), ("rm x", 0)] {
+        for (line, asked) in [("ls", 1), ("make", 1), ("git status", 1), ("rm x", 0)] {
             let rules = "prefix_rule([['ls', 'git']])\nprefix_rule(['rm'], decision='forbidden')";
             let asker = Arc::new(ScriptedAsker(Action::Run, Mutex::default()));
             let policy = AskingPolicy::new(Arc::new(Rules::parse("test.rules", rules).unwrap()), asker.clone());

@@ -16,10 +16,27 @@ pub struct Rules {
     pub(super) warnings: Vec<String>,
 }
 
+/// A command of a line that may run outside the sandbox, if its words are all known.
+#[derive(Debug)]
+pub(super) struct LineCommand {
+    pub(super) words: Vec<String>,
+    pub(super) decided: Decided,
+    /// Why it stays in the sandbox unless a person has approved the line.
+    pub(super) stays: Option<&'static str>,
+}
+
+/// What the strictest rule says about a program that may run outside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Decided {
+    Allowed,
+    /// A person is asked.
+    Asked,
+}
+
 /// The judgement of the rules about a command line.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Judgement {
-    /// The strictest decision on any command in the line. `None`: no rule decides, and it runs inside the sandbox.
+    /// The strictest decision on any command in the line. `None`: no rule decides.
     pub decision: Option<Decision>,
     /// The rule that decided: its words, its file and line.
     pub rule: Option<String>,
@@ -33,9 +50,8 @@ pub struct Judgement {
     pub uncertain: Option<String>,
     /// Why a person is asked, whatever the rules say.
     pub objection: Option<String>,
-    /// A command in it may run programs that commands in the sandbox have named: if allowed, it runs without a question, but
-    /// inside the sandbox.
-    pub keeps_sandbox: bool,
+    /// What a person should know before a yes.
+    pub consequence: Option<String>,
     /// The doubt, if there is one, matters also where programs are judged as they are executed: what runs may be a builtin of the shell, or
     /// may run outside.
     pub is_unseen: bool,
@@ -59,8 +75,7 @@ impl Rules {
     }
 
     /// Judges a program that a running command is about to execute, by each of its names. The programs that it executes
-    /// in turn are judged later, so the line of a shell is not read. Never `allow`: see
-    /// [`LineCommands`](super::LineCommands).
+    /// in turn are judged later, so the line of a shell is not read.
     pub fn judge_exec(&self, exec: &Exec) -> Judgement {
         let words = |command: Vec<String>| command.into_iter().map(Word::Text).collect::<Vec<_>>();
         let mut commands: Vec<_> = exec.commands().into_iter().map(words).collect();
@@ -70,23 +85,63 @@ impl Rules {
         }
         let inner: Vec<_> = commands.iter().flat_map(|words| shell::inner_commands(words)).collect();
         commands.extend(inner);
-        self.decide(Line { commands, beyond_allow: true, ..Line::default() })
+        self.decide(Line { commands, ..Line::default() })
     }
 
-    /// The commands of a line whose words are all known, which a rule allows, and which do not run programs that
-    /// the settings of a project name. Empty if the line cannot be judged with certainty.
-    pub(super) fn allowed_commands(&self, command_line: &str) -> Vec<Vec<String>> {
-        let line = self.read(shell::read(command_line));
-        if !line.doubts.is_empty() {
-            return Vec::new();
-        }
-        let known = |words: &[Word]| words.iter().map(|word| word.text().map(str::to_owned)).collect();
-        let commands = line.commands.iter().filter(|words| !settings::run_programs(words));
-        let allowed = commands.filter(|words| {
-            let decisions = self.rules.iter().filter(|rule| rule.fit(words, &self.executables) != Fit::No);
-            decisions.map(|rule| rule.decision).max() == Some(Decision::Allow)
-        });
-        allowed.filter_map(|words| known(words)).collect()
+    /// The commands of a line whose words are all known and that a rule allows or asks about; and the names by which the line may call
+    /// programs that a rule allows.
+    pub(super) fn line_commands(&self, command_line: &str) -> (Vec<LineCommand>, BTreeSet<String>) {
+        let line = shell::read(command_line);
+        let is_name = |c: char| c.is_ascii_alphanumeric() || "._+-".contains(c);
+        let parts: BTreeSet<_> = command_line.split(|c| !is_name(c)).collect();
+        let is_of_concern = |head: &&String| !shell::is_builtin(head) && !settings::is_program(head);
+        let allowed = self.rules.iter().filter(|rule| rule.decision == Decision::Allow);
+        let heads: BTreeSet<_> = allowed.flat_map(|rule| &rule.pattern[0]).filter(is_of_concern).cloned().collect();
+        let is_head = |name: &str| heads.iter().any(|head| file_name(head) == file_name(name));
+        let first = line.commands.iter().filter_map(|words| words.first()?.text()).filter(|name| is_head(name));
+        let mut names: BTreeSet<_> = first.map(str::to_owned).collect();
+        names.extend(heads.iter().filter(|head| parts.contains(file_name(head))).cloned());
+        let command = |words: &Vec<Word>| {
+            let stays = if settings::run_programs(words) {
+                Some("it runs programs that its settings name, and commands can change those")
+            } else if line.is_loose {
+                Some("the line is more than commands joined by `&&`, `||`, `;`, `|` and `&`")
+            } else {
+                None
+            };
+            let known: Option<_> = words.iter().map(|word| word.text().map(str::to_owned)).collect();
+            // What `sudo` runs is judged with it.
+            let inner = shell::inner_commands(words);
+            let fits = |rule: &&Rule, words: &[Word]| rule.fit(words, &self.executables) != Fit::No;
+            let is_inner =
+                |rule: &&Rule| rule.decision > Decision::Allow && inner.iter().any(|words| fits(rule, words));
+            let decisions = self.rules.iter().filter(|rule| fits(rule, words) || is_inner(rule));
+            let decided = match decisions.map(|rule| rule.decision).max()? {
+                Decision::Allow => Decided::Allowed,
+                Decision::Prompt => Decided::Asked,
+                Decision::Forbidden => return None,
+            };
+            Some(LineCommand { words: known?, decided, stays })
+        };
+        (line.own.iter().filter_map(|at| command(&line.commands[*at])).collect(), names)
+    }
+
+    /// Whether a rule allows a program with these arguments, in any directory.
+    pub(super) fn allow_somewhere(&self, argv: &[String]) -> bool {
+        let Some((name, others)) = argv.split_first() else { return false };
+        let allows = |rule: &Rule| {
+            let mut heads = rule.pattern[0].iter().filter(|head| file_name(head) == file_name(name));
+            heads.any(|head| {
+                let words: Vec<_> = [head].into_iter().chain(others).cloned().map(Word::Text).collect();
+                rule.fit(&words, &self.executables) == Fit::Yes
+            })
+        };
+        self.rules.iter().filter(|rule| rule.decision == Decision::Allow).any(allows)
+    }
+
+    /// Whether a rule allows a program.
+    pub(crate) fn allow_any(&self) -> bool {
+        self.rules.iter().any(|rule| rule.decision == Decision::Allow)
     }
 
     /// Whether there is no rule.
@@ -94,12 +149,15 @@ impl Rules {
         self.rules.is_empty()
     }
 
-    /// The file names of the programs that a rule asks about or forbids, and of those that can be one of these by another name, sorted. A
-    /// program with another name needs no judgement.
+    /// The file names of the programs that a rule asks about or forbids, of those that can be one of these by another name, and of those that run
+    /// others with more privileges, sorted. A program with another name needs no judgement.
     pub fn restricted_programs(&self) -> Vec<String> {
         let mut names: BTreeSet<_> = self.restricted().map(str::to_owned).collect();
         let rules = self.rules.iter().filter(|rule| rule.decision > Decision::Allow);
         names.extend(rules.flat_map(|rule| shell::other_names(&rule.pattern)));
+        if !names.is_empty() {
+            names.extend(shell::PRIVILEGED.into_iter().map(str::to_owned));
+        }
         names.into_iter().collect()
     }
 
@@ -126,17 +184,18 @@ impl Rules {
 
     fn decide(&self, line: Line) -> Judgement {
         let commands = line.commands.iter().map(|words| shell::show(words)).collect();
-        let keeps_sandbox = line.commands.iter().any(|words| settings::run_programs(words));
         let is_unseen = self.restricted().any(shell::is_builtin) || unseen::delegates(&line);
         let may_break = self.rules.iter().any(|rule| rule.decision > Decision::Allow);
-        let mut judgement = Judgement { commands, keeps_sandbox, is_unseen, ..Judgement::default() };
+        let mut judgement = Judgement { commands, is_unseen, ..Judgement::default() };
         let mut doubts = line.doubts;
         let mut strictest: Option<(Decision, &Rule, usize)> = None;
-        let mut all_allowed = !line.commands.is_empty() && !line.beyond_allow;
         for (i, words) in line.commands.iter().enumerate() {
             let mut decided: Option<(Decision, &Rule)> = None;
+            let is_known = words.iter().all(|word| word.text().is_some());
             for rule in &self.rules {
                 match rule.fit(words, &self.executables) {
+                    // An unknown word may be an option.
+                    Fit::Yes if rule.decision == Decision::Allow && !is_known => {}
                     Fit::Yes if decided.is_none_or(|(decision, _)| rule.decision > decision) => {
                         decided = Some((rule.decision, rule));
                     }
@@ -153,7 +212,6 @@ impl Rules {
                     _ => {}
                 }
             }
-            all_allowed &= decided.is_some();
             if let Some((decision, rule)) = decided
                 && strictest.is_none_or(|(before, ..)| decision > before)
             {
@@ -163,7 +221,7 @@ impl Rules {
         judgement.uncertain = doubts.into_iter().next();
         let open = judgement.uncertain.is_some();
         match strictest {
-            Some((Decision::Allow, ..)) if open || !all_allowed => {}
+            Some((Decision::Allow, ..)) if open => {}
             None => {}
             Some((decision, rule, i)) => {
                 judgement.decision = Some(decision);

@@ -1,4 +1,5 @@
 //! A program that a running command is about to execute.
+use super::streams::Stream;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -31,6 +32,9 @@ pub struct Exec {
     /// The names of environment variables, at most 64, that differ from those of the command line's shell: first those by which many
     /// programs run other code.
     pub changed_env: Vec<String>,
+    /// Its standard input, output and error.
+    #[serde(default)]
+    pub streams: Vec<Stream>,
     /// A number that identifies the file and its contents, all arguments, the directory and the environment (except harmless
     /// variables such as `SHLVL`) within one command. It is computed from the original bytes, which the texts here
     /// may not contain.

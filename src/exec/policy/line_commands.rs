@@ -1,143 +1,188 @@
-//! Programs that a rule allows and that the command line itself starts. Nothing else leaves the sandbox without a
-//! question.
+//! Programs that the command line itself starts and that a rule, or a person who has approved the line, lets run outside the sandbox. No text
+//! that was read decides this: the kernel reports the program, and each of these must hold.
 //!
-//! 1. The program has exactly the words of a command in the line, and all of them are known before the line runs.
+//! 1. The program has exactly the words of a command in the line, and all of them are known before the line runs. Each command of
+//!    the line counts once.
 //! 2. The shell of the line starts it, in the command's directory, and with the environment of the shell, except
-//!    variables that change at most the look of its output. So a process that takes over the shell gains nothing: it
-//!    can only repeat the line.
-//! 3. Its file is the one that the server finds in PATH, or a path that `host_executable` lists, and no command can
-//!    replace it. A whole line leaves the sandbox only if also no command can make PATH lead to another file, because
-//!    its shell looks up the programs only afterwards. The same applies to a script.
-//! 4. It does not run programs that the settings of a project name, as git does (`settings.rs`). Nor do variables such
-//!    as LD_LIBRARY_PATH name anything that commands can write.
-use super::{Exec, Lineage, MAX_CHANGED_ENV, Place, Rules, shell};
-use rustix::fs::{Access, access};
+//!    variables that change at most the look of its output.
+//! 3. Its file is the one that the server finds in PATH, or a path that `host_executable` lists. No command can change the file or any
+//!    of its interpreters, or make a link on the way lead elsewhere.
+//! 4. Outside, it can do no more with its standard streams than inside (`streams.rs`), and it has no terminal, into which others could type.
+//! 5. It does not run programs that the settings of a project name, as git does (`settings.rs`). Nor do HOME, or variables such
+//!    as LD_LIBRARY_PATH, name anything that commands can write.
+//!
+//! After a person's yes to the line, 5 and the terminal of 4 do not matter: the person has been asked.
+use super::{
+    Exec, Lineage, MAX_CHANGED_ENV, Place, Rules,
+    evaluate::{Decided, LineCommand},
+    interpreters,
+    reach::{Reach, find_program},
+    streams,
+};
 use std::{
-    ffi::{OsStr, OsString},
-    fs::File,
-    io::Read,
+    collections::BTreeSet,
+    ffi::OsString,
     path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
 };
 
 /// Variables that bash changes by itself, or that change at most the look of a program's output. `LANGUAGE` is not one
 /// of them: it can make a program load translated texts, with their formats, from any directory.
 const HARMLESS: [&str; 8] = ["COLUMNS", "LANG", "LINES", "NO_COLOR", "OLDPWD", "PWD", "SHLVL", "_"];
 
-/// The commands of a line that a rule allows, and where they run.
-#[derive(Debug, Clone, Default)]
-pub struct LineCommands {
-    commands: Vec<Vec<String>>,
-    workdir: PathBuf,
-    writable: Vec<PathBuf>,
+/// Returns what commands can write now, or could write before.
+pub(crate) type Exposed = Arc<dyn Fn() -> Reach + Send + Sync>;
+
+/// Where and how a line runs.
+pub(crate) struct LineSetting {
+    pub(crate) workdir: PathBuf,
+    pub(crate) exposed: Exposed,
     /// The directories of programs, as in PATH.
-    search: OsString,
-    /// Whether programs load code that commands can write.
-    is_tampered: bool,
+    pub(crate) search: OsString,
+    /// The files and directories from which all programs load code, each with the variable that names it.
+    pub(crate) loaded: Vec<(&'static str, PathBuf)>,
+    pub(crate) has_terminal: bool,
+    pub(crate) is_login: bool,
+    /// Whether a person has said yes to what the rules ask about in it.
+    pub(crate) is_approved: bool,
+}
+
+/// The commands of a line that may run outside the sandbox.
+pub(crate) struct LineCommands {
+    commands: Vec<LineCommand>,
+    /// Which of them have run outside.
+    used: Mutex<Vec<bool>>,
+    names: BTreeSet<String>,
+    setting: LineSetting,
 }
 
 impl LineCommands {
-    /// The commands of `line`, which runs in `workdir`. `writable`: what commands can write, or could before, without symbolic links.
-    /// `search`: the directories of programs, as in the variable PATH of this process.
-    pub fn new(rules: &Rules, line: &str, workdir: &Path, writable: &[PathBuf], search: OsString) -> Self {
-        let commands = rules.allowed_commands(line);
-        Self { commands, workdir: workdir.to_owned(), writable: writable.to_owned(), search, is_tampered: false }
+    pub(crate) fn new(rules: &Rules, line: &str, setting: LineSetting) -> Self {
+        let (commands, names) = rules.line_commands(line);
+        let used = Mutex::new(vec![false; commands.len()]);
+        Self { commands, used, names, setting }
     }
 
-    /// `loaded`: the files and directories from which all programs, or their shell, load code.
-    #[must_use]
-    pub fn loading(mut self, loaded: impl IntoIterator<Item = PathBuf>) -> Self {
-        self.is_tampered = loaded.into_iter().any(|path| self.is_in_reach(&path));
-        self
+    /// The names by which the line may call programs that a rule allows.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.names.iter().map(String::as_str)
     }
 
-    /// The names by which the line calls programs that a rule allows.
-    pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.commands.iter().filter_map(|command| command.first()).map(String::as_str)
+    /// What commands can write now.
+    pub(super) fn reach(&self) -> Reach {
+        (self.setting.exposed)()
     }
 
-    /// Whether the line itself starts the program, and nothing could have tampered with it.
-    pub(super) fn start(&self, exec: &Exec) -> bool {
-        let is_of_line = exec.lineage == Lineage::Line && exec.place == Place::Sandbox && exec.workdir == self.workdir;
-        is_of_line
-            && !self.is_tampered
-            && exec.is_complete
-            && self.commands.contains(&exec.argv)
-            // Something that is not UTF-8 may be something else.
-            && !exec.argv.iter().any(|word| word.contains(char::REPLACEMENT_CHARACTER))
-            && exec.changed_env.len() < MAX_CHANGED_ENV
-            && exec.changed_env.iter().all(|name| is_harmless(name))
-            && exec.argv.first().is_some_and(|name| self.find(name).as_ref() == Some(&exec.file))
-            && !self.is_in_reach(&exec.file)
-            && !self.is_exposed_script(&exec.file)
-    }
-
-    /// Whether no command can replace, or could have replaced, the shell or a program of a line that rules allow as
-    /// a whole.
-    pub(super) fn are_out_of_reach(&self, shell: &str) -> bool {
-        let programs = self.names().filter(|name| !shell::is_builtin(name));
-        !self.is_tampered && [shell].into_iter().chain(programs).all(|name| self.is_found_out_of_reach(name))
-    }
-
-    /// Whether a shell is certain to find an out-of-reach file by this name, even while commands run.
-    fn is_found_out_of_reach(&self, name: &str) -> bool {
-        if name.contains('/') {
-            let file = Path::new(name);
-            return is_executable_file(file) && !self.is_in_reach(file) && !self.is_exposed_script(file);
+    /// Lets a program leave the sandbox because a rule allows it, or because its line was approved. Then a command of the line counts as run.
+    ///
+    /// # Errors
+    /// Why it stays in the sandbox.
+    pub(super) fn leave(&self, exec: &Exec, decided: Decided) -> Result<(), String> {
+        let is_approved = decided == Decided::Asked && self.setting.is_approved;
+        let reach = self.reach();
+        self.start_of_line(exec)?;
+        if let Some(why) = self.danger(exec, &reach).filter(|_| !is_approved) {
+            return Err(why);
         }
-        for directory in std::env::split_paths(&self.search) {
-            let file = directory.join(name);
-            if self.is_in_reach(&directory) || self.is_in_reach(&file) {
-                return false;
+        if let Some(why) = program_in_reach(exec, &self.setting.search, &reach) {
+            return Err(why);
+        }
+        if let Some(why) = streams::objection(&exec.streams, &reach) {
+            return Err(why);
+        }
+        self.count(exec, decided, is_approved)
+    }
+
+    /// Whether a program leaves because a person has approved its line.
+    pub(super) fn leave_as_approved(&self, exec: &Exec) -> bool {
+        self.setting.is_approved && self.leave(exec, Decided::Asked).is_ok()
+    }
+
+    /// Whether the shell of the line starts exactly this program, and as it is.
+    fn start_of_line(&self, exec: &Exec) -> Result<(), String> {
+        let why = if exec.lineage != Lineage::Line || exec.place != Place::Sandbox {
+            "a program or script starts it, and not the line itself".to_owned()
+        } else if self.setting.is_login {
+            "a login shell starts it".to_owned()
+        } else if exec.workdir != self.setting.workdir {
+            "it runs in another directory than the command: use `workdir`".to_owned()
+        } else if let Some(name) = exec.changed_env.iter().find(|name| !is_harmless(name)) {
+            format!("the line has changed the variable {}", name.chars().take(64).collect::<String>())
+        } else if exec.changed_env.len() >= MAX_CHANGED_ENV || !exec.is_complete {
+            "it has too many arguments or variables".to_owned()
+        } else if self.find(exec).as_ref() != Some(&exec.file) {
+            "it is not the file that the PATH of the exec server leads to, or that `host_executable` lists".to_owned()
+        } else {
+            return Ok(());
+        };
+        Err(why)
+    }
+
+    /// Why a program may run code that no rule and no person has seen.
+    fn danger(&self, exec: &Exec, reach: &Reach) -> Option<String> {
+        let loaded = self.setting.loaded.iter().find(|(_, path)| reach.leads_into(path));
+        if let Some((name, path)) = loaded {
+            return Some(format!("{name} names {}, which commands can change", path.display()));
+        }
+        let has_terminal = self.setting.has_terminal || streams::have_terminal(&exec.streams);
+        has_terminal.then(|| "others can type into its terminal".to_owned())
+    }
+
+    /// What a person should know before a yes to this program; `Err`: why it stays in the sandbox even after a yes.
+    pub(super) fn consequence(&self, exec: &Exec) -> Result<Option<String>, String> {
+        let reach = self.reach();
+        if let Some(why) = streams::objection(&exec.streams, &reach) {
+            return Err(why);
+        }
+        let program = program_in_reach(exec, &self.setting.search, &reach);
+        let doubts: Vec<_> = [program, self.danger(exec, &reach)].into_iter().flatten().collect();
+        Ok((!doubts.is_empty()).then(|| format!("Note that {}.", doubts.join("; "))))
+    }
+
+    fn count(&self, exec: &Exec, decided: Decided, is_approved: bool) -> Result<(), String> {
+        // Something that is not UTF-8 may be something else.
+        let is_text = !exec.argv.iter().any(|word| word.contains(char::REPLACEMENT_CHARACTER));
+        let is_this = |command: &LineCommand| is_text && command.decided == decided && command.words == exec.argv;
+        // Each change is one assignment.
+        let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_path = exec.argv.first().is_some_and(|name| name.contains('/'));
+        let mut why = match is_path {
+            true => "`allow` is about a path only if `host_executable` lists it",
+            false => "its words do not stand literally in the line",
+        };
+        let found = self.commands.iter().enumerate();
+        for (at, command) in found.filter(|(_, command)| is_this(command)) {
+            match command.stays.filter(|_| !is_approved) {
+                Some(stays) => why = stays,
+                None if used[at] => why = "the line has this command only once",
+                None => {
+                    used[at] = true;
+                    return Ok(());
+                }
             }
-            if is_executable_file(&file) {
-                return !self.is_exposed_script(&file);
-            }
         }
-        false
+        Err(why.to_owned())
     }
 
-    /// Whether it is a script, which looks up its programs in PATH, and commands can put programs there.
-    fn is_exposed_script(&self, file: &Path) -> bool {
-        let mut start = [0; 2];
-        let is_script = File::open(file).and_then(|mut file| file.read_exact(&mut start)).is_ok() && start == *b"#!";
-        is_script && std::env::split_paths(&self.search).any(|directory| self.is_in_reach(&directory))
-    }
-
-    /// Whether commands can write the file or directory, or put another in its place.
-    fn is_in_reach(&self, path: &Path) -> bool {
-        let is_writable = |path: &Path| self.writable.iter().any(|root| path.starts_with(root));
-        // A relative path starts at the working directory, which commands can write.
-        if !path.is_absolute() || is_writable(path) {
-            return true;
-        }
-        for part in path.ancestors() {
-            match part.canonicalize() {
-                Ok(resolved) => return is_writable(&resolved.join(path.strip_prefix(part).unwrap_or(path))),
-                // A link to what does not exist yet.
-                Err(_) if part.symlink_metadata().is_ok() => return true,
-                Err(_) => {}
-            }
-        }
-        true
-    }
-
-    /// The file of a program, without symbolic links.
-    fn find(&self, name: &str) -> Option<PathBuf> {
-        if name.contains('/') {
-            return Path::new(name).is_absolute().then(|| Path::new(name).canonicalize().ok()).flatten();
-        }
-        let directories = std::env::split_paths(&self.search).filter(|directory| directory.is_absolute());
-        directories
-            .map(|directory| directory.join(OsStr::new(name)))
-            .find(|file| is_executable_file(file))?
-            .canonicalize()
-            .ok()
+    /// The file that the first argument names, without symbolic links.
+    fn find(&self, exec: &Exec) -> Option<PathBuf> {
+        let name = exec.argv.first()?;
+        let found = match name.contains('/') {
+            true => Some(PathBuf::from(name)).filter(|path| path.is_absolute()),
+            false => find_program(name, &self.setting.search),
+        };
+        found?.canonicalize().ok()
     }
 }
 
-/// Whether the lookup of a program in PATH ends at this file.
-pub(crate) fn is_executable_file(file: &Path) -> bool {
-    file.is_file() && access(file, Access::EXEC_OK).is_ok()
+/// Why the program is not, or will not be, what it seems: commands can change its file or one of its interpreters.
+fn program_in_reach(exec: &Exec, search: &OsString, reach: &Reach) -> Option<String> {
+    let changeable = |file: &Path| format!("commands can change {}", file.display());
+    if reach.has_program(&exec.file) {
+        return Some(changeable(&exec.file));
+    }
+    let lines = [&exec.interpreter].into_iter().chain(&exec.further_interpreters).filter(|words| !words.is_empty());
+    lines.into_iter().find_map(|words| interpreters::objection(words, search, reach))
 }
 
 /// Whether no program does anything else because of this environment variable.
@@ -160,140 +205,164 @@ mod tests {
         fs::set_permissions(file, fs::Permissions::from_mode(0o755)).unwrap();
     }
 
+    fn words(words: &[&str]) -> Vec<String> {
+        words.iter().map(|word| (*word).to_owned()).collect()
+    }
+
+    struct Place {
+        _directory: tempfile::TempDir,
+        root: PathBuf,
+    }
+
+    impl Place {
+        fn new() -> Self {
+            let directory = tempfile::tempdir().unwrap();
+            let root = directory.path().canonicalize().unwrap();
+            for name in ["bin", "work"] {
+                fs::create_dir(root.join(name)).unwrap();
+                write_program(&root.join(name).join("tool"), "");
+                write_program(&root.join(name).join("git"), "");
+            }
+            Self { _directory: directory, root }
+        }
+
+        fn setting(&self) -> LineSetting {
+            let work = self.root.join("work");
+            let exposed = work.clone();
+            LineSetting {
+                workdir: work,
+                exposed: Arc::new(move || Reach::new(vec![exposed.clone()])),
+                search: self.root.join("bin").into_os_string(),
+                loaded: Vec::new(),
+                has_terminal: false,
+                is_login: false,
+                is_approved: false,
+            }
+        }
+
+        fn of_line(&self, line: &str) -> LineCommands {
+            self.with(line, |_| ())
+        }
+
+        fn with(&self, line: &str, change: impl FnOnce(&mut LineSetting)) -> LineCommands {
+            let mut setting = self.setting();
+            change(&mut setting);
+            LineCommands::new(&Rules::parse("my.rules", RULES).unwrap(), line, setting)
+        }
+
+        fn exec(&self, argv: &[&str]) -> Exec {
+            Exec {
+                program: argv[0].to_owned(),
+                file: self.root.join("bin").join(argv[0]),
+                argv: words(argv),
+                is_complete: true,
+                workdir: self.root.join("work"),
+                changed_env: words(&["SHLVL", "_"]),
+                streams: streams::tests::captured(),
+                lineage: Lineage::Line,
+                ..Exec::default()
+            }
+        }
+    }
+
     #[test]
     fn only_what_the_line_says_starts_outside_and_only_untouched() {
-        let directory = tempfile::tempdir().unwrap();
-        let root = directory.path().canonicalize().unwrap();
-        for name in ["bin", "work"] {
-            fs::create_dir(root.join(name)).unwrap();
-            write_program(&root.join(name).join("tool"), "");
+        let place = Place::new();
+        let exec = place.exec(&["tool", "a b"]);
+        let leaves = |line: &str, exec: &Exec| place.of_line(line).leave(exec, Decided::Allowed).is_ok();
+        let line = "make && tool 'a b'; git status; tool bad";
+        for line in [line, "LC_ALL=C tool 'a b'", "eval x; tool 'a b'", "echo $HOME; test -e x; tool 'a b' > out"] {
+            assert!(leaves(line, &exec), "{line}");
         }
-        let rules = Rules::parse("my.rules", RULES).unwrap();
-        let of_line = |line: &str| {
-            let (workdir, search) = (root.join("work"), root.join("bin").into_os_string());
-            LineCommands::new(&rules, line, &workdir, std::slice::from_ref(&workdir), search)
-        };
-        let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
-        let exec = Exec {
-            program: "tool".to_owned(),
-            file: root.join("bin/tool"),
-            argv: words(&["tool", "a b"]),
-            is_complete: true,
-            workdir: root.join("work"),
-            changed_env: words(&["SHLVL", "_"]),
-            lineage: Lineage::Line,
-            ..Exec::default()
-        };
-        let commands = of_line("make && tool 'a b'; git status; tool bad");
-        assert_eq!(
-            commands.names().collect::<Vec<_>>(),
-            ["tool"],
-            "git runs what settings name, and `tool bad` is asked about"
-        );
-        assert!(commands.start(&exec));
-        assert!(of_line("LC_ALL=C tool 'a b'").start(&exec));
-        for line in ["make", "tool a b", "tool 'a b' c", "tool \"$x\"", "tool 'a b'; $x", "tool 'a b'; eval \"$x\""] {
-            assert!(!of_line(line).start(&exec), "{line}");
+        for line in [
+            "make",
+            "tool a b",
+            "tool 'a b' c",
+            "tool \"$x\"",
+            "tool a*",
+            "(tool 'a b')",
+            "if true; then tool 'a b'; fi",
+            "x=$(tool 'a b')",
+            "bash -c \"tool 'a b'\"",
+            "busybox tool 'a b'",
+        ] {
+            assert!(!leaves(line, &exec), "{line}");
         }
         for other in [
             Exec { lineage: Lineage::Nested(1), ..exec.clone() },
             Exec { lineage: Lineage::Unknown, ..exec.clone() },
-            Exec { place: Place::Outside, ..exec.clone() },
-            Exec { file: root.join("work/tool"), ..exec.clone() },
-            Exec { workdir: root.clone(), ..exec.clone() },
+            Exec { place: super::Place::Outside, ..exec.clone() },
+            Exec { file: place.root.join("work/tool"), ..exec.clone() },
+            Exec { workdir: place.root.clone(), ..exec.clone() },
             Exec { is_complete: false, ..exec.clone() },
             Exec { changed_env: words(&["LD_PRELOAD"]), ..exec.clone() },
             Exec { changed_env: words(&["_"; 64]), ..exec.clone() },
             Exec { argv: words(&["tool", "a", "b"]), ..exec.clone() },
+            Exec { streams: Vec::new(), ..exec.clone() },
+            Exec { interpreter: vec![place.root.join("work/sh").display().to_string()], ..exec.clone() },
+            Exec {
+                interpreter: words(&["/bin/sh"]),
+                further_interpreters: vec![vec![place.root.join("work/sh").display().to_string()]],
+                ..exec.clone()
+            },
         ] {
-            assert!(!commands.start(&other), "{other:?}");
+            assert!(!leaves(line, &other), "{other:?}");
         }
         for (name, is_harmless) in [("LANG", true), ("LC_ALL", true), ("LANGUAGE", false)] {
             let changed = Exec { changed_env: words(&[name]), ..exec.clone() };
-            assert_eq!(commands.start(&changed), is_harmless, "{name}");
+            assert_eq!(leaves(line, &changed), is_harmless, "{name}");
         }
-        let (writable, search) = (root.clone(), root.join("bin").into_os_string());
-        let commands = LineCommands::new(&rules, "tool 'a b'", &root.join("work"), &[writable], search);
-        assert!(!commands.start(&exec), "a command can replace the program");
+        assert!(!leaves(line, &place.exec(&["git", "status"])), "git runs what settings name");
+        assert!(!leaves(line, &place.exec(&["tool", "bad"])), "it is asked about");
     }
 
     #[test]
-    fn a_line_is_only_as_trustworthy_as_the_files_of_its_programs() {
-        let directory = tempfile::tempdir().unwrap();
-        let root = directory.path().canonicalize().unwrap();
-        for name in ["bin", "venv"] {
-            fs::create_dir(root.join(name)).unwrap();
+    fn each_command_of_the_line_counts_once() {
+        let place = Place::new();
+        let (commands, exec) = (place.of_line("tool x; tool x & tool y"), place.exec(&["tool", "x"]));
+        for leaves in [true, true, false, false] {
+            assert_eq!(commands.leave(&exec, Decided::Allowed).is_ok(), leaves);
         }
-        for file in ["bin/tool", "bin/bash", "venv/bash"] {
-            write_program(&root.join(file), "");
-        }
-        let rules = Rules::parse("my.rules", "prefix_rule([['tool', 'cd']])").unwrap();
-        let reaches = |path: [&str; 2], line: &str, shell: &str| {
-            let directory = |name: &&str| if name.is_empty() { PathBuf::new() } else { root.join(name) };
-            let search = std::env::join_paths(path.iter().map(directory)).unwrap();
-            !LineCommands::new(&rules, line, &root, &[root.join("venv")], search).are_out_of_reach(shell)
-        };
-        let shell = root.join("bin/bash").into_os_string().into_string().unwrap();
-        for path in [["bin", "venv"], ["bin", ""], ["none", "bin"]] {
-            assert!(!reaches(path, "cd /tmp && tool x", &shell), "{path:?}");
-        }
-        assert!(reaches(["venv", "bin"], "tool x", "bash"), "a command can write the shell that is found first");
-        let line = "cd /tmp && tool x";
-        assert!(reaches(["venv", "bin"], line, &shell), "a command can put a program there before the shell looks");
-        assert!(reaches(["", "bin"], line, &shell), "and in the working directory");
-        symlink(root.join("bin/tool"), root.join("venv/tool")).unwrap();
-        assert!(reaches(["venv", "bin"], line, &shell), "and another link");
-        assert!(!reaches(["venv", "bin"], "cd /tmp", &shell));
-        write_program(&root.join("bin/tool"), "#!/usr/bin/env python3\n");
-        assert!(reaches(["bin", "venv"], line, &shell), "a command can put a `python3` there");
-        assert!(!reaches(["bin", "none"], line, &shell));
-        fs::set_permissions(root.join("bin/tool"), fs::Permissions::from_mode(0o644)).unwrap();
-        assert!(reaches(["bin", "venv"], line, &shell), "the shell goes on to the first executable file");
-        assert!(reaches(["bin", "none"], line, &shell), "there is none");
-        let tool = root.join("bin/tool").into_os_string().into_string().unwrap();
-        assert!(reaches(["bin", "none"], "cd /tmp", &tool), "the shell itself cannot be executed");
+        assert!(commands.leave(&place.exec(&["tool", "y"]), Decided::Allowed).is_ok());
+        let once = place.of_line("tool x");
+        let elsewhere = Exec { workdir: "/".into(), ..exec.clone() };
+        assert!(once.leave(&elsewhere, Decided::Allowed).is_err());
+        assert!(once.leave(&exec, Decided::Allowed).is_ok(), "what stays inside does not count");
     }
 
     #[test]
-    fn nothing_leaves_the_sandbox_if_programs_load_code_that_commands_can_write() {
-        let directory = tempfile::tempdir().unwrap();
-        let root = directory.path().canonicalize().unwrap();
-        for name in ["lib", "work"] {
-            fs::create_dir(root.join(name)).unwrap();
-        }
-        write_program(&root.join("lib/tool"), "");
-        symlink("../work/later", root.join("lib/dangling")).unwrap();
-        symlink("../lib", root.join("work/link")).unwrap();
-        let rules = Rules::parse("my.rules", "prefix_rule(['tool'])").unwrap();
-        let (work, search) = (root.join("work"), root.join("lib").into_os_string());
-        let commands = LineCommands::new(&rules, "tool", &work, std::slice::from_ref(&work), search);
-        let exec = Exec {
-            program: "tool".to_owned(),
-            file: root.join("lib/tool"),
-            argv: vec!["tool".to_owned()],
-            is_complete: true,
-            workdir: work,
-            lineage: Lineage::Line,
-            ..Exec::default()
+    fn nothing_leaves_unasked_if_others_can_type_or_put_code_where_programs_load_it() {
+        let place = Place::new();
+        let (exec, asked) = (place.exec(&["tool", "x"]), place.exec(&["tool", "bad"]));
+        let work = place.root.join("work");
+        symlink("../work/later", place.root.join("bin/dangling")).unwrap();
+        type Change<'a> = Box<dyn Fn(&mut LineSetting) + 'a>;
+        let loads = |path: PathBuf| -> Change<'_> {
+            Box::new(move |setting| setting.loaded = vec![("PERL5LIB", "/none".into()), ("HOME", path.clone())])
         };
-        let file = root.join("lib/tool").into_os_string().into_string().unwrap();
-        for (path, leaves) in [
-            (root.join("lib"), true),
-            (root.join("none/such"), true),
-            (root.join("work"), false),
-            (root.join("work/none/such"), false),
-            (root.join("work/link"), false),
-            (root.join("lib/dangling"), false),
-            ("lib".into(), false),
-            (PathBuf::new(), false),
-        ] {
-            let commands = commands.clone().loading([root.join("lib"), path.clone()]);
-            assert_eq!(
-                (commands.start(&exec), commands.are_out_of_reach(&file)),
-                (leaves, leaves),
-                "{}",
-                path.display()
-            );
+        let changes: [(Change<'_>, bool); 9] = [
+            (loads(place.root.join("bin")), true),
+            (loads("/none/such".into()), true),
+            (loads(work.clone()), false),
+            (loads(work.join("none/such")), false),
+            (loads(place.root.join("bin/dangling")), false),
+            (loads("lib".into()), false),
+            (loads(PathBuf::new()), false),
+            (Box::new(|setting| setting.has_terminal = true), false),
+            (Box::new(|_| ()), true),
+        ];
+        for (at, (change, leaves)) in changes.iter().enumerate() {
+            assert_eq!(place.with("tool x", change).leave(&exec, Decided::Allowed).is_ok(), *leaves, "{at}");
+            // Without a yes, somebody has decided that what a rule asks about is as good as allowed.
+            for (is_approved, leaves) in [(false, *leaves), (true, true)] {
+                let commands = place.with("tool bad", |setting| {
+                    change(setting);
+                    setting.is_approved = is_approved;
+                });
+                assert_eq!(commands.leave(&asked, Decided::Asked).is_ok(), leaves, "{at}: {is_approved}");
+            }
         }
+        let login = place.with("tool x", |setting| setting.is_login = true);
+        assert!(login.leave(&exec, Decided::Allowed).is_err());
     }
 }

@@ -14,10 +14,8 @@
 //!     something in the line is forbidden anyway. (If no rule prompts or forbids, there is nothing to be in doubt
 //!     about: it runs in the sandbox. And if programs are judged as they are executed, a doubt matters only where
 //!     execution does not show what runs: `unseen`.)
-//! P3. `allow` means outside the sandbox, so it holds only for a line of plain words whose every command is allowed, that writes no file by
-//!     a redirection, and that sets no variable which could make an allowed program run another. An allowed line with git, or a
-//!     program like it, runs inside the sandbox: its settings, which name programs to run, can be written there.
-//!     A single program of another line leaves the sandbox only as `line_commands` says.
+//! P3. No text that was read decides that something runs outside the sandbox without a person. `allow`, and a person's yes to a line, take
+//!     out single programs that the kernel reports, as `line_commands` says. A yes takes out a whole line only where programs are not judged.
 //! P4. Whatever the line, reading it takes linear time and memory, and never panics.
 mod code_paths;
 mod code_variables;
@@ -25,12 +23,17 @@ mod escalation;
 mod evaluate;
 mod exec;
 mod git;
+mod interpreters;
 mod line_commands;
 mod load;
 mod prompt;
+mod reach;
+mod risky_allow;
 mod rule;
 mod settings;
 mod shell;
+mod shown;
+mod streams;
 mod unseen;
 
 pub(crate) use code_paths::code_paths;
@@ -39,8 +42,11 @@ pub use escalation::{Action, Asker, AskingPolicy, EscalationPolicy, Question};
 pub use evaluate::{Judgement, Rules};
 pub(crate) use exec::MAX_CHANGED_ENV;
 pub use exec::{Exec, Lineage, Place};
-pub use line_commands::LineCommands;
-pub(crate) use line_commands::{is_executable_file, is_harmless};
+pub(crate) use line_commands::{Exposed, LineCommands, LineSetting, is_harmless};
 pub use load::LoadError;
-pub(crate) use prompt::{Prompt, command_of};
+pub(crate) use prompt::Prompt;
+pub(crate) use reach::{Reach, can_write, is_executable_file, is_owner};
+pub(crate) use risky_allow::warnings_about_allow;
 pub use rule::Decision;
+pub(crate) use shown::command_of;
+pub use streams::{Stream, StreamKind};

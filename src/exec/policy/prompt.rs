@@ -1,5 +1,8 @@
 //! The text of a question to a person: what is to run, where, and which rule prompts.
-use super::{Action, Exec, Lineage, Question, is_harmless, may_run_code};
+use super::{
+    Action, Exec, Lineage, Question, is_harmless, may_run_code,
+    shown::{command_of, quoted},
+};
 use crate::escape::escaped_lines;
 use std::{ffi::OsStr, fmt::Write, path::Path};
 
@@ -43,7 +46,9 @@ impl Prompt {
         let judgement = question.judgement.to_string();
         // Lines that are not indented are ours: neither a directory nor a word of the command may make one.
         let (workdir, why) = (in_one_line(&question.workdir.display().to_string()), in_one_line(&judgement));
-        let message = format!("{ask}\n\n{}\nin {workdir}{with}\n\n{why}{after}", indented(what));
+        let consequence = question.judgement.consequence.as_deref().map(in_one_line);
+        let consequence = consequence.map(|consequence| format!("\n\n{consequence}")).unwrap_or_default();
+        let message = format!("{ask}\n\n{}\nin {workdir}{with}\n\n{why}{after}{consequence}", indented(what));
         Self { message, accepted: question.accepted(), judgement }
     }
 
@@ -56,20 +61,6 @@ impl Prompt {
     pub(crate) fn deny(&self, why: &str) -> Action {
         Action::Deny { reason: format!("{why}; {}", self.judgement) }
     }
-}
-
-/// The program with its arguments, as one could type it.
-pub(crate) fn command_of(exec: &Exec) -> String {
-    let words = [exec.program.as_str()].into_iter().chain(exec.argv.iter().skip(1).map(String::as_str));
-    let mut text = words.map(quoted).collect::<Vec<_>>().join(" ");
-    if !exec.is_complete {
-        text += " …";
-    }
-    text
-}
-
-fn quoted(word: &str) -> String {
-    shlex::try_quote(word).map_or_else(|_| format!("{word:?}"), Into::into)
 }
 
 /// The name that the program gets as `argv[0]`, if it differs from that of its path: some programs behave differently

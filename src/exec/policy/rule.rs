@@ -5,7 +5,7 @@ use std::{collections::HashMap, fmt, path::Path};
 /// The decision of a rule about a command. The strictest of several counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Decision {
-    /// Runs without a question: outside the sandbox, unless it runs git or a program like it.
+    /// Runs without a question, and outside the sandbox if nothing that commands can change decides what it does.
     Allow,
     /// A person is asked.
     Prompt,

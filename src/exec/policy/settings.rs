@@ -7,10 +7,13 @@ const PROGRAMS: [&str; 6] = ["git", "gitk", "tig", "gh", "hg", "jj"];
 
 /// Whether the command may run programs that a command in the sandbox has named: it is such a program, or may run one.
 pub(super) fn run_programs(words: &[Word]) -> bool {
-    words.iter().filter_map(Word::text).any(|word| {
-        let name = file_name(word);
-        PROGRAMS.contains(&name) || name.starts_with("git-")
-    })
+    words.iter().filter_map(Word::text).any(is_program)
+}
+
+/// Whether it is such a program.
+pub(super) fn is_program(word: &str) -> bool {
+    let name = file_name(word);
+    PROGRAMS.contains(&name) || name.starts_with("git-")
 }
 
 #[cfg(test)]

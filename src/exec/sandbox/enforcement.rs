@@ -6,7 +6,9 @@ use std::{fmt, io, path::PathBuf};
 pub enum Enforcement {
     /// All of it.
     Full,
-    /// A part: the kernel is too old for the rest.
+    /// What concerns files: the kernel is too old for signals and abstract sockets.
+    Files,
+    /// A part of what concerns files.
     Partial,
     /// Nothing: the command can write every file that its user can write.
     None(Missing),
@@ -32,6 +34,7 @@ impl fmt::Display for Enforcement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Full => "enforced",
+            Self::Files => "enforced for files; this kernel cannot prevent signals to other programs (Linux 6.12 can)",
             Self::Partial => "enforced in part: this kernel cannot prevent truncating files (Linux 6.2 can)",
             Self::None(Missing::NotImplemented) => {
                 "not enforced: this system has no Landlock (Linux 5.13 and later have)"

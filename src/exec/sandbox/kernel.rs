@@ -1,17 +1,20 @@
 //! The sandbox by Landlock: denies the rights to change files everywhere except below the writable roots.
 //!
-//! A Landlock ruleset restricts only the rights that it names, so reading needs no exception.
+//! A Landlock ruleset restricts only the rights that it names, so reading needs no exception. It also keeps the process from sending signals, and from
+//! connecting to abstract sockets, outside the sandbox: SIGUSR1 makes every Node.js program open a debugger.
 use super::enforcement::{Enforcement, Missing, SandboxError};
 use super::resolved::open_resolved;
 use landlock::{
     ABI, AccessFs, BitFlags, LandlockStatus, PathBeneath, Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetError,
-    RulesetStatus, path_beneath_rules,
+    RulesetStatus, Scope, path_beneath_rules,
 };
 use std::{os::fd::OwnedFd, path::PathBuf};
 
 /// The version that has all rights to write, create, remove, rename and truncate files. Later versions add only rights that do
 /// not concern files.
 const RIGHTS: ABI = ABI::V4;
+/// The version that has all rights to write files, truncating them among these.
+const FILES: ABI = ABI::V3;
 /// Devices that store nothing.
 const DEVICES: [&str; 8] =
     ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty", "/dev/ptmx", "/dev/pts"];
@@ -32,12 +35,18 @@ pub(super) fn enforce(writable: &[PathBuf]) -> Result<Enforcement, SandboxError>
 fn restrict(rights: BitFlags<AccessFs>, roots: Vec<PathBeneath<OwnedFd>>) -> Result<Enforcement, RulesetError> {
     let status = Ruleset::default()
         .handle_access(rights)?
+        .scope(Scope::Signal | Scope::AbstractUnixSocket)?
         .create()?
         .add_rules(path_beneath_rules(DEVICES, rights))?
         .add_rules(roots.into_iter().map(Ok::<_, RulesetError>))?
         .restrict_self()?;
     Ok(match (status.ruleset, status.landlock) {
         (RulesetStatus::FullyEnforced, _) => Enforcement::Full,
+        (RulesetStatus::PartiallyEnforced, LandlockStatus::Available { effective_abi, .. })
+            if effective_abi >= FILES =>
+        {
+            Enforcement::Files
+        }
         (RulesetStatus::PartiallyEnforced, _) => Enforcement::Partial,
         (RulesetStatus::NotEnforced, LandlockStatus::NotEnabled) => Enforcement::None(Missing::NotEnabled),
         (RulesetStatus::NotEnforced, _) => Enforcement::None(Missing::NotImplemented),

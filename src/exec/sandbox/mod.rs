@@ -8,8 +8,9 @@
 //! 2. Best effort: an old kernel enforces less, or nothing. [`Sandbox::probe`] returns what this kernel enforces, so that the
 //!    result of a command can say it.
 //! 3. The command gets no new privileges: set-user-id programs such as `sudo` do not work in it.
+//! 4. It can neither send signals to processes outside the sandbox, nor connect to their abstract Unix sockets (Linux 6.12).
 //!
-//! Landlock does not restrict files that have a second name (hard link) below a writable root, reading, the network, signals, or changes of a file's metadata: mode, owner, times, ACL, extended
+//! Landlock does not restrict files that have a second name (hard link) below a writable root, reading, the network, Unix sockets with a path, or changes of a file's metadata: mode, owner, times, ACL, extended
 //! attributes, and attributes of `chattr`.
 mod enforcement;
 #[cfg(feature = "cli")]

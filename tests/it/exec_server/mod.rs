@@ -1,4 +1,5 @@
 //! `pausewatch exec-server`, as an MCP client sees it.
+mod attacks;
 pub(crate) mod client;
 mod commands;
 mod ends;

@@ -1,7 +1,7 @@
 //! Names of programs, builtins and variables for reading command lines.
 
 /// Programs that run others with more privileges: those cannot be judged when they are executed.
-pub(super) const PRIVILEGED: [&str; 9] =
+pub(in crate::exec::policy) const PRIVILEGED: [&str; 9] =
     ["doas", "machinectl", "pkexec", "run0", "runuser", "su", "sudo", "sudoedit", "systemd-run"];
 
 pub(super) const SHELLS: [&str; 6] = ["ash", "bash", "dash", "ksh", "sh", "zsh"];

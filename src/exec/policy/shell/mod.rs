@@ -30,7 +30,8 @@ pub(super) use line::Line;
 pub(super) use word::{Word, show};
 
 use super::rule::file_name;
-use lists::{EVALUATING, PRIVILEGED, REMOTE, RUNNERS, SHELLS};
+pub(super) use lists::PRIVILEGED;
+use lists::{EVALUATING, REMOTE, RUNNERS, SHELLS};
 
 /// Longer lines are a doubt.
 const MAX_BYTES: usize = 16 << 10;
@@ -62,6 +63,9 @@ impl Line {
             self.doubt(format!("what `{}` makes the shell do is not known", show(&words)));
         }
         let inner = inner_commands(&words);
+        if depth == 0 {
+            self.own.push(self.commands.len());
+        }
         self.commands.push(words);
         self.commands.extend(inner);
         if let Some(script) = script {
@@ -77,10 +81,10 @@ impl Line {
         match text.chars().find(is_odd) {
             Some(odd) => self.doubt(format!("it has the character {odd:?}, which programs do not agree on")),
             None => {
-                let Line { commands, doubts, beyond_allow, unread } = scan::scan(text);
+                let Line { commands, doubts, is_loose, unread, .. } = scan::scan(text);
                 commands.into_iter().for_each(|words| self.command(words, depth));
                 doubts.into_iter().for_each(|why| self.doubt(why));
-                self.beyond_allow |= beyond_allow;
+                self.is_loose |= is_loose;
                 self.unread += &unread;
             }
         }
@@ -129,9 +133,17 @@ mod tests {
         ] {
             let line = read(text);
             assert_eq!(line.commands.iter().map(|words| show(words)).collect::<Vec<_>>(), commands, "{text}");
-            assert_eq!((line.doubts.len(), line.beyond_allow), (0, false), "{text}: {line:?}");
+            assert_eq!((line.doubts.len(), line.is_loose), (0, false), "{text}: {line:?}");
         }
-        assert!(read("a > b").beyond_allow && read("a >> b").beyond_allow && read("FOO_x=1 a").beyond_allow);
+        for (text, is_loose) in [
+            ("a > b; c >> d <> e; FOO_x=1 f; LD_PRELOAD=x g; echo $x; eval \"$y\"; set -e", false),
+            ("(a)", true),
+            ("if a; then b; fi", true),
+            ("for x in a; do b; done", true),
+            ("a; b $(c)", true),
+        ] {
+            assert_eq!(read(text).is_loose, is_loose, "{text}");
+        }
     }
 
     #[test]

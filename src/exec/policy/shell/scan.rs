@@ -8,8 +8,6 @@ use super::{
 
 /// Replaces a quoted character in the shape of a word.
 const QUOTED: char = '\u{1}';
-/// Files whose content does not matter: redirections to them are allowed.
-const NOWHERE: [&str; 4] = ["/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty"];
 
 /// The commands of a line, up to the point from which its meaning is uncertain.
 pub(super) fn scan(text: &str) -> Line {
@@ -18,7 +16,7 @@ pub(super) fn scan(text: &str) -> Line {
     if scanner.run().is_none() {
         let rest = scanner.chars.rest();
         let start: String = rest.chars().take(40).collect();
-        scanner.line.doubt(format!("how a shell reads `…{}` is not certain", start.trim()));
+        scanner.line.loose(format!("how a shell reads `…{}` is not certain", start.trim()));
         scanner.line.unread += rest;
         // Represents the rest of its words.
         scanner.words.push(Word::Many("…".to_owned()));
@@ -119,7 +117,7 @@ impl Scanner<'_> {
                         return None;
                     }
                     self.groups += 1;
-                    self.line.doubt("it groups commands");
+                    self.line.loose("it groups commands");
                 }
                 ')' => {
                     self.groups = self.groups.checked_sub(1)?;
@@ -150,7 +148,7 @@ impl Scanner<'_> {
             ('&', Some('>')) | (';', Some(';' | '&')) => return None,
             ('|', Some('&')) => {
                 self.chars.next();
-                self.line.doubt("shells do not agree on what `|&` is");
+                self.line.loose("shells do not agree on what `|&` is");
             }
             ('&' | '|', Some(second)) if first == second => _ = self.chars.next(),
             _ => {}
@@ -161,13 +159,10 @@ impl Scanner<'_> {
     fn redirection(&mut self) -> Option<()> {
         let first = self.chars.next()?;
         self.is_simple = true;
-        let (mut writes, mut copies) = (first == '>', false);
+        let mut copies = false;
         match self.chars.peek() {
-            Some('>') => {
-                self.chars.next();
-                writes = true;
-                // `<>`, `>>`
-            }
+            // `<>`, `>>`
+            Some('>') => _ = self.chars.next(),
             Some('|') if first == '>' => _ = self.chars.next(),
             Some('&') => {
                 self.chars.next();
@@ -185,7 +180,6 @@ impl Scanner<'_> {
         if target.is_empty() || (copies && !is_descriptor) {
             return None;
         }
-        self.line.beyond_allow |= writes && !copies && !NOWHERE.contains(&target);
         Some(())
     }
 
@@ -213,10 +207,10 @@ impl Scanner<'_> {
                 "!" => return Some(()),
                 "for" => {
                     self.is_loop = true;
-                    self.line.doubt("it has a loop");
+                    self.line.loose("it has a loop");
                 }
                 shape if BEFORE_COMMANDS.contains(&shape) => {
-                    self.line.doubt("which of its commands run depends on others");
+                    self.line.loose("which of its commands run depends on others");
                     return Some(());
                 }
                 shape if UNREAD.contains(&shape) => return None,

@@ -140,7 +140,7 @@ pub(crate) fn until<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-fn text<'a>(answer: &'a Value, field: &str) -> &'a str {
+pub(super) fn text<'a>(answer: &'a Value, field: &str) -> &'a str {
     answer[field].as_str().unwrap_or_else(|| panic!("{field} of {answer}"))
 }
 

@@ -1,0 +1,69 @@
+//! Rules with `allow` that let more run outside the sandbox than they say, or that have no effect.
+use super::{
+    evaluate::Rules,
+    rule::{Decision, file_name},
+    settings, shell,
+};
+
+/// Programs that run what their arguments, their input, their settings or a key in them say.
+const RUNNERS: [&str; 77] = [
+    // Shells, and programs that start others.
+    "ash", "bash", "busybox", "csh", "dash", "elvish", "env", "find", "fish", "flock", "ksh", "mksh", "nice", "nohup",
+    "nu", "parallel", "pwsh", "script", "setsid", "sh", "stdbuf", "tcsh", "time", "timeout", "toybox", "watch",
+    "xargs", "zsh", // Interpreters.
+    "awk", "bun", "deno", "gawk", "guile", "irb", "java", "julia", "lua", "luajit", "mawk", "nawk", "node", "nodejs",
+    "perl", "php", "python", "python2", "python3", "Rscript", "ruby", "sed", "tclsh", "wish", // Editors.
+    "ed", "emacs", "ex", "gvim", "helix", "hx", "joe", "kak", "mcedit", "micro", "nano", "nvim", "pico", "vi", "view",
+    "vim", "vimdiff", // Pagers.
+    "bat", "info", "less", "man", "more", "most", "pg", "w3m",
+];
+
+/// What the author of such rules should know; one sentence for each program.
+pub(crate) fn warnings_about_allow(rules: &Rules) -> Vec<String> {
+    let mut warnings = Vec::new();
+    for rule in rules.rules.iter().filter(|rule| rule.decision == Decision::Allow) {
+        for head in &rule.pattern[0] {
+            let name = file_name(head);
+            let why = if RUNNERS.contains(&name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.'))
+                || RUNNERS.contains(&name)
+            {
+                "runs other programs outside the sandbox, whatever its arguments, its input or its settings name: use `prompt`"
+            } else if settings::is_program(head) {
+                "has no effect: its settings, which commands can change, name programs, so it runs inside the sandbox"
+            } else if shell::is_builtin(head) {
+                "has no effect: the shell runs it itself, inside the sandbox"
+            } else {
+                continue;
+            };
+            let warning = format!("{}:{}: `allow` for `{head}` {why}", rule.place.file, rule.place.line);
+            if !warnings.contains(&warning) {
+                warnings.push(warning);
+            }
+        }
+    }
+    warnings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_allow_that_gives_more_or_nothing_is_reported_once() {
+        let of = |rules: &str| warnings_about_allow(&Rules::parse("my.rules", rules).unwrap());
+        for name in ["bash", "/usr/bin/env", "xargs", "find", "python3.12", "node", "vim", "less"] {
+            let warnings = of(&format!("prefix_rule(['{name}', '-x'])"));
+            assert!(
+                warnings.len() == 1 && warnings[0].contains(&format!("`allow` for `{name}` runs other")),
+                "{warnings:?}"
+            );
+        }
+        for name in ["cd", "echo", "git"] {
+            assert!(of(&format!("prefix_rule(['{name}'])"))[0].contains("has no effect"), "{name}");
+        }
+        for rules in ["prefix_rule(['cp'])", "prefix_rule(['bash'], decision='prompt')", "prefix_rule(['cp2'])"] {
+            assert_eq!(of(rules), [""; 0], "{rules}");
+        }
+        assert_eq!(of("prefix_rule([['less', 'more', 'less']])").len(), 2);
+    }
+}
