@@ -127,7 +127,12 @@ fn when_unable_does_not_apply_to_failed_questions() {
             assert_eq!(answered(&|client, asked| client.respond(asked, reply.clone()))["denied"], true, "{reply}");
         }
         assert!(!made.exists());
-        let answer = answered(&|client, asked| client.respond_with_error(asked, -32601));
+        // The line is asked about, and then its program.
+        let answer = answered(&|client, asked| {
+            client.respond_with_error(asked, -32601);
+            let asked = question(client);
+            client.respond_with_error(&asked, -32601);
+        });
         assert_eq!((&answer["denied"], &answer["exit_code"]), (&json!(false), &json!(0)), "{answer}");
         fs::remove_file(&made).unwrap();
     }
