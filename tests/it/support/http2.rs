@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::io;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 
 /// Frame types and flags (RFC 9113, 6).
 pub(crate) const DATA: u8 = 0x0;
@@ -124,15 +124,28 @@ pub(crate) struct Raw {
 
 impl Raw {
     pub(crate) async fn connect(address: &str) -> io::Result<Self> {
-        Ok(Raw {
-            stream: TcpStream::connect(address).await?,
+        TcpStream::connect(address).await.map(Self::over)
+    }
+
+    /// Opens a connection on which the kernel of this side takes little that is not read.
+    pub(crate) async fn open_deaf(address: &str, with: &[(u16, u32)]) -> io::Result<Self> {
+        let socket = TcpSocket::new_v4()?;
+        socket.set_recv_buffer_size(4_096)?;
+        let mut raw = Self::over(socket.connect(address.parse().map_err(io::Error::other)?).await?);
+        raw.send(&[PREFACE, &settings(with)].concat()).await?;
+        Ok(raw)
+    }
+
+    fn over(stream: TcpStream) -> Self {
+        Raw {
+            stream,
             said: Vec::new(),
             windows: HashMap::new(),
             first_window: 65_535,
             sent: HashMap::new(),
             frames: HashMap::new(),
             ended: HashSet::new(),
-        })
+        }
     }
 
     /// Connects and sends a client's first frames.
