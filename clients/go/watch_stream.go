@@ -47,7 +47,7 @@ type watchStream struct {
 	// Has a token when there may be something to send.
 	wake chan struct{}
 	// Ends the stream when it is silent for longer than limit.
-	watchdog *time.Timer
+	watchdog *watchdog
 	// Whether the watchdog has ended the stream.
 	silent bool
 	// Whether only a confirmation was late: the silence was shorter than the maximum silence of a stream that awaits
@@ -109,7 +109,7 @@ func (s *watchSet) run() {
 		}
 		ctx, cancel := context.WithCancelCause(s.ctx)
 		l := &watchStream{set: s, cancel: cancel, wake: make(chan struct{}, 1), watches: make(map[string]struct{})}
-		l.watchdog = time.AfterFunc(silenceTimeout, func() { cancel(errSilent) })
+		l.watchdog = newWatchdog(silenceTimeout, func() { cancel(errSilent) })
 		s.streamOpened(l)
 		if route.hasSeveral() {
 			go l.followMove(ctx, at)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from support.fake_runtime import FakeRuntime, Stream
 
 import pausewatch as pw
@@ -526,3 +527,18 @@ def test_streams_of_a_client_that_moved_follow_within_half_a_second() -> None:
     watcher.runtime.move_to(2.2)
     watcher.reconnect()
     assert (watcher.stream.moves, route.now[0]) == (2, 2)
+
+
+@pytest.mark.parametrize("arrives", [True, False])
+def test_a_process_that_was_stopped_first_reads_what_has_arrived(arrives: bool) -> None:
+    watcher = Watcher("t")
+    watcher.serve()
+    watcher.take_reported()
+    watcher.runtime.stall(40)
+    stopped_until = watcher.runtime.seconds
+    watcher.runtime.move_to(stopped_until + 0.001)
+    assert watcher.take_reported() == [], "its own time counts for no silence"
+    if arrives:
+        watcher.stream.on_message(pb.WatchResponse(heartbeat=pb.Heartbeat()))
+    watcher.runtime.move_to(stopped_until + 20)
+    assert [type(each) for each in watcher.reported] == ([] if arrives else [pw.Disconnected])

@@ -2,7 +2,8 @@
 
 1. A stream without a message for two heartbeats counts as dead (two and a half, if the server reports its heartbeat interval),
    even if TCP reports no error; while it awaits a confirmation, much sooner. Its first message must arrive within the
-   deadline of a call. Only the time in which the stream is read counts: a slow reader does not disconnect its own stream.
+   deadline of a call. Only the time in which the stream is read counts: a slow reader does not disconnect its own stream, and
+   neither does a process that did not get to run.
    Nor does a slow token source: the stream is opened after the token has come, within the deadline of a call.
 2. Every disconnect is followed by a random retry delay, also if the stream had worked: the clients of a restarted server must
    not all reconnect at once.
@@ -44,6 +45,10 @@ CONFIRMATION_TIMEOUT: Nanos = 250 * MILLISECOND
 """The longest silence while a confirmation is awaited; it doubles after each disconnect that it causes."""
 _FIRST_ANSWER_TIMEOUT: Nanos = 2 * SECOND
 """The least such limit for a stream that has not answered a request yet: it may still be connecting."""
+_LATE: Nanos = 10 * MILLISECOND
+"""A check for silence that runs later than this after its time is repeated: this process was late itself."""
+_MAX_TIMES_LATE = 5
+"""How often it is repeated; each time after this part of the silence."""
 _MAX_CONFIRMATION_DELAY: Nanos = 100 * MILLISECOND
 """The longest retry delay while a confirmation is awaited; plus up to as much again at random."""
 
@@ -84,6 +89,8 @@ class WatchStream:
         # Whether the open stream has answered a request.
         self._is_answered = False
         self._confirming_since: Nanos | None = None
+        # How often the end of the silence was put off because this process was late.
+        self._times_late = 0
         # The next check for silence, the next attempt to open the stream, or the end of the wait for a token.
         self._timer: tuple[Nanos, Cancel] | None = None
 
@@ -126,6 +133,7 @@ class WatchStream:
 
     def _open(self, token: str | None) -> None:
         self._token, self._opened_at, self._is_answered = token, self._runtime.now(), False
+        self._times_late = 0
         self._runtime.route.add_listener(self._on_client_moved)
         own_connection = self._was_disconnected
         self._stream = self._runtime.stream(token, self._on_message, self._on_end, own_connection=own_connection)
@@ -207,7 +215,7 @@ class WatchStream:
         return move is not None
 
     def _on_message(self, message: pb.WatchResponse) -> None:
-        self._last_message = self._runtime.now()
+        self._last_message, self._times_late = self._runtime.now(), 0
         if message.WhichOneof("event") == "heartbeat":
             interval = message.heartbeat.interval.ToNanoseconds()
             accepted = min(max(interval, _MIN_HEARTBEAT_INTERVAL), _LONGEST_HEARTBEAT_INTERVAL)
@@ -247,10 +255,18 @@ class WatchStream:
             self._timer = (silent_at, self._runtime.call_at(silent_at, self._check_silence))
 
     def _check_silence(self) -> None:
+        assert self._timer is not None
+        (due, _), now = self._timer, self._runtime.now()
         self._timer = None
         silent_at, silence = self._silent_at
-        if self._runtime.now() < silent_at:
+        if now < silent_at:
             self._schedule_silence_check()
+            return
+        if now - due > _LATE and self._times_late < _MAX_TIMES_LATE:
+            # A message may have arrived that this process had no time to read.
+            self._times_late += 1
+            again = now + silence // _MAX_TIMES_LATE
+            self._timer = (again, self._runtime.call_at(again, self._check_silence))
             return
         if self._confirming_since is not None:
             self._confirmation_timeout = min(2 * self._confirmation_timeout, SILENCE_TIMEOUT)
