@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -206,6 +207,31 @@ func TestRealWatchesSurviveARestart(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	check(t, hold.Release(ctx))
+	stop()
+	for range events {
+	}
+}
+
+func TestRealCallsThatAreCancelledTogetherDisconnectNoWatch(t *testing.T) {
+	client := startReal(t, "127.0.0.1:0").client(t)
+	watching, stop := context.WithCancel(ctx)
+	events, err := client.Watch(watching, []string{"t"}, WatchOptions{})
+	check(t, err)
+	nextState(t, events)
+	nextIs[SnapshotComplete](t, events)
+	for range 5 {
+		burst, cancel := context.WithCancel(ctx)
+		var calls sync.WaitGroup
+		for range 100 {
+			calls.Go(func() { _, _ = client.GetPauseState(burst, "another") })
+		}
+		time.Sleep(2 * time.Millisecond)
+		cancel()
+		calls.Wait()
+		_, err := client.IncrementElicitation(ctx, "t", IncrementOptions{})
+		check(t, err)
+		nextState(t, events)
+	}
 	stop()
 	for range events {
 	}

@@ -163,3 +163,19 @@ async def test_closing_the_async_client_ends_its_watches(async_client: pw.AsyncC
     await asyncio.sleep(0)
     await async_client.close()
     assert isinstance(await reading, list)
+
+
+async def test_calls_that_are_cancelled_together_disconnect_no_watch(async_client: pw.AsyncClient, thread_id: str) -> None:
+    async with asyncio.timeout(30), async_client.watch([thread_id]) as watch:
+        assert isinstance(await anext(watch), pw.State)
+        assert isinstance(await anext(watch), pw.SnapshotComplete)
+        for count in range(1, 21):
+            calls = [asyncio.create_task(async_client.get_pause_state("another")) for _ in range(100)]
+            await asyncio.sleep(0.002)
+            for call in calls:
+                call.cancel()
+            await asyncio.gather(*calls, return_exceptions=True)
+            await async_client.increment_elicitation()
+            event = await anext(watch)
+            assert isinstance(event, pw.State), event
+            assert event.state.count == count
