@@ -129,6 +129,9 @@ pub(crate) async fn serve_http(server: &Arc<ExecServer>, listener: TcpListener, 
                 continue;
             }
         };
+        // Otherwise the end of an answer waits 40 ms for the client's acknowledgement of its beginning (RFC 896). It fails only if the
+        // connection has ended.
+        let _ = connection.set_nodelay(true);
         // The local address is unknown only if the connection has ended already.
         let Ok(local) = connection.local_addr() else { continue };
         let ends = Connection::new(peer, local);

@@ -82,28 +82,6 @@ impl Server {
         id
     }
 
-    /// Begins sessions over one connection, so that its sender is looked up once.
-    fn begin_sessions(&self, count: usize) {
-        let mut stream = TcpStream::connect(&self.address).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
-        let params = json!({
-            "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"},
-        });
-        let body = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}).to_string();
-        for _ in 0..count {
-            let head = "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
-                        Accept: application/json, text/event-stream\r\n";
-            write!(stream, "{head}Content-Length: {}\r\n\r\n{body}", body.len()).unwrap();
-            let (mut response, mut part) = (Vec::new(), [0; 4096]);
-            while !response.ends_with(b"\r\n0\r\n\r\n") {
-                let length = stream.read(&mut part).unwrap();
-                assert!(length > 0, "{}", String::from_utf8_lossy(&response));
-                response.extend_from_slice(&part[..length]);
-            }
-            assert!(response.starts_with(b"HTTP/1.1 200 "), "{}", String::from_utf8_lossy(&response));
-        }
-    }
-
     pub(super) fn call(&self, session: &str, tool: &str, arguments: Value) -> Answer {
         let params = json!({"name": tool, "arguments": arguments, "_meta": {"threadId": "t"}});
         let request = json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params});
@@ -223,6 +201,28 @@ fn deleting_a_session_ends_its_commands_at_once_even_during_a_call() {
     drop(flight);
 }
 
+/// Begins sessions over one connection, so that its sender is looked up once.
+fn begin_sessions(address: &str, count: usize) {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    let params = json!({
+        "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"},
+    });
+    let body = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}).to_string();
+    for _ in 0..count {
+        let head = "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
+                    Accept: application/json, text/event-stream\r\n";
+        write!(stream, "{head}Content-Length: {}\r\n\r\n{body}", body.len()).unwrap();
+        let (mut response, mut part) = (Vec::new(), [0; 4096]);
+        while !response.ends_with(b"\r\n0\r\n\r\n") {
+            let length = stream.read(&mut part).unwrap();
+            assert!(length > 0, "{}", String::from_utf8_lossy(&response));
+            response.extend_from_slice(&part[..length]);
+        }
+        assert!(response.starts_with(b"HTTP/1.1 200 "), "{}", String::from_utf8_lossy(&response));
+    }
+}
+
 /// Many clients begin sessions and never delete them; after a thousand, nobody could begin another for a day.
 #[test]
 fn a_new_session_takes_the_place_of_the_one_that_was_not_used_for_longest() {
@@ -231,8 +231,9 @@ fn a_new_session_takes_the_place_of_the_one_that_was_not_used_for_longest() {
     let sleep = json!({"command": "sleep 1000", "yield_time_ms": 0});
     assert!(server.call(&busy, "exec_command", sleep).outcome()["session_id"].is_string());
     let status = |session: &str| server.call(session, "sessions", json!({})).status;
-    let begin = |count| {
-        std::thread::scope(|scope| (0..10).for_each(|_| _ = scope.spawn(|| server.begin_sessions(count / 10))));
+    let begin = |count: usize| {
+        let address = server.address.as_str();
+        std::thread::scope(|scope| (0..10).for_each(|_| _ = scope.spawn(move || begin_sessions(address, count / 10))));
     };
     begin(700);
     assert_eq!(status(&used), 200);
