@@ -97,6 +97,9 @@ impl Command {
         }
         if self.is_sandboxed {
             Sandbox::new(self.writable.clone()).enforce().map_err(|error| error.to_string())?;
+            // Best effort, as the rest of the sandbox: a kernel may have no seccomp.
+            #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+            let _ = judge::refuse_calls_on_others();
         }
         Ok(())
     }

@@ -95,14 +95,15 @@ impl HttpArgs {
         Ok(Some(ReadToken { secret, place }))
     }
 
-    /// Listens, if `--http` says so. `is_sandboxed`: the kernel keeps commands in a sandbox.
+    /// Listens, if `--http` says so. `keeps_environment`: commands cannot read the environment of this process, because the kernel keeps them in a
+    /// sandbox, and no rule lets a program such as `cat` leave it without a question.
     ///
     /// # Errors
     /// It is impossible, or the address is not loopback.
     pub(crate) async fn listen(
         &self,
         token: Option<ReadToken>,
-        is_sandboxed: bool,
+        keeps_environment: bool,
     ) -> Result<Option<(TcpListener, Http)>, String> {
         let Some(address) = &self.http else { return Ok(None) };
         if self.insecure && token.is_none() {
@@ -119,7 +120,7 @@ impl HttpArgs {
         let exposed = match &token {
             None => Some("there is no token"),
             Some(ReadToken { place: Place::File, .. }) => Some("commands can read the file of the token"),
-            Some(ReadToken { place: Place::Variable, .. }) if !is_sandboxed || reads_environments() => {
+            Some(ReadToken { place: Place::Variable, .. }) if !keeps_environment || reads_environments() => {
                 Some("commands can read the environment of this server")
             }
             Some(_) => None,

@@ -136,8 +136,8 @@ async fn serve(args: Args, token: Result<Option<ReadToken>, String>, open_files:
         ThreadId::parse("thread_id", thread_id).map_err(|error| error.to_string())?;
     }
     let policy = policy(&args)?;
-    let http =
-        args.http.listen(token?, policy.sandbox.as_ref().is_some_and(|sandbox| sandbox.enforcement.is_any())).await?;
+    let is_sandboxed = policy.sandbox.as_ref().is_some_and(|sandbox| sandbox.enforcement.is_any());
+    let http = args.http.listen(token?, is_sandboxed && !policy.rules.allow_any()).await?;
     default_coordinator::choose("exec-server", &mut settings, thread_id.as_deref(), args.private).await;
     let coordinator = match settings.address {
         Some(_) => Coordinator::configured_for_all(settings, args.key.signer()?)?,

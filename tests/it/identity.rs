@@ -105,7 +105,7 @@ fn g1_run_with_a_thread_follows_the_coordinator_at_the_default_address() {
 #[test]
 fn another_program_at_the_default_address_is_reported_and_not_used() {
     let script = r#"
-        "$PAUSEWATCH" exec-server --private --http 127.0.0.1:7420 >listening &
+        "$PAUSEWATCH" exec-server --private --http 127.0.0.1:7420 >listening 2>log &
         until grep -qs listening listening; do sleep .02; done
         "$PAUSEWATCH" run 60 sh -c 'echo $PAUSEWATCH_ADDRESS'
     "#;

@@ -6,10 +6,10 @@
 use libc::{BPF_ABS, BPF_JEQ, BPF_JGE, BPF_JMP, BPF_JSET, BPF_K, BPF_LD, BPF_RET, BPF_W, sock_filter};
 
 /// The offsets in `struct seccomp_data`.
-const NUMBER: u32 = 0;
-const ARCHITECTURE: u32 = 4;
+pub(super) const NUMBER: u32 = 0;
+pub(super) const ARCHITECTURE: u32 = 4;
 /// The lower half of the first argument, on a little-endian machine.
-const FIRST_ARGUMENT: u32 = 16;
+pub(super) const FIRST_ARGUMENT: u32 = 16;
 
 /// The flag of `clone` for a mount namespace of its own.
 const NEW_MOUNTS: u32 = libc::CLONE_NEWNS.cast_unsigned();
@@ -130,46 +130,49 @@ fn instruction(code: u32, k: u32, jt: u8, jf: u8) -> sock_filter {
     sock_filter { code: u16::try_from(code).expect("codes have 16 bits"), jt, jf, k }
 }
 
-fn load(offset: u32) -> sock_filter {
+pub(super) fn load(offset: u32) -> sock_filter {
     instruction(BPF_LD | BPF_W | BPF_ABS, offset, 0, 0)
 }
 
 /// Skips `yes` or `no` instructions.
-fn jump(condition: u32, operand: u32, yes: u8, no: u8) -> sock_filter {
+pub(super) fn jump(condition: u32, operand: u32, yes: u8, no: u8) -> sock_filter {
     instruction(BPF_JMP | condition | BPF_K, operand, yes, no)
 }
 
-fn give(result: u32) -> sock_filter {
+pub(super) fn give(result: u32) -> sock_filter {
     instruction(BPF_RET | BPF_K, result, 0, 0)
+}
+
+/// The kernel's decision. `word`: the word at this offset of `struct seccomp_data`.
+#[cfg(test)]
+pub(super) fn run(program: &[sock_filter], word: impl Fn(u32) -> u32) -> u32 {
+    let (mut at, mut value) = (0, 0);
+    loop {
+        let sock_filter { code, jt, jf, k } = program[at];
+        at += 1;
+        let skip = |holds: bool| usize::from(if holds { jt } else { jf });
+        match u32::from(code) {
+            code if code == BPF_LD | BPF_W | BPF_ABS => value = word(k),
+            code if code == BPF_JMP | BPF_JEQ | BPF_K => at += skip(value == k),
+            code if code == BPF_JMP | BPF_JGE | BPF_K => at += skip(value >= k),
+            code if code == BPF_JMP | BPF_JSET | BPF_K => at += skip(value & k != 0),
+            code if code == BPF_RET | BPF_K => return k,
+            code => panic!("unknown code {code}"),
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// The kernel's decision.
     fn judge(interfaces: &[Interface], architecture: u32, number: u32, first_argument: u32) -> u32 {
-        let (program, mut at, mut value) = (program_for(interfaces), 0, 0);
-        loop {
-            let sock_filter { code, jt, jf, k } = program[at];
-            at += 1;
-            let skip = |holds: bool| usize::from(if holds { jt } else { jf });
-            match u32::from(code) {
-                code if code == BPF_LD | BPF_W | BPF_ABS => {
-                    value = match k {
-                        NUMBER => number,
-                        ARCHITECTURE => architecture,
-                        FIRST_ARGUMENT => first_argument,
-                        other => panic!("unknown offset {other}"),
-                    }
-                }
-                code if code == BPF_JMP | BPF_JEQ | BPF_K => at += skip(value == k),
-                code if code == BPF_JMP | BPF_JGE | BPF_K => at += skip(value >= k),
-                code if code == BPF_JMP | BPF_JSET | BPF_K => at += skip(value & k != 0),
-                code if code == BPF_RET | BPF_K => return k,
-                code => panic!("unknown code {code}"),
-            }
-        }
+        run(&program_for(interfaces), |offset| match offset {
+            NUMBER => number,
+            ARCHITECTURE => architecture,
+            FIRST_ARGUMENT => first_argument,
+            other => panic!("unknown offset {other}"),
+        })
     }
 
     #[test]

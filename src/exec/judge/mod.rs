@@ -3,6 +3,7 @@
 //! | file | contents |
 //! | --- | --- |
 //! | `notify`, `filter`, `fork` | the kernel's facilities; the only unsafe code |
+//! | `calls_on_others` | what a sandboxed command may not do to processes outside, judged or not |
 //! | `waiting`, `executable`, `own_files`, `view`, `status`, `streams` | what a thread is about to execute |
 //! | `setup`, `child`, `supervisor`, `lineage`, `scope`, `contents` | a command and its supervisor, which answers every `execve` in it |
 //! | `redirect`, `relay`, `relays` | our program in the place of one that was refused or approved |
@@ -27,6 +28,7 @@ mod memory;
 mod message;
 mod packet;
 supported! {
+    mod calls_on_others;
     mod child;
     mod contents;
     mod executable;
@@ -48,6 +50,7 @@ supported! {
     mod view;
     mod waiting;
 
+    pub(crate) use calls_on_others::refuse_calls_on_others;
     pub(crate) use child::CommandProcess;
     pub(crate) use probe::probe;
     pub(crate) use relay::run_if_relay;

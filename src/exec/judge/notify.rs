@@ -5,7 +5,7 @@
 //! only KILL interrupts its wait; on older kernels, any signal with a handler does.
 #![expect(unsafe_code, reason = "neither rustix nor nix has seccomp(2) and its ioctls")]
 use super::filter;
-use libc::{c_ulong, seccomp_notif, seccomp_notif_addfd, seccomp_notif_resp, seccomp_notif_sizes};
+use libc::{c_ulong, seccomp_notif, seccomp_notif_addfd, seccomp_notif_resp, seccomp_notif_sizes, sock_filter};
 use rustix::{io::Errno, thread::set_no_new_privs};
 use std::{
     io,
@@ -42,9 +42,9 @@ impl Listener {
         check_sizes()?;
         set_no_new_privs(true)?;
         let listener = libc::SECCOMP_FILTER_FLAG_NEW_LISTENER;
-        let descriptor = match install(listener | libc::SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV) {
+        let descriptor = match install(listener | libc::SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV, filter::program()) {
             // Before 5.19.
-            Err(error) if Errno::from_io_error(&error) == Some(Errno::INVAL) => install(listener)?,
+            Err(error) if Errno::from_io_error(&error) == Some(Errno::INVAL) => install(listener, filter::program())?,
             result => result?,
         };
         // SAFETY: the kernel has just returned this file descriptor, and nothing else knows it.
@@ -138,8 +138,16 @@ fn check_sizes() -> io::Result<()> {
     Ok(())
 }
 
-fn install(flags: c_ulong) -> io::Result<RawFd> {
-    let mut filter = filter::program();
+/// From now on the calling thread, and all processes that it starts, have this filter too. They get no new privileges.
+///
+/// # Errors
+/// The kernel refuses it: no filter is installed.
+pub(super) fn restrict(filter: Vec<sock_filter>) -> io::Result<()> {
+    set_no_new_privs(true)?;
+    install(0, filter).map(drop)
+}
+
+fn install(flags: c_ulong, mut filter: Vec<sock_filter>) -> io::Result<RawFd> {
     let length = u16::try_from(filter.len()).expect("the filter is short");
     let mut program = libc::sock_fprog { len: length, filter: filter.as_mut_ptr() };
     // SAFETY: this operation reads the `sock_fprog` and the instructions that it points to, both of which live until it returns.

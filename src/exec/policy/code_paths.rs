@@ -5,19 +5,36 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Variables that name such files or directories, each with the separators of its list. Options that name code,
-/// such as those of NODE_OPTIONS, are not read.
-const LISTS: [(&str, &[u8]); 18] = [
+/// Variables that name such files or directories, each with the separators of its list.
+const LISTS: [(&str, &[u8]); 36] = [
+    ("AWKLIBPATH", b":"),
+    ("AWKPATH", b":"),
     ("BASH_ENV", b""),
+    ("BUNDLE_GEMFILE", b""),
+    ("CLASSPATH", b":"),
+    ("CURL_HOME", b""),
+    ("ENV", b""),
+    ("GCONV_PATH", b":"),
+    ("GEM_HOME", b""),
+    ("GEM_PATH", b":"),
     ("HOME", b""),
     ("LD_AUDIT", b": "),
     ("LD_LIBRARY_PATH", b":;"),
     ("LD_PRELOAD", b": "),
+    ("LOCPATH", b":"),
+    ("LUA_CPATH", b";"),
+    ("LUA_PATH", b";"),
     ("NODE_PATH", b":"),
+    ("OPENSSL_CONF", b""),
+    ("OPENSSL_ENGINES", b""),
+    ("OPENSSL_MODULES", b""),
     ("PERL5LIB", b":"),
     ("PERLLIB", b":"),
+    ("PHPRC", b""),
     ("PYTHONHOME", b":"),
     ("PYTHONPATH", b":"),
+    ("PYTHONPYCACHEPREFIX", b""),
+    ("PYTHONUSERBASE", b""),
     ("RUBYLIB", b":"),
     ("XDG_CACHE_HOME", b""),
     ("XDG_CONFIG_DIRS", b":"),
@@ -27,6 +44,11 @@ const LISTS: [(&str, &[u8]); 18] = [
     ("XDG_RUNTIME_DIR", b""),
     ("XDG_STATE_HOME", b""),
 ];
+/// Variables with options that name code, such as `--require /a/b.js`, `-r/a/b.rb` and `-javaagent:/a/b.jar`.
+const OPTIONS: [&str; 7] =
+    ["JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "NODE_OPTIONS", "PERL5OPT", "RUBYOPT", "TAR_OPTIONS", "_JAVA_OPTIONS"];
+/// In the options of Node.js, a name without a slash is looked up in the working directory, too.
+const NAMES_MODULES: &str = "NODE_OPTIONS";
 /// In these variables, a name without a slash is that of a library, which is found in the directories of the system.
 const LIBRARIES: [&str; 2] = ["LD_AUDIT", "LD_PRELOAD"];
 
@@ -51,7 +73,25 @@ pub(crate) fn code_paths(variable: impl Fn(&str) -> Option<OsString>) -> Vec<(&'
         let named = parts.filter(|_| !value.is_empty()).filter(is_path).map(|part| Path::new(".").join(part));
         named.map(|part| (name, part)).collect::<Vec<_>>()
     };
-    LISTS.into_iter().flat_map(of_list).chain(defaults).collect()
+    let of_options = |name: &'static str| {
+        let value = variable(name).unwrap_or_default();
+        paths_in_options(name, value.as_bytes()).into_iter().map(|path| (name, path)).collect::<Vec<_>>()
+    };
+    LISTS.into_iter().flat_map(of_list).chain(OPTIONS.into_iter().flat_map(of_options)).chain(defaults).collect()
+}
+
+/// The paths among options.
+fn paths_in_options(name: &str, value: &[u8]) -> Vec<PathBuf> {
+    let parts = value.split(|byte| byte.is_ascii_whitespace() || b"=:,@\"'".contains(byte));
+    let path = |part: &[u8]| match part {
+        // `-r/a/b.rb`
+        [b'-', _, b'/', ..] => Some(part[2..].to_vec()),
+        _ if part.contains(&b'/') => Some(part.to_vec()),
+        [] | [b'-', ..] => None,
+        _ if name == NAMES_MODULES && !part.iter().all(u8::is_ascii_digit) => Some(part.to_vec()),
+        _ => None,
+    };
+    parts.filter_map(path).map(|path| Path::new(".").join(OsStr::from_bytes(&path))).collect()
 }
 
 #[cfg(test)]
@@ -74,5 +114,21 @@ mod tests {
         assert_eq!(of("HOME", "/home/me:x"), ["/home/me:x", "/home/me:x/.config", "/home/me:x/.local/share"]);
         assert_eq!(of("XDG_DATA_DIRS", "/usr/share:/opt"), ["/usr/share", "/opt"]);
         assert_eq!(of("EDITOR", "/home/me"), [""; 0]);
+    }
+
+    #[test]
+    fn options_name_code_in_many_forms() {
+        for (variable, value, paths) in [
+            ("NODE_OPTIONS", "--require /a/.pnp.cjs --max-old-space-size=4096", &["/a/.pnp.cjs"][..]),
+            ("NODE_OPTIONS", "--require=./b.js --import \"c\"", &["././b.js", "./c"]),
+            ("RUBYOPT", "-r/a/b.rb -W0 -rbundler/setup", &["/a/b.rb", "./-rbundler/setup"]),
+            ("PERL5OPT", "-Mlib=/a -w", &["/a"]),
+            ("JAVA_TOOL_OPTIONS", "-Xmx1g -javaagent:/a/b.jar=/c", &["/a/b.jar", "/c"]),
+            ("TAR_OPTIONS", "--owner=0", &[]),
+        ] {
+            let value = |name: &str| (name == variable).then(|| OsString::from(value));
+            let found: Vec<_> = code_paths(value).into_iter().map(|(_, path)| path.display().to_string()).collect();
+            assert_eq!(found, paths, "{variable}");
+        }
     }
 }

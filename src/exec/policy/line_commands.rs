@@ -100,7 +100,9 @@ impl LineCommands {
 
     /// Whether the shell of the line starts exactly this program, and as it is.
     fn start_of_line(&self, exec: &Exec) -> Result<(), String> {
-        let why = if exec.lineage != Lineage::Line || exec.place != Place::Sandbox {
+        let why = if exec.lineage == Lineage::Unknown {
+            "the shell of the line had ended before: let the line end with `wait`".to_owned()
+        } else if exec.lineage != Lineage::Line || exec.place != Place::Sandbox {
             "a program or script starts it, and not the line itself".to_owned()
         } else if self.setting.is_login {
             "a login shell starts it".to_owned()

@@ -53,7 +53,8 @@ fn only_with_a_token_that_commands_cannot_read_a_person_is_asked() {
     rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, rustix::fs::Mode::RWXU, 0).unwrap();
     let (writes, to) = (pipe.clone(), TOKEN);
     std::thread::spawn(move || fs::write(writes, to));
-    let servers: [(Server, &[(&str, &str)], Option<&str>); 7] = [
+    type Case<'a> = (Server, &'a [(&'a str, &'a str)], Option<&'a str>);
+    let servers: [Case<'_>; 7] = [
         (Server::start(&[&options[0], &options[1]]), &[], Some(no_token)),
         (by_file(&file, &[]), &[], Some(no_token)),
         (by_file(&file, &["--http-trust-proxy"]), &forwarded, Some(no_token)),

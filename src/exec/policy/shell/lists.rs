@@ -4,14 +4,14 @@
 pub(in crate::exec::policy) const PRIVILEGED: [&str; 9] =
     ["doas", "machinectl", "pkexec", "run0", "runuser", "su", "sudo", "sudoedit", "systemd-run"];
 
-pub(super) const SHELLS: [&str; 6] = ["ash", "bash", "dash", "ksh", "sh", "zsh"];
+pub(super) const SHELLS: [&str; 7] = ["ash", "bash", "dash", "ksh", "rbash", "sh", "zsh"];
 
 /// Programs whose options name others to run.
 pub(super) const REMOTE: [&str; 4] = ["rsync", "scp", "sftp", "ssh"];
 
 /// Programs that run what their arguments or their input name. The list is incomplete: a word that is the name of a
 /// restricted program is a doubt after every program.
-pub(super) const RUNNERS: [&str; 58] = [
+pub(super) const RUNNERS: [&str; 77] = [
     "ash",
     "at",
     "awk",
@@ -65,11 +65,30 @@ pub(super) const RUNNERS: [&str; 58] = [
     "watch",
     "xargs",
     "zsh",
+    "capsh",
+    "cgexec",
+    "choom",
     "chronic",
+    "dbus-run-session",
+    "faketime",
     "linux32",
     "linux64",
     "newgrp",
+    "numactl",
+    "nvim",
+    "prlimit",
+    "rbash",
+    "rlwrap",
+    "runcon",
     "sg",
+    "socat",
+    "ssh-agent",
+    "start-stop-daemon",
+    "uclampset",
+    "unbuffer",
+    "valgrind",
+    "vim",
+    "xvfb-run",
 ];
 
 /// Builtins that evaluate text, or change what the commands after them are.

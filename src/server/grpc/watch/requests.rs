@@ -16,8 +16,9 @@ use tonic::codegen::http;
 /// The largest request: 1,000 ids of 256 bytes and a token, with their tags and lengths.
 const MAX_REQUEST: usize = 288 << 10;
 
-/// Requests that wait for the answers to earlier ones: a largest one, and 64 KiB of others.
-const MAX_WAITING: usize = MAX_REQUEST + (64 << 10);
+/// Requests that wait for the answers to earlier ones: all that a client can have to say at once, 10,000 ids of 256
+/// bytes. An honest client may send it faster than it is answered.
+const MAX_WAITING: usize = 3 << 20;
 
 /// The flag and the length before a message.
 const PREFIX: usize = 5;

@@ -22,6 +22,12 @@ fn nothing_leaves_if_commands_can_write_the_settings_of_programs() {
         ("LD_LIBRARY_PATH", format!("{0}/lib:{0}/project", place.root.display()).into(), false),
         ("LD_LIBRARY_PATH", format!("{}/lib:", place.root.display()).into(), false),
         ("BASH_ENV", project.join("env"), false),
+        ("NODE_OPTIONS", format!("--require {}/.pnp.cjs", project.display()).into(), false),
+        ("NODE_OPTIONS", "--max-old-space-size=4096".into(), true),
+        ("RUBYOPT", format!("-r{}/x.rb", project.display()).into(), false),
+        ("PYTHONPYCACHEPREFIX", "/tmp/pyc".into(), false),
+        ("PYTHONUSERBASE", project.join("base"), false),
+        ("JAVA_TOOL_OPTIONS", "-javaagent:x/agent.jar".into(), false),
     ] {
         let mut server = place.server(GREET);
         server.env(name, &value);

@@ -47,7 +47,7 @@ impl Place {
             fs::create_dir(place.path(name)).unwrap();
         }
         place.program("bin/greet", &format!("#!/bin/sh\necho \"$*\" >> {}\n", place.path("outside/made").display()));
-        let checked = ended(place.server(GREET).arg("--check"));
+        let checked = ended(place.server("prefix_rule(['greet'], decision='forbidden')").arg("--check"));
         assert_eq!(checked.code, Some(0), "{checked:?}");
         if !checked.out.starts_with("sandbox: enforced")
             || !checked.out.contains("\nrules: nested programs are judged\n")

@@ -42,6 +42,23 @@ fn a_command_cannot_signal_what_runs_outside() {
     assert_eq!(place.made().as_deref(), Some("term\n"), "{answer}");
 }
 
+/// A limit on its time would end the program, and one on its files would let it fail.
+#[test]
+fn a_command_cannot_change_the_limits_of_what_runs_outside() {
+    let Some(place) = Place::new() else { return };
+    let mut victim = Command::new("sleep").arg("1000").spawn().unwrap();
+    for rules in ["", GREET] {
+        let mut client = place.client(rules);
+        let line = format!("ulimit -S -c 0 && prlimit --pid {} --cpu=0:0", victim.id());
+        let answer = place.run(&mut client, &line);
+        assert_eq!(answer["exit_code"], 1, "{answer}");
+        assert!(text(&answer, "output").contains("Operation not permitted"), "{answer}");
+    }
+    assert_eq!(victim.try_wait().unwrap(), None);
+    victim.kill().unwrap();
+    victim.wait().unwrap();
+}
+
 /// Without any rule.
 #[test]
 fn a_command_cannot_signal_other_programs_of_its_user_but_its_own() {

@@ -56,7 +56,7 @@ fn an_allowed_program_of_the_line_itself_runs_outside_the_sandbox_if_nothing_cha
         (format!("PATH=.:$PATH; cp {kept} {made_path}"), false),
         (format!("true; nice cp {kept} {made_path}"), false),
         (format!(". ./sourced; cp --version > version; cp {kept} {made_path}"), true),
-        (format!(". ./sourced; cp --version > version"), false),
+        (". ./sourced; cp --version > version".to_owned(), false),
     ] {
         let _ = fs::remove_file(&made);
         let id = judged.client.begin("shell", "t", judged.arguments(&line));
