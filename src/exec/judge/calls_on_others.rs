@@ -88,7 +88,7 @@ mod tests {
                         NUMBER => number,
                         ARCHITECTURE => *architecture,
                         _ => {
-                            let (at, is_upper) = ((offset - FIRST_ARGUMENT) / 8, offset % 8 != 0);
+                            let (at, is_upper) = ((offset - FIRST_ARGUMENT) / 8, !offset.is_multiple_of(8));
                             let value = arguments[at as usize] >> if is_upper { 32 } else { 0 };
                             u32::try_from(value & u64::from(u32::MAX)).expect("32 bits")
                         }

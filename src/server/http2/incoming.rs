@@ -216,7 +216,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn acknowledgements_that_were_asked_for_and_the_ends_of_watches_are_not_counted() {
         let (mut incoming, mut streams, mut pings) = begun();
-        pings = 100 + pings;
+        pings += 100;
         assert_eq!(
             forbidden(&mut incoming, &mut streams, &mut pings, &vec![frame(PING, ACK, 0, &[0; 8]); 110]),
             0,

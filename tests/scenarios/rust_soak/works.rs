@@ -43,9 +43,7 @@ pub(super) async fn bursts(round: Arc<Round>, client: Client) {
         let mut calls = JoinSet::new();
         for _ in 0..100 {
             let (client, thread_id) = (client.clone(), round.thread("burst"));
-            calls.spawn(async move {
-                client.get_pause_state(GetPauseStateRequest { thread_id, ..Default::default() }).await
-            });
+            calls.spawn(async move { client.get_pause_state(GetPauseStateRequest { thread_id }).await });
         }
         sleep(Duration::from_millis(2)).await;
         calls.shutdown().await;
