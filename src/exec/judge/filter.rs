@@ -3,7 +3,7 @@
 //!
 //! A process may use several system call interfaces of one kernel (i386 on x86_64, 32-bit Arm on aarch64), so the filter
 //! knows the numbers of each. A call of an unknown interface (x32) fails with ENOSYS: it could be an unseen exec.
-use libc::{BPF_ABS, BPF_JEQ, BPF_JGE, BPF_JMP, BPF_JSET, BPF_K, BPF_LD, BPF_RET, BPF_W, sock_filter};
+use libc::{BPF_ABS, BPF_ALU, BPF_AND, BPF_JEQ, BPF_JGE, BPF_JMP, BPF_JSET, BPF_K, BPF_LD, BPF_RET, BPF_W, sock_filter};
 
 /// The offsets in `struct seccomp_data`.
 pub(super) const NUMBER: u32 = 0;
@@ -134,6 +134,11 @@ pub(super) fn load(offset: u32) -> sock_filter {
     instruction(BPF_LD | BPF_W | BPF_ABS, offset, 0, 0)
 }
 
+/// Keeps these bits.
+pub(super) fn and(mask: u32) -> sock_filter {
+    instruction(BPF_ALU | BPF_AND | BPF_K, mask, 0, 0)
+}
+
 /// Skips `yes` or `no` instructions.
 pub(super) fn jump(condition: u32, operand: u32, yes: u8, no: u8) -> sock_filter {
     instruction(BPF_JMP | condition | BPF_K, operand, yes, no)
@@ -153,6 +158,7 @@ pub(super) fn run(program: &[sock_filter], word: impl Fn(u32) -> u32) -> u32 {
         let skip = |holds: bool| usize::from(if holds { jt } else { jf });
         match u32::from(code) {
             code if code == BPF_LD | BPF_W | BPF_ABS => value = word(k),
+            code if code == BPF_ALU | BPF_AND | BPF_K => value &= k,
             code if code == BPF_JMP | BPF_JEQ | BPF_K => at += skip(value == k),
             code if code == BPF_JMP | BPF_JGE | BPF_K => at += skip(value >= k),
             code if code == BPF_JMP | BPF_JSET | BPF_K => at += skip(value & k != 0),

@@ -112,7 +112,9 @@ impl LineCommands {
             format!("the line has changed the variable {}", name.chars().take(64).collect::<String>())
         } else if exec.changed_env.len() >= MAX_CHANGED_ENV || !exec.is_complete {
             "it has too many arguments or variables".to_owned()
-        } else if self.find(exec).as_ref() != Some(&exec.file) {
+        } else if path_of_name(exec, &self.setting.search).and_then(|path| path.canonicalize().ok()).as_ref()
+            != Some(&exec.file)
+        {
             "it is not the file that the PATH of the exec server leads to, or that `host_executable` lists".to_owned()
         } else {
             return Ok(());
@@ -165,26 +167,30 @@ impl LineCommands {
         }
         Err(why.to_owned())
     }
-
-    /// The file that the first argument names, without symbolic links.
-    fn find(&self, exec: &Exec) -> Option<PathBuf> {
-        let name = exec.argv.first()?;
-        let found = match name.contains('/') {
-            true => Some(PathBuf::from(name)).filter(|path| path.is_absolute()),
-            false => find_program(name, &self.setting.search),
-        };
-        found?.canonicalize().ok()
-    }
 }
 
-/// Why the program is not, or will not be, what it seems: commands can change its file or one of its interpreters.
+/// Why the program is not, or will not be, what it seems: commands can change its file, a link by which it is found, or one of its interpreters.
 fn program_in_reach(exec: &Exec, search: &OsString, reach: &Reach) -> Option<String> {
     let changeable = |file: &Path| format!("commands can change {}", file.display());
+    let named = exec.workdir.join(&exec.program);
+    let leads = [Some(named), path_of_name(exec, search)].into_iter().flatten().find(|path| reach.leads_into(path));
+    if let Some(path) = leads {
+        return Some(changeable(&path));
+    }
     if reach.has_program(&exec.file) {
         return Some(changeable(&exec.file));
     }
     let lines = [&exec.interpreter].into_iter().chain(&exec.further_interpreters).filter(|words| !words.is_empty());
     lines.into_iter().find_map(|words| interpreters::objection(words, search, reach))
+}
+
+/// The path that the first argument names, with its links.
+fn path_of_name(exec: &Exec, search: &OsString) -> Option<PathBuf> {
+    let name = exec.argv.first()?;
+    match name.contains('/') {
+        true => Some(PathBuf::from(name)).filter(|path| path.is_absolute()),
+        false => find_program(name, search),
+    }
 }
 
 /// Whether no program does anything else because of this environment variable.
@@ -254,7 +260,7 @@ mod tests {
 
         fn exec(&self, argv: &[&str]) -> Exec {
             Exec {
-                program: argv[0].to_owned(),
+                program: self.root.join("bin").join(argv[0]).display().to_string(),
                 file: self.root.join("bin").join(argv[0]),
                 argv: words(argv),
                 is_complete: true,
@@ -295,6 +301,8 @@ mod tests {
             Exec { lineage: Lineage::Unknown, ..exec.clone() },
             Exec { place: super::Place::Outside, ..exec.clone() },
             Exec { file: place.root.join("work/tool"), ..exec.clone() },
+            Exec { program: place.root.join("work/link").display().to_string(), ..exec.clone() },
+            Exec { program: "tool".to_owned(), ..exec.clone() },
             Exec { workdir: place.root.clone(), ..exec.clone() },
             Exec { is_complete: false, ..exec.clone() },
             Exec { changed_env: words(&["LD_PRELOAD"]), ..exec.clone() },

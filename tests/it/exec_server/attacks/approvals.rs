@@ -10,7 +10,7 @@ prefix_rule(pattern = ["git", "push"], decision = "prompt")
 prefix_rule(pattern = ["rm"], decision = "forbidden", justification = "use trash")
 "#;
 
-fn yes(client: &mut Client) -> String {
+pub(super) fn yes(client: &mut Client) -> String {
     let asked = client.wait_for("question", |message| message["method"] == "elicitation/create");
     let properties = asked["params"]["requestedSchema"]["properties"].as_object().unwrap();
     let content: Value =

@@ -6,6 +6,7 @@ mod approvals;
 mod home;
 mod interpreters;
 mod lines;
+mod links;
 mod path;
 mod services;
 mod signals;
