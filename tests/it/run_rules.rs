@@ -1,6 +1,9 @@
 //! `pausewatch run --rules`: the programs of a command are judged without MCP too.
 use crate::{
-    exec_server::{client::exec_server, nested::until},
+    exec_server::{
+        client::exec_server,
+        nested::{until, until_settled},
+    },
     program::{Ended, Process, ended, program},
     pty::Terminal,
     support::skipped,
@@ -39,6 +42,7 @@ impl Project {
             skipped("seccomp-notify", checked.out);
             return None;
         }
+        until_settled(&project.path("release"));
         Some(project)
     }
 

@@ -9,8 +9,10 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-/// The times of a file are too coarse to show a second change within this time (2 s on FAT).
-const JUST_CHANGED: Duration = Duration::from_secs(3);
+/// The times of a file are too coarse to show a second change within this time: a tick of the kernel (10 ms at most), or on a file system that
+/// keeps whole seconds up to 2 s (FAT).
+const JUST_CHANGED: Duration = Duration::from_millis(50);
+const JUST_CHANGED_COARSE: Duration = Duration::from_secs(3);
 
 /// Device, inode, size, and the times of the last changes; of a file that has just been changed or cannot be examined, a number that no other question
 /// has.
@@ -36,9 +38,10 @@ impl Contents {
     fn of(data: Option<Metadata>) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let unchanged = data.filter(|data| {
-            let changed = u64::try_from(data.ctime()).ok().map(|time| SystemTime::UNIX_EPOCH + Duration::from_secs(time));
-            let age = changed.and_then(|changed| SystemTime::now().duration_since(changed).ok());
-            age.is_some_and(|age| age >= JUST_CHANGED)
+            let nanoseconds = u32::try_from(data.ctime_nsec()).unwrap_or_default();
+            let since_epoch = u64::try_from(data.ctime()).ok().map(|seconds| Duration::new(seconds, nanoseconds));
+            let age = since_epoch.and_then(|changed| SystemTime::now().duration_since(SystemTime::UNIX_EPOCH + changed).ok());
+            age.is_some_and(|age| would_show_a_change(nanoseconds, age))
         });
         unchanged.map_or_else(
             || Self::Unknown(NEXT.fetch_add(1, Relaxed)),
@@ -50,6 +53,11 @@ impl Contents {
     }
 }
 
+/// Whether a change of a file now would give it another time than the last one, which has these nanoseconds and is this old.
+fn would_show_a_change(nanoseconds: u32, age: Duration) -> bool {
+    age >= if nanoseconds == 0 { JUST_CHANGED_COARSE } else { JUST_CHANGED }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -57,11 +65,11 @@ mod tests {
     #[test]
     fn only_a_file_that_has_not_just_changed_has_the_same_contents_twice() {
         let known = || Contents::of(fs::metadata("/proc/self/exe").ok());
-        let new = tempfile::NamedTempFile::new().unwrap();
-        let unknown = || Contents::of(fs::metadata(new.path()).ok());
-        // The program that runs this test was linked more than 3 s ago.
+        // The program that runs this test was linked long ago.
         assert_eq!(known(), known());
-        assert_ne!(unknown(), unknown());
         assert_ne!(Contents::of(None), Contents::of(None));
+        for (nanoseconds, milliseconds, shows) in [(1, 49, false), (1, 50, true), (0, 2_999, false), (0, 3_000, true)] {
+            assert_eq!(would_show_a_change(nanoseconds, Duration::from_millis(milliseconds)), shows, "{milliseconds}");
+        }
     }
 }

@@ -86,6 +86,7 @@ fn paths_in_options(name: &str, value: &[u8]) -> Vec<PathBuf> {
     let path = |part: &[u8]| match part {
         // `-r/a/b.rb`
         [b'-', _, b'/', ..] => Some(part[2..].to_vec()),
+        b"." | b".." => Some(part.to_vec()),
         _ if part.contains(&b'/') => Some(part.to_vec()),
         [] | [b'-', ..] => None,
         _ if name == NAMES_MODULES && !part.iter().all(u8::is_ascii_digit) => Some(part.to_vec()),
@@ -123,6 +124,7 @@ mod tests {
             ("NODE_OPTIONS", "--require=./b.js --import \"c\"", &["././b.js", "./c"]),
             ("RUBYOPT", "-r/a/b.rb -W0 -rbundler/setup", &["/a/b.rb", "./-rbundler/setup"]),
             ("PERL5OPT", "-Mlib=/a -w", &["/a"]),
+            ("PERL5OPT", "-Mlib=.", &["./."]),
             ("JAVA_TOOL_OPTIONS", "-Xmx1g -javaagent:/a/b.jar=/c", &["/a/b.jar", "/c"]),
             ("TAR_OPTIONS", "--owner=0", &[]),
         ] {

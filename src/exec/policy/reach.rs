@@ -11,6 +11,8 @@ use std::{
 
 /// The maximum of links in one path, as in the kernel.
 const MAX_LINKS: usize = 40;
+/// What a path through one of these leads to depends on the process that uses it.
+const OF_EACH_PROCESS: [&str; 2] = ["/proc/self", "/proc/thread-self"];
 /// The directories of programs if all of PATH is in reach.
 const SYSTEM: &str = "/usr/bin:/bin";
 /// The maximum of bytes of paths in one message.
@@ -50,7 +52,7 @@ impl Reach {
                 continue;
             }
             at.push(name);
-            if self.holds(&at) {
+            if self.holds(&at) || OF_EACH_PROCESS.iter().any(|link| at == Path::new(link)) {
                 return true;
             }
             if let Ok(target) = fs::read_link(&at) {
@@ -127,6 +129,7 @@ mod tests {
         symlink("../lib", root.join("work/link")).unwrap();
         symlink(root.join("work/link/tool"), root.join("lib/through")).unwrap();
         symlink("loop", root.join("lib/loop")).unwrap();
+        symlink("/proc/self/cwd/lib", root.join("lib/process")).unwrap();
         symlink("tool", root.join("lib/plain")).unwrap();
         let reach = Reach::new(vec![root.join("work")]);
         for (path, leads) in [
@@ -138,6 +141,7 @@ mod tests {
             ("lib/dangling", true),
             ("lib/loop", true),
             ("lib/../work", true),
+            ("lib/process", true),
             ("work", true),
             ("work/none/such", true),
             ("work/link", true),

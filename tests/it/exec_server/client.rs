@@ -26,13 +26,12 @@ pub(crate) struct Client {
     meta: Value,
 }
 
-/// The program with these arguments, with permission to run commands in every directory. What it leaves when it is
-/// killed is in the target directory.
+/// The program with these arguments, with permission to run commands in every directory.
 pub(crate) fn exec_server<const N: usize>(args: [&str; N]) -> Command {
     let mut command = program();
-    command.arg("exec-server").args(args).env("XDG_RUNTIME_DIR", env!("CARGO_TARGET_TMPDIR"));
-    // `cargo test` sets this one, and commands may be able to write there.
-    command.current_dir("/").env_remove("LD_LIBRARY_PATH");
+    command.arg("exec-server").args(args);
+    // `cargo test` sets the first one. Commands may be able to write there, and then nothing would leave the sandbox.
+    command.current_dir("/").env_remove("LD_LIBRARY_PATH").env_remove("XDG_RUNTIME_DIR");
     command
 }
 

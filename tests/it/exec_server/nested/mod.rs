@@ -21,10 +21,10 @@ use crate::support::skipped;
 use serde_json::{Value, json};
 use std::{
     fs,
-    os::unix::fs::PermissionsExt,
+    os::unix::fs::{MetadataExt, PermissionsExt},
     path::{Path, PathBuf},
     process::Command,
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime},
 };
 use tempfile::TempDir;
 
@@ -138,6 +138,15 @@ pub(crate) fn until<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
         assert!(Instant::now() < end, "{what}");
         std::thread::sleep(Duration::from_millis(5));
     }
+}
+
+/// Waits until the times of this new file show every later change: until then, a person is asked about it each time.
+pub(crate) fn until_settled(file: &Path) {
+    let data = fs::metadata(file).unwrap();
+    let enough = Duration::from_millis(if data.ctime_nsec() == 0 { 3_500 } else { 100 });
+    let changed = Duration::new(data.ctime().try_into().unwrap(), data.ctime_nsec().try_into().unwrap());
+    let is_old = || SystemTime::now() >= SystemTime::UNIX_EPOCH + changed + enough;
+    until("the file gets older", || is_old().then_some(()));
 }
 
 pub(super) fn text<'a>(answer: &'a Value, field: &str) -> &'a str {

@@ -1,5 +1,5 @@
 //! The questions about programs of a running command: their content, the call that asks them, and how long they take.
-use super::{Judged, text};
+use super::{Judged, text, until_settled};
 use crate::exec_server::client::Client;
 use crate::support::PATIENCE;
 use serde_json::{Value, json};
@@ -121,8 +121,7 @@ fn a_yes_holds_for_one_environment_only() {
 fn a_yes_holds_for_one_content_of_the_file_only() {
     let Some(mut judged) = Judged::start() else { return };
     judged.script("sleep", "#!/bin/sh\necho one\n");
-    // A file that has just changed is asked about each time, because its times may not show another change.
-    std::thread::sleep(Duration::from_secs(4));
+    until_settled(&judged.path("sleep"));
     let id = judged.begin("./sleep; ./sleep; echo echo two >> sleep; ./sleep; echo $?");
     let asked = judged.question();
     accept(&mut judged, &asked);
@@ -139,7 +138,7 @@ fn a_yes_holds_for_one_content_of_the_interpreter_only() {
     judged.script("runs", "#!/bin/sh\necho one\n");
     let interpreter = judged.path("runs");
     judged.script("sleep", &format!("#!{}\n", interpreter.display()));
-    std::thread::sleep(Duration::from_secs(4));
+    until_settled(&judged.path("sleep"));
     let id = judged.begin("./sleep; ./sleep; echo echo two >> runs; ./sleep; echo $?");
     let asked = judged.question();
     accept(&mut judged, &asked);
