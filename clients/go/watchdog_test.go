@@ -14,6 +14,7 @@ func TestAWatchdogBarksAfterTheSilence(t *testing.T) {
 		time.Sleep(200 * time.Millisecond)
 		w.Reset(252 * time.Millisecond)
 		time.Sleep(time.Hour)
+		synctest.Wait()
 		if barked != 452*time.Millisecond {
 			t.Errorf("it barked after %v", barked)
 		}
@@ -38,6 +39,7 @@ func TestAWatchdogLeavesOutTheTimeInWhichTheProcessWasStopped(t *testing.T) {
 		time.Sleep(40 * time.Second)
 		w.stepped(200*time.Millisecond, watchdogSteps-1, w.turn)
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		if barked != 40*time.Second+200*time.Millisecond {
 			t.Errorf("it barked after %v", barked)
 		}

@@ -30,6 +30,7 @@ pub(crate) use cap::{cap, cut};
 pub use error::Refusal;
 #[cfg(feature = "server")]
 pub(crate) use idempotency::MEMORY_SPAN;
+#[cfg(feature = "server")]
 pub use idempotency::{RememberedAnswer, RememberedClosing, RememberedRequest, Rpc};
 pub(crate) use limit::{Exceeded, Limit};
 #[cfg(feature = "server")]
