@@ -56,7 +56,7 @@ impl Default for Incoming {
             settings: Allowance::new(100, Duration::from_secs(1)),
             goaway: 0,
             // A client that gives up many calls at once is honest.
-            resets: Allowance::new(1_000, Duration::from_millis(10)),
+            resets: Allowance::new(1_000, Duration::from_millis(2)),
             unexpected_acks: Allowance::new(10, Duration::from_secs(10)),
         }
     }
