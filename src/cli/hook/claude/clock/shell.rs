@@ -17,8 +17,10 @@ const KILL_AFTER: Duration = Duration::from_secs(5);
 const SAID_WITHIN: Duration = Duration::from_secs(5);
 /// The interval between two checks whether processes have ended.
 const POLL: Duration = Duration::from_millis(50);
-/// The maximum time for looking up descendants. A process that waits for a disk stops later.
+/// The maximum time for looking up descendants while no new ones are found: a process that waits for a disk stops later.
 const LOOK_UP: Duration = Duration::from_secs(1);
+/// The same while new ones are found, on a busy machine.
+const LONGEST_LOOK_UP: Duration = Duration::from_secs(20);
 
 /// A shell that calls, or has called, `clock`.
 pub(super) struct Shell {
@@ -130,15 +132,16 @@ impl Targets {
 
 /// The process and its descendants, without the calling process, all of them stopped. Without `/proc`, the process alone.
 fn stopped_with_descendants(root: Pid) -> Vec<Pid> {
-    let end = Instant::now() + LOOK_UP;
-    let mut found = Vec::new();
+    let begun = Instant::now();
+    let mut found: Vec<Pid> = Vec::new();
     loop {
         let now = with_descendants(root);
         let running: Vec<_> = now.iter().filter(|process| !process.is_stopped).map(|process| process.pid).collect();
         running.iter().for_each(|pid| _ = kill_process(*pid, Signal::STOP));
-        let is_complete = running.is_empty() && now.len() == found.len();
+        let has_new = now.iter().any(|process| !found.contains(&process.pid));
         found = now.into_iter().map(|process| process.pid).collect();
-        if is_complete || Instant::now() >= end {
+        let longest = if has_new { LONGEST_LOOK_UP } else { LOOK_UP };
+        if !has_new && running.is_empty() || begun.elapsed() >= longest {
             return found;
         }
         sleep(Duration::from_millis(1));
