@@ -79,6 +79,8 @@ mod hostile;
 mod http;
 #[cfg(feature = "exec-server")]
 mod identity;
+#[cfg(feature = "exec-server")]
+mod interrupted;
 mod leases;
 mod limits;
 #[cfg(feature = "exec-server")]
