@@ -113,6 +113,8 @@ mod run_report;
 #[cfg(feature = "exec-server")]
 mod run_rules;
 #[cfg(feature = "exec-server")]
+mod run_terminal;
+#[cfg(feature = "exec-server")]
 mod run_vs_timeout;
 #[cfg(feature = "exec-server")]
 mod sandbox;
