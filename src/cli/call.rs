@@ -28,10 +28,21 @@ impl ThreadCall {
         call: impl AsyncFnOnce(Client, String) -> Result<M, Error>,
         text: impl FnOnce(&str, &M) -> String,
     ) -> ExitCode {
+        self.run_with(command, async |client, _, thread_id, output| {
+            let response = call(client, thread_id.clone()).await?;
+            output.show(response_name, &response, |response| text(&thread_id, response))
+        })
+    }
+
+    /// As [`run`](Self::run), for a `body` that makes the call and prints the response itself.
+    pub(crate) fn run_with(
+        self,
+        command: &'static str,
+        body: impl AsyncFnOnce(Client, &Settings, String, Output) -> Result<(), Failure>,
+    ) -> ExitCode {
         run(command, &self.connection, async |client, settings| {
             let thread_id = self.thread.or(settings).ok_or(Failure::NoThread)?;
-            let response = call(client, thread_id.clone()).await?;
-            self.output.show(response_name, &response, |response| text(&thread_id, response))
+            body(client, settings, thread_id, self.output).await
         })
     }
 }

@@ -6,7 +6,7 @@ use crate::client::not_grpc::NO_COORDINATOR;
 use crate::client::{Address, ConfigError, Error};
 use crate::coordinator::metrics::CODES;
 use crate::escape::escaped;
-use crate::exec::supervise::SpawnError;
+use crate::exec::supervise::{ExitAction, Signal, SpawnError};
 use std::{ffi::OsStr, io, process::ExitCode};
 
 #[derive(Debug, thiserror::Error)]
@@ -21,6 +21,9 @@ pub(crate) enum Failure {
     /// The coordinator did not respond. The text has further findings.
     #[error("{0}; {1}")]
     Unanswered(Error, String),
+    /// A signal came before the call had its effect: this process ends by it.
+    #[error("interrupted by {0}")]
+    Interrupted(Signal),
     /// The system refused an action.
     #[error("{0}: {1}")]
     System(String, io::Error),
@@ -30,10 +33,11 @@ pub(crate) enum Failure {
 pub(crate) const START_ONE: &str =
     "start one with `pausewatch serve`, or set its address with --address or PAUSEWATCH_ADDRESS";
 
-/// The exit code of a command. A failure is reported on standard error.
+/// The exit code of a command. A failure is reported on standard error. Dies by the signal that interrupted the command.
 pub(crate) fn exit_code(command: &str, address: &Address, result: Result<(), Failure>) -> ExitCode {
     let (message, code) = match result {
         Ok(()) => return ExitCode::SUCCESS,
+        Err(Failure::Interrupted(signal)) => return ExitAction::Die { signal, dumped_core: false }.carry_out(),
         Err(Failure::Call(error)) => (call_error(&error, address), exit::FAILED),
         Err(Failure::Unanswered(error, known)) => (unanswered(&error, address, &known), exit::FAILED),
         Err(failure @ Failure::System(..)) => (failure.to_string(), exit::FAILED),

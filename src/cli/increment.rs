@@ -1,14 +1,27 @@
 //! `pausewatch increment`: opens one elicitation and prints its id.
-use super::{call::ThreadCall, failure::say, format};
-use crate::client::{Client, IncrementElicitationRequest, IncrementElicitationResponse};
+//!
+//! 1. A signal that ends this process before the id is printed closes the elicitation again ([`interrupt`]), unless the caller has
+//!    named the call (`--request-id`).
+use super::failure::{Failure, say};
+use super::interrupt::{self, Interrupted, ending_signals, may_be_open};
+use super::{call::ThreadCall, format, output::Output, unanswered::look_into};
+use crate::client::{
+    Client, DecrementElicitationRequest, Elicitation, Error, IncrementElicitationRequest, IncrementElicitationResponse,
+    Settings,
+};
 use crate::escape::escaped;
 use std::{process::ExitCode, time::Duration};
+use tokio::task::spawn_blocking;
+use uuid::Uuid;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Text output is the id of the elicitation and nothing else, to close exactly this one later:
   id=$(pausewatch increment --reason 'Delete the branch?')
-  pausewatch decrement \"$id\"")]
+  pausewatch decrement \"$id\"
+
+INT, TERM, HUP and QUIT end it by that signal. If the id is not printed yet, the elicitation is closed first, for which it waits at most \
+5 s, or until a second signal; with --request-id it is not: the same call again prints the id.")]
 pub struct Args {
     /// The question to the person, shown by `list`, `get` and `watch`.
     #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
@@ -29,20 +42,89 @@ pub struct Args {
 
 pub(crate) fn run(args: Args) -> ExitCode {
     let Args { reason, holder, ttl, request_id, call } = args;
-    let mut opened = None;
-    let increment = async |client: Client, thread_id| {
-        let ttl = ttl.map(format::to_wire);
-        let request = IncrementElicitationRequest { thread_id, request_id, reason, holder, ttl };
-        let response = client.increment_elicitation(request).await?;
-        opened.clone_from(&response.elicitation);
-        Ok(response)
-    };
-    let code = call.run("increment", "IncrementElicitationResponse", increment, |_, response| text(response));
+    let mut request =
+        IncrementElicitationRequest { reason, holder, ttl: ttl.map(format::to_wire), ..Default::default() };
+    call.run_with("increment", async |client, settings, thread_id, output| {
+        request.thread_id = thread_id;
+        if request_id.is_empty() {
+            request.request_id = Uuid::new_v4().to_string();
+            return Increment { client, request, output }.run(settings).await;
+        }
+        // The caller can call again, and gets the same answer. If a signal closed the elicitation, that answer would be wrong.
+        request.request_id = request_id;
+        show(output, client.increment_elicitation(request).await?)
+    })
+}
+
+/// An increment whose elicitation nobody knows until its id is printed.
+struct Increment {
+    client: Client,
+    request: IncrementElicitationRequest,
+    output: Output,
+}
+
+impl Increment {
+    async fn run(&self, settings: &Settings) -> Result<(), Failure> {
+        let mut signals = ending_signals().map_err(|error| Failure::System("catch signals".into(), error))?;
+        let open = async || self.client.increment_elicitation(self.request.clone()).await;
+        let opened = interrupt::open(async || signals.recv().await, open, async |opened| self.close(opened).await);
+        let response = match opened.await.map_err(|interrupted| self.interrupted(interrupted))? {
+            Ok(response) => response,
+            Err(error) => {
+                if may_be_open(&error) {
+                    self.warn();
+                }
+                return tokio::select! {
+                    failure = look_into(error, settings) => Err(failure),
+                    signal = signals.recv() => Err(Failure::Interrupted(signal)),
+                };
+            }
+        };
+        // It blocks if nobody reads a pipe that is full.
+        let (output, printed) = (self.output, response.clone());
+        let printing = spawn_blocking(move || show(output, printed));
+        tokio::select! {
+            biased;
+            result = printing => result.expect("it does not panic"),
+            signal = signals.recv() => {
+                let close = async |opened: &_| self.close(opened).await;
+                Err(self.interrupted(interrupt::undo(signal, &response, close).await))
+            }
+        }
+    }
+
+    async fn close(&self, opened: &IncrementElicitationResponse) -> Result<(), Error> {
+        let Some(Elicitation { thread_id, elicitation_id, .. }) = opened.elicitation.clone() else { return Ok(()) };
+        let request_id = self.request.request_id.clone();
+        let request = DecrementElicitationRequest { thread_id, elicitation_id: Some(elicitation_id), request_id };
+        self.client.decrement_elicitation(request).await.map(drop)
+    }
+
+    fn interrupted(&self, Interrupted { signal, is_undone }: Interrupted) -> Failure {
+        if !is_undone {
+            self.warn();
+        }
+        Failure::Interrupted(signal)
+    }
+
+    /// The lease may be a day.
+    fn warn(&self) {
+        let id = &self.request.request_id;
+        say(
+            "increment",
+            &format!("the thread may be paused: the same command with --request-id {id} finds out, and counts once"),
+        );
+    }
+}
+
+/// Prints the id.
+fn show(output: Output, response: IncrementElicitationResponse) -> Result<(), Failure> {
+    let shown = output.show("IncrementElicitationResponse", &response, text);
     // The output failed, for example on a full disk. Nobody could close the elicitation without its id.
-    if let Some(elicitation) = opened.filter(|_| code != ExitCode::SUCCESS) {
+    if let Some(elicitation) = response.elicitation.filter(|_| shown.is_err()) {
         say("increment", &format!("the thread is paused: the elicitation {} is open", elicitation.elicitation_id));
     }
-    code
+    shown
 }
 
 fn text(response: &IncrementElicitationResponse) -> String {

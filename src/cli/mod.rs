@@ -45,6 +45,7 @@ pub(crate) mod hook;
 mod increment;
 #[cfg(feature = "exec-server")]
 mod internal;
+mod interrupt;
 mod list;
 mod lost_link;
 mod manual;

@@ -79,6 +79,8 @@ mod hostile;
 mod http;
 #[cfg(feature = "exec-server")]
 mod identity;
+#[cfg(feature = "exec-server")]
+mod interrupted;
 mod leases;
 mod limits;
 #[cfg(feature = "exec-server")]
@@ -110,6 +112,8 @@ mod run_pauses;
 mod run_report;
 #[cfg(feature = "exec-server")]
 mod run_rules;
+#[cfg(feature = "exec-server")]
+mod run_terminal;
 #[cfg(feature = "exec-server")]
 mod run_vs_timeout;
 #[cfg(feature = "exec-server")]

@@ -94,6 +94,20 @@ impl Terminal {
         self.wait_for(text, |screen| screen.text().contains(text));
     }
 
+    /// Waits until a process group whose leader has this name has the terminal. Linux only.
+    #[track_caller]
+    pub(crate) fn wait_for_foreground(&self, leader: &str) {
+        let end = Instant::now() + PATIENCE;
+        let name = || {
+            let group = tcgetpgrp(&self.ours).ok()?;
+            std::fs::read_to_string(format!("/proc/{}/comm", group.as_raw_pid())).ok()
+        };
+        while name().is_none_or(|name| name.trim_end() != leader) {
+            assert!(Instant::now() < end, "{leader} has never had the terminal, but {:?}", name());
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+    }
+
     pub(crate) fn resize(&mut self, columns: u16, lines: u16) {
         self.screen.resize(columns, lines);
         tcsetwinsize(&self.theirs, size(columns, lines)).unwrap();

@@ -167,20 +167,11 @@ fn the_command_ends_when_run_itself_is_killed() {
     }
 }
 
-/// A script at a terminal: `run` has its own process group, so its command may not read from the terminal; with `-f` it
-/// may.
+/// The other cases are in `run_terminal.rs`.
 #[test]
-fn only_in_the_foreground_the_command_reads_from_the_terminal() {
-    at_a_terminal("60", "-f", "hello\nstatus 0\n");
-    at_a_terminal(".2", "-p", "status 143\n");
-    // In a background process group that may not write either (tostop), our own message must not stop us.
-    at_a_terminal(".2", "-v", "pausewatch run: sending signal TERM to command ‘head’\nstatus 124\n");
-}
-
-/// What the screen finally shows when a script at a terminal runs `head -n 1` on a typed line.
-fn at_a_terminal(limit: &str, option: &str, shown: &str) {
+fn in_the_foreground_the_command_of_a_script_reads_from_the_terminal() {
     let program = env!("CARGO_BIN_EXE_pausewatch");
-    let script = format!("stty -echo -onlcr tostop; '{program}' run {option} {limit} head -n 1; echo status $?");
+    let script = format!("stty -echo -onlcr tostop; '{program}' run -f 60 head -n 1; echo status $?");
     let mut terminal = plain("script")
         .args(["-q", "-c", &script, "/dev/null"])
         .stdin(Stdio::piped())
@@ -193,7 +184,7 @@ fn at_a_terminal(limit: &str, option: &str, shown: &str) {
     within_deadline(&mut terminal);
     let screen = screen.within_deadline();
     // The terminal's echo of the input may come first.
-    assert!(["", "hello\r\n"].map(|echo| format!("{echo}{shown}")).contains(&screen), "{screen:?}");
+    assert!(["", "hello\r\n"].map(|echo| format!("{echo}hello\nstatus 0\n")).contains(&screen), "{screen:?}");
 }
 
 /// Input belongs to the shell until the person brings the job to the foreground.

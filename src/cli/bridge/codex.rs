@@ -7,7 +7,10 @@ use super::{
     connection::{Connection as AppServer, Problem},
     socket, wrapper,
 };
-use crate::cli::{certificate_warnings, connection::Connection, coordinator::Coordinator, duration, exit, usage};
+use crate::cli::{
+    certificate_warnings, connection::Connection, coordinator::Coordinator, duration, exit, interrupt::ending_signals,
+    usage,
+};
 use crate::core::types::ThreadId;
 use crate::exec::supervise::{Program, Signal};
 use clap::{Args as _, error::ErrorKind};
@@ -18,7 +21,6 @@ use std::{
     process::ExitCode,
     time::Duration,
 };
-use tokio::signal::unix::{SignalKind, signal};
 
 /// The arguments of `bridge codex`.
 #[derive(Debug, clap::Args)]
@@ -64,7 +66,7 @@ Exit status, with COMMAND:
   127  COMMAND cannot be found
   else the status of COMMAND
 with --socket:
-  0    ended by INT, TERM or HUP
+  0    ended by INT, TERM, HUP or QUIT
   1    no app-server listens there, or its version cannot pause threads";
 
 /// Runs the bridge until its app-server or a signal ends it.
@@ -119,9 +121,7 @@ async fn bridge(args: Args) -> ExitCode {
 
 /// Follows an app-server that runs on its own.
 async fn beside(path: &Path, mut plan: Plan) -> Result<(), String> {
-    let handler = |kind| signal(kind).map_err(|error| format!("handle signals: {error}"));
-    let (mut interrupt, mut terminate) = (handler(SignalKind::interrupt())?, handler(SignalKind::terminate())?);
-    let mut hangup = handler(SignalKind::hangup())?;
+    let mut signals = ending_signals().map_err(|error| format!("handle signals: {error}"))?;
     let ids = Ids::new();
     let connection = AppServer::open(path, &ids).await.map_err(|problem| match problem {
         Problem::Lost(why) => {
@@ -134,11 +134,7 @@ async fn beside(path: &Path, mut plan: Plan) -> Result<(), String> {
     let (sender, receiver) = inputs();
     let stop = sender.clone();
     let signals = async {
-        tokio::select! {
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
-            _ = hangup.recv() => {}
-        }
+        signals.recv().await;
         // This fails if the bridge has already ended; then the result of the bridge counts.
         let _ = stop.send(Input::Stop).await;
         std::future::pending().await

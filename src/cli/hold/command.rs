@@ -20,13 +20,9 @@ const PASSED_ON: [SystemSignal; 7] = [
     SystemSignal::ALARM,
 ];
 
-/// Waits for a signal to end, after the command has ended.
-pub(super) async fn told_to_end() {
-    match SignalListener::catching(&[], &[SystemSignal::INT, SystemSignal::QUIT, SystemSignal::TERM, SystemSignal::HUP])
-    {
-        Ok(mut listener) => _ = listener.recv().await,
-        Err(_) => std::future::pending().await,
-    }
+/// Catches the signals to pass on. Needs a tokio runtime.
+pub(super) fn signals() -> io::Result<SignalListener> {
+    SignalListener::catching(&[], &PASSED_ON)
 }
 
 /// A running command.
@@ -37,9 +33,8 @@ pub(super) struct Running {
 }
 
 impl Running {
-    /// Catches signals and starts the command.
-    pub(super) fn start(program: &Program) -> Result<Self, SpawnError> {
-        let listener = SignalListener::catching(&[], &PASSED_ON).map_err(SpawnError::NoProcess)?;
+    /// Starts the command, which gets the signals of `listener`.
+    pub(super) fn start(program: &Program, listener: SignalListener) -> Result<Self, SpawnError> {
         let child = program.spawn()?;
         let pid = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
         Ok(Self { child, pid: pid.expect("its exit status was not read yet"), listener })

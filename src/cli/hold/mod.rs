@@ -6,6 +6,7 @@
 //!    the coordinator, the lease closes it (G2).
 //! 3. This process ends as COMMAND did: with its exit code, or by the same signal.
 //! 4. Problems with the elicitation do not affect COMMAND: they are reported on standard error.
+//! 5. A signal that ends this process before COMMAND starts also closes the elicitation ([`interrupt`]).
 mod command;
 mod lease;
 
@@ -13,16 +14,16 @@ pub(super) use lease::{Reporter, close};
 
 use super::connection::{self, Connection, NO_THREAD, Thread};
 use super::failure::{call_error, cannot_run, say};
-use super::{certificate_warnings, exit, traces};
-use crate::client::{Error, Hold, Settings};
-use crate::exec::supervise::{ExitAction, Program};
+use super::{certificate_warnings, exit, interrupt, traces};
+use crate::client::{Error, Hold, HoldBuilder, Settings};
+use crate::exec::supervise::{ExitAction, Program, SignalListener};
 use command::Running;
 pub(super) use command::in_foreground;
 use std::{ffi::OsString, path::Path, process, process::ExitCode, time::Duration};
-use tokio::time::sleep;
+use uuid::Uuid;
 
-/// How long closing is tried at least, although a signal asks to end: enough for a coordinator that responds.
-const MIN_CLOSE_TIME: Duration = Duration::from_secs(1);
+/// The end of a signal came before that of the elicitation.
+const INTERRUPTED: &str = "interrupted: if the elicitation is still open, its lease will end the pause";
 
 /// The arguments of `hold`.
 #[derive(Debug, clap::Args)]
@@ -92,7 +93,8 @@ paused (no thread is named, or no coordinator responds within 5 s), pausewatch p
 pause; with --require it does not run COMMAND.
 
 TERM, HUP, USR1, USR2 and ALRM are passed on to COMMAND; so are INT and QUIT, except from the terminal, which sends them \
-to COMMAND directly.
+to COMMAND directly. Before COMMAND has started, they end pausewatch, which closes the elicitation first, if it was opened: it waits at most \
+5 s for that, or until a second signal.
 
 Exit status:
   125  pausewatch itself failed, or --require was not met
@@ -129,8 +131,15 @@ pub(crate) fn run(args: Args) -> ExitCode {
 }
 
 async fn hold(mut args: Args, settings: &Settings, traced: bool) -> Result<ExitAction, ExitCode> {
-    let hold = match open(&mut args, settings).await {
+    let mut signals = command::signals().map_err(|error| fail(&format!("catch signals: {error}")))?;
+    let hold = match open(&mut args, settings, &mut signals).await {
         Ok(hold) => Some(hold),
+        Err(NotOpen::Interrupted(interrupt::Interrupted { signal, is_undone })) => {
+            if !is_undone {
+                say(args.name(), INTERRUPTED);
+            }
+            return Ok(ExitAction::Die { signal, dumped_core: false });
+        }
         Err(NotOpen::Refused(why)) if args.caller.is_none() => return Err(fail(&why)),
         Err(NotOpen::Unreachable(why)) if args.require => return Err(fail(&why)),
         Err(NotOpen::Refused(why) | NotOpen::Unreachable(why)) => {
@@ -140,19 +149,23 @@ async fn hold(mut args: Args, settings: &Settings, traced: bool) -> Result<ExitA
         }
     };
     let reporter = Reporter(args.name());
-    let ended = run_under(hold.as_ref(), args, traced).await;
+    let ended = run_under(hold.as_ref(), args, traced, signals).await;
     if let Some(hold) = hold {
-        let interrupted = async { tokio::join!(command::told_to_end(), sleep(MIN_CLOSE_TIME)) };
         tokio::select! {
             biased;
             () = close(&hold, reporter) => {}
-            _ = interrupted => reporter.warn("interrupted: if the elicitation is still open, its lease will end the pause"),
+            () = interrupt::further_signal() => reporter.warn(INTERRUPTED),
         }
     }
     ended
 }
 
-async fn run_under(hold: Option<&Hold>, args: Args, traced: bool) -> Result<ExitAction, ExitCode> {
+async fn run_under(
+    hold: Option<&Hold>,
+    args: Args,
+    traced: bool,
+    signals: SignalListener,
+) -> Result<ExitAction, ExitCode> {
     let own_name = args.name();
     let mut command = args.command.into_iter();
     let name = command.next().expect("clap requires one");
@@ -161,7 +174,7 @@ async fn run_under(hold: Option<&Hold>, args: Args, traced: bool) -> Result<Exit
     let traceparent = traceparent.map(|parent| ("TRACEPARENT".into(), parent.into()));
     let env = args.variables.into_iter().chain(traceparent).collect();
     let program = Program { name, args: command.collect(), env, death_signal: None };
-    let running = Running::start(&program).map_err(|error| cannot_run(own_name, &program.name, &error))?;
+    let running = Running::start(&program, signals).map_err(|error| cannot_run(own_name, &program.name, &error))?;
     let ttl = args.ttl;
     let lost = async {
         match hold {
@@ -181,9 +194,27 @@ enum NotOpen {
     Refused(String),
     /// Anything else: no coordinator, no thread, a limit.
     Unreachable(String),
+    /// A signal ends this process.
+    Interrupted(interrupt::Interrupted),
 }
 
-async fn open(args: &mut Args, settings: &Settings) -> Result<Hold, NotOpen> {
+async fn open(args: &mut Args, settings: &Settings, signals: &mut SignalListener) -> Result<Hold, NotOpen> {
+    let builder = builder(args, settings)?;
+    let opened = interrupt::open(
+        async || signals.recv().await,
+        async || builder.clone().open().await,
+        async |hold: &Hold| hold.release().await.map(drop),
+    );
+    opened.await.map_err(NotOpen::Interrupted)?.map_err(|error| {
+        let why = call_error(&error, &settings.address.clone().unwrap_or_default());
+        match error {
+            Error::InvalidField { .. } => NotOpen::Refused(why),
+            _ => NotOpen::Unreachable(why),
+        }
+    })
+}
+
+fn builder(args: &mut Args, settings: &Settings) -> Result<HoldBuilder, NotOpen> {
     let client = connection::client_and_token(settings).map_err(|why| NotOpen::Refused(why.to_string()));
     let (client, token) = client?;
     args.variables.extend(token);
@@ -193,14 +224,8 @@ async fn open(args: &mut Args, settings: &Settings) -> Result<Hold, NotOpen> {
         let (source, address) = (args.thread.source(settings).unwrap_or_default(), settings.address.clone());
         say("hold", &format!("thread {thread_id:?} from {source}, coordinator at {}", address.unwrap_or_default()));
     }
-    let hold = client.hold(thread_id).reason(&args.reason).holder(holder).ttl(args.ttl);
-    hold.open().await.map_err(|error| {
-        let why = call_error(&error, &settings.address.clone().unwrap_or_default());
-        match error {
-            Error::InvalidField { .. } => NotOpen::Refused(why),
-            _ => NotOpen::Unreachable(why),
-        }
-    })
+    let builder = client.hold(thread_id).request_id(Uuid::new_v4().to_string());
+    Ok(builder.reason(&args.reason).holder(holder).ttl(args.ttl))
 }
 
 /// `approve[1234]@laptop`, far below the limit of 256 bytes.

@@ -89,6 +89,8 @@ own token [env: PAUSEWATCH_TOKEN_KEY]";
 const AFTER_HELP: &str = "\
 DURATION is a number with an optional unit: s (the default), m, h or d. 0 means no limit.
 Time in which the thread is paused does not count, except for --max-wall. The environment of COMMAND names its thread and coordinator.
+In a script, COMMAND can use the terminal while its thread is paused. At other times this stops COMMAND until its limit, as with GNU timeout; \
+--foreground permits it.
 
 Exit status:
   124  COMMAND timed out, and --preserve-status is not given

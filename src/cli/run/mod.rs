@@ -12,7 +12,8 @@
 //!    key to sign one: then it gets our own token.
 //! 4. The limit on wall time (`--max-wall`) applies in addition to the other limit; the earlier one ends the command.
 //! 5. With `--rules`, programs are judged as they are executed (`judged.rs`).
-//! 6. A problem with the coordinator is only a warning; the command runs, and its time limit holds.
+//! 6. COMMAND of a script can use the terminal while its thread is paused (`terminal.rs`).
+//! 7. A problem with the coordinator is only a warning; the command runs, and its time limit holds.
 mod args;
 #[cfg(feature = "exec-server")]
 mod ask;
@@ -21,6 +22,7 @@ mod duration;
 mod judged;
 mod pauses;
 mod report;
+mod terminal;
 pub(crate) use args::Args;
 pub use duration::parse as parse_duration;
 
@@ -31,18 +33,21 @@ use super::{
 };
 use crate::{
     client::stopwatch::{AwaitedThread, Registration, Stopwatch, StopwatchController},
-    client::{ConfigError, Error, Settings},
+    client::{ConfigError, Error, GetPauseStateRequest, Settings},
     core::types::ThreadId,
-    exec::supervise::{Ended, ExitAction, Policy, Process, Program, Signal, SpawnError, Supervisor},
+    exec::supervise::{Ended, ExitAction, Origin, Policy, Process, Program, Signal, SpawnError, Supervisor},
 };
+use nix::unistd::getpgrp;
 use pauses::Pauses;
 use report::{Clocks, Target};
 use rustix::process::Pid;
 use std::{
+    future::pending,
     io,
     process::{ExitCode, ExitStatus},
     time::Duration,
 };
+use terminal::{Loan, Reason, Terminal};
 
 /// Runs the command and returns the exit code, or dies by the signal that killed the command.
 pub(crate) fn run(args: Args) -> ExitCode {
@@ -144,6 +149,7 @@ impl Plan {
 
     async fn carry_out(mut self) -> Result<ExitAction, ExitCode> {
         let command = quote::quoted(&self.program.name);
+        let started_in = getpgrp().as_raw();
         let supervisor = Supervisor::new(self.policy.clone()).map_err(|error| fail(&error))?;
         // Dropping it at the end removes its socket.
         let coordinator = self.coordinator().await.map_err(|error| fail(&error))?;
@@ -156,6 +162,7 @@ impl Plan {
         }
         let pauses = Pauses::default();
         let stopwatch = self.stopwatch();
+        let terminal = (!self.policy.foreground).then(|| Terminal::of(started_in)).flatten();
         let job = match supervisor.start(|| self.start(&stopwatch)) {
             Ok(job) => job,
             Err(error) => {
@@ -165,10 +172,11 @@ impl Plan {
                 return Err(code);
             }
         };
+        let is_lent = terminal.as_ref().is_some_and(Terminal::has_lender);
         let follows = !self.limit.is_zero() || self.report.is_some();
-        let _registered = coordinator.as_ref().filter(|_| follows).map(|coordinator| {
+        let _registered = coordinator.as_ref().filter(|_| follows || is_lent).map(|coordinator| {
             let controller = StopwatchController::with_disconnect_grace(coordinator.client(), self.disconnect_grace);
-            if !coordinator.is_private() {
+            if follows && !coordinator.is_private() {
                 lost_link::warn(coordinator.address(), &controller, self.disconnect_grace, say);
             }
             if self.report.is_some() {
@@ -176,12 +184,33 @@ impl Plan {
             }
             self.register(&controller, &stopwatch)
         });
-        let sending = |signal: Signal| {
+        let loan = Loan::default();
+        let sending = |signal: Signal, origin| {
             if self.verbose {
                 say(&format!("sending signal {signal} to command {command}"));
             }
+            if origin == Origin::Outside {
+                loan.pass_on(signal);
+            }
         };
-        let ended = job.supervise(stopwatch.expired(), sending).await.map_err(|error| {
+        let lending = async {
+            let Some(terminal) = terminal else { return pending().await };
+            let is_held = async || self.is_held(coordinator.as_ref()).await;
+            let mut said = Vec::new();
+            let say = |reason: Reason| {
+                if !said.contains(&reason) {
+                    said.push(reason);
+                    say(&format!("command {command} is stopped because it uses the terminal; {}", reason.advice()));
+                }
+            };
+            terminal.lend(&loan, &stopwatch, is_held, say).await
+        };
+        let ended = tokio::select! {
+            biased;
+            ended = job.supervise(stopwatch.expired(), sending) => ended,
+            never = lending => match never {},
+        };
+        let ended = ended.map_err(|error| {
             say(&format!("error waiting for command: {error}"));
             ExitCode::from(exit::OWN_FAILURE)
         })?;
@@ -213,6 +242,18 @@ impl Plan {
         let also = self.thread_ids.iter().skip(1);
         let awaited = also.map(|thread_id| registered.await_thread(thread_id)).collect::<Result<_, _>>()?;
         Ok((registered, awaited))
+    }
+
+    /// Whether the coordinator says that a thread is paused.
+    async fn is_held(&self, coordinator: Option<&Coordinator>) -> bool {
+        let Some(client) = coordinator.map(Coordinator::client) else { return false };
+        for thread_id in &self.thread_ids {
+            let state = client.get_pause_state(GetPauseStateRequest { thread_id: thread_id.clone() }).await;
+            if state.is_ok_and(|state| state.pause_state.is_some_and(|state| state.count > 0)) {
+                return true;
+            }
+        }
+        false
     }
 
     /// 0 means no limit, for both.

@@ -41,7 +41,14 @@ impl Client {
     /// `thread_id`: 1 to 256 bytes without control characters; [`HoldBuilder::open`] reports any other.
     pub fn hold(&self, thread_id: impl Into<String>) -> HoldBuilder {
         let thread_id = thread_id.into();
-        HoldBuilder { client: self.clone(), thread_id, reason: String::new(), holder: this_program(), ttl: DEFAULT_TTL }
+        HoldBuilder {
+            client: self.clone(),
+            thread_id,
+            request_id: None,
+            reason: String::new(),
+            holder: this_program(),
+            ttl: DEFAULT_TTL,
+        }
     }
 }
 
@@ -51,12 +58,20 @@ impl Client {
 pub struct HoldBuilder {
     client: Client,
     thread_id: String,
+    /// `None`: each opening gets a new one.
+    request_id: Option<String>,
     reason: String,
     holder: String,
     ttl: Duration,
 }
 
 impl HoldBuilder {
+    /// Names the increment, so that it counts once if a copy of this is opened again because the outcome was unknown (G4).
+    #[cfg(feature = "cli")]
+    pub(crate) fn request_id(self, request_id: String) -> Self {
+        Self { request_id: Some(request_id), ..self }
+    }
+
     /// The question to the person, shown to observers: up to 1,024 bytes. Default: empty.
     pub fn reason(self, reason: impl Into<String>) -> Self {
         Self { reason: reason.into(), ..self }
@@ -133,11 +148,11 @@ impl HoldBuilder {
     }
 
     async fn increment(self, span: WaitSpan) -> Result<Hold, Error> {
-        let Self { client, thread_id, reason, holder, ttl } = self;
+        let Self { client, thread_id, request_id, reason, holder, ttl } = self;
         let client = client.within(span.within());
         let request = IncrementElicitationRequest {
             thread_id: thread_id.clone(),
-            request_id: Uuid::new_v4().to_string(),
+            request_id: request_id.unwrap_or_else(|| Uuid::new_v4().to_string()),
             reason,
             holder,
             ttl: Some(ttl_to_wire(ttl)),

@@ -21,6 +21,8 @@
 //! - GNU passes each signal on only once; here it is passed on as often as it arrives. Other signals that end a process
 //!   (USR1, USR2, …) are passed on too, where GNU would die and leave the command running without a limit.
 //! - HUP, and those further signals, stay ignored if they were ignored at the start (`nohup`).
+//! - A command of a script that uses the terminal is stopped, as with GNU; it gets the terminal while its thread is paused, and a message
+//!   says so otherwise (`cli/run/terminal.rs`).
 //! - GNU treats a limit that is too small for a `double` as no limit; here it expires at once.
 //!
 //! Standard streams that were closed are `/dev/null`.
@@ -48,4 +50,4 @@ pub(crate) use prepare::die_with_parent;
 pub(crate) use signal::Signal;
 pub(crate) use signal_listener::SignalListener;
 pub(crate) use spawn::{Program, SpawnError};
-pub(crate) use supervisor::{Ended, Policy, Process, Supervisor};
+pub(crate) use supervisor::{Ended, Origin, Policy, Process, Supervisor};

@@ -26,6 +26,15 @@ pub(crate) struct Policy {
     pub preserve_status: bool,
 }
 
+/// Why a signal is sent to the command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// It was sent to this process, or to its process group.
+    Outside,
+    /// One of the clocks is over.
+    Clock,
+}
+
 /// The end of a command.
 #[derive(Debug)]
 pub(crate) struct Ended {
@@ -131,7 +140,7 @@ impl<P: Process> Job<P> {
     pub(crate) async fn supervise(
         mut self,
         expired: impl Future<Output = ()>,
-        mut sending: impl FnMut(Signal),
+        mut sending: impl FnMut(Signal, Origin),
     ) -> io::Result<Ended> {
         let mut expired = pin!(expired);
         let mut kill = pin!(sleep(self.policy.kill_after));
@@ -140,15 +149,15 @@ impl<P: Process> Job<P> {
         // A signal that is sent to a command before its start has no effect, and is not sent again.
         self.process.started().await;
         loop {
-            let signal = tokio::select! {
+            let (signal, origin) = tokio::select! {
                 biased;
-                signal = self.listener.recv() => signal,
+                signal = self.listener.recv() => (signal, Origin::Outside),
                 status = self.process.wait() => {
                     let status = status?;
                     // A signal that arrived before the command's end may still be on its way through the runtime.
                     yield_now().await;
                     match self.listener.take() {
-                        Some(signal) => signal,
+                        Some(signal) => (signal, Origin::Outside),
                         None => {
                             let action = ExitAction::of(status, at_clock, self.policy.preserve_status);
                             return Ok(Ended { action, timed_out });
@@ -157,11 +166,11 @@ impl<P: Process> Job<P> {
                 }
                 () = &mut expired, if limited => {
                     limited = false;
-                    Signal::ALRM
+                    (Signal::ALRM, Origin::Clock)
                 }
                 () = &mut kill, if killing => {
                     (killing, at_clock) = (false, true);
-                    self.policy.signal
+                    (self.policy.signal, Origin::Clock)
                 }
             };
             // As with GNU timeout, whose clock is ALRM: an ALRM from outside acts like the time limit.
@@ -178,7 +187,7 @@ impl<P: Process> Job<P> {
                 self.policy.kill_after = Duration::ZERO;
                 self.policy.signal = Signal::KILL;
             }
-            sending(signal);
+            sending(signal, origin);
             if signal == Signal::KILL && !self.policy.foreground {
                 self.process.withdraw().await;
                 return Ok(Ended { action: ExitAction::KillGroup(self.running()), timed_out });
@@ -254,7 +263,7 @@ mod tests {
         };
         let supervisor = Supervisor::new(policy).unwrap();
         let job = supervisor.start(|| Ok(Unknown { child, is_known: false })).unwrap();
-        let ended = timeout(Duration::from_secs(60), job.supervise(ready(()), |_| ())).await;
+        let ended = timeout(Duration::from_secs(60), job.supervise(ready(()), |_, _| ())).await;
         assert!(ended.expect("it gets the signal").unwrap().timed_out);
     }
 }

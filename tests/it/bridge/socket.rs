@@ -75,7 +75,7 @@ fn pauses_reach_the_app_server() {
 #[test]
 fn a_signal_undoes_the_counts_and_ends_with_0() {
     let coordinator = Coordinator::start();
-    for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
+    for signal in [Signal::TERM, Signal::INT, Signal::HUP, Signal::QUIT] {
         let mut beside = Beside::paused(&coordinator);
         beside.bridge.signal(signal);
         beside.server.decrement("a");

@@ -1,6 +1,7 @@
 //! Shared by tests of the server: servers in this process, servers as processes, and short ways to call them.
 mod calls;
 pub(crate) mod certs;
+mod delayed;
 pub(crate) mod disk;
 mod honest;
 pub(crate) mod http2;
@@ -12,6 +13,7 @@ mod scrape;
 mod skipped;
 
 pub(crate) use calls::{Api, api, call_path, call_path_with, channel, detail, event, narrow, states, timed};
+pub(crate) use delayed::DelayedAnswers;
 pub(crate) use honest::{Report, beside};
 pub(crate) use port::Port;
 pub(crate) use process::{Process, children};
