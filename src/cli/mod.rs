@@ -56,6 +56,7 @@ mod replicas;
 pub(crate) mod run;
 #[cfg(feature = "exec-server")]
 mod run_child;
+mod runtime;
 mod screen;
 mod serve;
 mod stderr;

@@ -65,6 +65,8 @@ mod engine;
 mod exec_server;
 mod fake;
 #[cfg(feature = "exec-server")]
+mod few_files;
+#[cfg(feature = "exec-server")]
 mod full_disk;
 mod full_pipes;
 #[cfg(feature = "exec-server")]

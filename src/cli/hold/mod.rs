@@ -108,7 +108,7 @@ pub(crate) fn run(args: Args) -> ExitCode {
         Err(why) => return fail(&why.to_string()),
     };
     certificate_warnings::report(args.name(), &settings);
-    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+    let runtime = match crate::cli::runtime::start() {
         Ok(runtime) => runtime,
         Err(error) => return fail(&format!("start: {error}")),
     };
