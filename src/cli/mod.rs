@@ -35,6 +35,7 @@ mod exec_supervisor;
 mod executable;
 pub(crate) mod exit;
 mod failure;
+mod first_process;
 mod follow;
 mod format;
 mod get;
@@ -70,6 +71,7 @@ mod watch;
 mod whole_write;
 
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
+use rustix::process::Signal;
 use std::{ffi::OsString, path::PathBuf, process::ExitCode};
 
 /// Freezes the timeouts of an agent's commands while a person is being asked something.
@@ -133,6 +135,24 @@ pub enum Command {
     Man(manual::ManArgs),
 }
 
+impl Command {
+    /// The signals of [`first_process::ENDING`] that the command catches itself.
+    fn caught_signals(&self) -> &'static [Signal] {
+        match self {
+            Self::Run(_) | Self::Hold(_) | Self::Bridge(_) | Self::Askpass(_) | Self::Pinentry(_) | Self::Hook(_) => {
+                first_process::ENDING
+            }
+            // On a screen it catches all of them.
+            Self::List(args) if args.watches() => first_process::ENDING,
+            Self::Watch(_) => &[Signal::INT, Signal::TERM],
+            Self::Serve(_) => &[Signal::HUP, Signal::INT, Signal::TERM],
+            #[cfg(feature = "exec-server")]
+            Self::ExecServer(_) => &[Signal::HUP, Signal::INT, Signal::TERM],
+            _ => &[],
+        }
+    }
+}
+
 /// Records how this process was started. It runs before Rust's runtime, so it does not allocate and cannot panic.
 pub extern "C" fn record_start() {
     crate::exec::supervise::record_ignored_signals();
@@ -190,7 +210,9 @@ fn run_command() -> ExitCode {
             return usage::exit_code(&usage::explained(error, &program, &usage::harmless(&arguments)), usage_code);
         }
     };
-    match Program::from_arg_matches(&matches).expect("clap accepted them").command {
+    let command = Program::from_arg_matches(&matches).expect("clap accepted them").command;
+    first_process::end_by_signals(command.caught_signals());
+    match command {
         Command::Run(args) => run::run(args),
         Command::Serve(_) => run_serve(serve, matches.subcommand_matches("serve").expect("the command is serve")),
         #[cfg(feature = "exec-server")]

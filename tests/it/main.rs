@@ -66,6 +66,8 @@ mod exec_server;
 mod fake;
 #[cfg(feature = "exec-server")]
 mod few_files;
+#[cfg(all(feature = "exec-server", target_os = "linux"))]
+mod first_process;
 #[cfg(feature = "exec-server")]
 mod full_disk;
 mod full_pipes;

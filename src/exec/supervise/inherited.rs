@@ -21,7 +21,7 @@ pub(crate) fn ignored_at_start() -> u32 {
 }
 
 /// Whether this process was started with `signal` ignored. `false` for real-time signals.
-pub(super) fn was_ignored(signal: Signal) -> bool {
+pub(crate) fn was_ignored(signal: Signal) -> bool {
     let bit = u32::try_from(signal.as_raw() - 1).ok().and_then(|shift| 1_u32.checked_shl(shift));
     bit.is_some_and(|bit| ignored_at_start() & bit != 0)
 }

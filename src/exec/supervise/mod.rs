@@ -30,6 +30,8 @@ mod exit_action;
 mod inherited;
 #[cfg(all(feature = "exec-server", target_os = "linux"))]
 mod newest;
+#[cfg(target_os = "linux")]
+mod orphans;
 mod prepare;
 #[cfg(feature = "exec-server")]
 pub(crate) mod reaper;
@@ -43,7 +45,9 @@ mod spawn;
 mod supervisor;
 
 pub(crate) use exit_action::ExitAction;
-pub(crate) use inherited::{ignored_at_start, record_ignored_signals};
+#[cfg(all(feature = "exec-server", target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+pub(crate) use exit_action::die_of;
+pub(crate) use inherited::{ignored_at_start, record_ignored_signals, was_ignored};
 pub(crate) use prepare::die_with_parent;
 pub(crate) use signal::Signal;
 pub(crate) use signal_listener::SignalListener;
