@@ -155,12 +155,12 @@ impl Command {
 
 /// Records how this process was started. It runs before Rust's runtime, so it does not allocate and cannot panic.
 pub extern "C" fn record_start() {
-    crate::exec::supervise::record_ignored_signals();
-    output::record_if_closed();
+    crate::exec::supervise::record();
 }
 
 /// Parses the arguments, runs the command, and returns its exit code.
 pub fn main() -> ExitCode {
+    crate::exec::supervise::keep_streams_closed();
     #[cfg(all(feature = "exec-server", target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
     if let Some(code) = crate::exec::judge::run_if_relay() {
         return ExitCode::from(code);

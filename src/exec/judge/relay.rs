@@ -9,7 +9,7 @@
 //!    continues the relay together with the program, and the relay ends as the program does. If the relay is
 //!    killed, the supervisor kills the program.
 use super::packet;
-use crate::exec::supervise::{Signal, descriptors::{open_descriptors, replace_by_null}, die_of, ignored_at_start};
+use crate::exec::supervise::{Signal, descriptors::{open_descriptors, replace_by_null}, die_of, ignored_at_start, was_closed};
 use nix::sys::{
     signal::{SigSet, SigmaskHow, sigprocmask},
     signalfd::{SfdFlags, SignalFd},
@@ -116,7 +116,8 @@ fn relay(socket: OwnedFd) -> io::Result<u8> {
     let signals = SignalFd::with_flags(&all, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
     let supervisor = socket_peercred(&socket)?.pid.as_raw_pid().cast_unsigned();
     let own = [socket.as_raw_fd(), signals.as_fd().as_raw_fd()];
-    let given: Vec<_> = open_descriptors().into_iter().filter(|number| !own.contains(number)).collect();
+    let is_given = |number: &RawFd| !own.contains(number) && !was_closed(*number);
+    let given: Vec<_> = open_descriptors().into_iter().filter(is_given).collect();
     let mut parts = given.chunks(packet::MAX_FDS).peekable();
     while let Some(numbers) = parts.next() {
         let message = Relayed::Descriptors { numbers: numbers.to_vec(), last: parts.peek().is_none() };
