@@ -72,7 +72,7 @@ pub(crate) fn run(
 }
 
 fn block_on(body: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = super::runtime::start();
     let runtime = runtime.map_err(|error| Failure::System("start".into(), error))?;
     let result = runtime.block_on(body);
     // The process does not wait for a write to a blocked terminal.

@@ -83,7 +83,7 @@ fn check(args: &Check, serve: &clap::Command) -> Result<String, Vec<String>> {
 /// All problems that would keep a server from starting.
 fn problems_of_server(args: serve::Args) -> Result<Vec<String>, String> {
     let config = args.config()?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = super::runtime::start();
     let runtime = runtime.map_err(|error| format!("it cannot be checked: {error}"))?;
     Ok(runtime.block_on(server::problems(&config)))
 }

@@ -106,7 +106,7 @@ pub(crate) fn run(args: Args) -> ExitCode {
     close_inherited();
     log();
     let open_files = super::serve::raise_open_files();
-    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+    let runtime = match super::runtime::start() {
         Ok(runtime) => runtime,
         Err(error) => return fail(&format!("start: {error}")),
     };

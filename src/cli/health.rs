@@ -48,7 +48,7 @@ pub(crate) fn run(args: Args) -> ExitCode {
         Err(why) => return usage(&why.to_string()),
     };
     let address = settings.address.clone().unwrap_or_default();
-    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+    let runtime = match super::runtime::start() {
         Ok(runtime) => runtime,
         Err(error) => return refused(&format!("start: {error}")),
     };

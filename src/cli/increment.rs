@@ -40,6 +40,13 @@ pub struct Args {
     call: ThreadCall,
 }
 
+impl Args {
+    /// Whether a signal closes the elicitation before it ends this process.
+    pub(super) fn catches_signals(&self) -> bool {
+        self.request_id.is_empty()
+    }
+}
+
 pub(crate) fn run(args: Args) -> ExitCode {
     let Args { reason, holder, ttl, request_id, call } = args;
     let mut request =

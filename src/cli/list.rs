@@ -40,6 +40,13 @@ pub struct Args {
     connection: Connection,
 }
 
+impl Args {
+    /// Whether it runs until a signal ends it.
+    pub(super) fn watches(&self) -> bool {
+        self.watch
+    }
+}
+
 pub(crate) fn run(args: Args) -> ExitCode {
     call::run("list", &args.connection, async |client, settings| {
         if args.watch {

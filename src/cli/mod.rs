@@ -35,6 +35,7 @@ mod exec_supervisor;
 mod executable;
 pub(crate) mod exit;
 mod failure;
+mod first_process;
 mod follow;
 mod format;
 mod get;
@@ -57,6 +58,7 @@ mod replicas;
 pub(crate) mod run;
 #[cfg(feature = "exec-server")]
 mod run_child;
+mod runtime;
 mod screen;
 mod serve;
 mod stderr;
@@ -70,6 +72,7 @@ mod watch;
 mod whole_write;
 
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
+use rustix::process::Signal;
 use std::{ffi::OsString, path::PathBuf, process::ExitCode};
 
 /// Freezes the timeouts of an agent's commands while a person is being asked something.
@@ -133,14 +136,33 @@ pub enum Command {
     Man(manual::ManArgs),
 }
 
+impl Command {
+    /// The signals of [`first_process::ENDING`] that the command catches itself.
+    fn caught_signals(&self) -> &'static [Signal] {
+        match self {
+            Self::Run(_) | Self::Hold(_) | Self::Bridge(_) | Self::Askpass(_) | Self::Pinentry(_) | Self::Hook(_) => {
+                first_process::ENDING
+            }
+            Self::Increment(args) if args.catches_signals() => first_process::ENDING,
+            // On a screen it catches all of them.
+            Self::List(args) if args.watches() => first_process::ENDING,
+            Self::Watch(_) => &[Signal::INT, Signal::TERM],
+            Self::Serve(_) => &[Signal::HUP, Signal::INT, Signal::TERM],
+            #[cfg(feature = "exec-server")]
+            Self::ExecServer(_) => &[Signal::HUP, Signal::INT, Signal::TERM],
+            _ => &[],
+        }
+    }
+}
+
 /// Records how this process was started. It runs before Rust's runtime, so it does not allocate and cannot panic.
 pub extern "C" fn record_start() {
-    crate::exec::supervise::record_ignored_signals();
-    output::record_if_closed();
+    crate::exec::supervise::record();
 }
 
 /// Parses the arguments, runs the command, and returns its exit code.
 pub fn main() -> ExitCode {
+    crate::exec::supervise::keep_streams_closed();
     #[cfg(all(feature = "exec-server", target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
     if let Some(code) = crate::exec::judge::run_if_relay() {
         return ExitCode::from(code);
@@ -190,7 +212,9 @@ fn run_command() -> ExitCode {
             return usage::exit_code(&usage::explained(error, &program, &usage::harmless(&arguments)), usage_code);
         }
     };
-    match Program::from_arg_matches(&matches).expect("clap accepted them").command {
+    let command = Program::from_arg_matches(&matches).expect("clap accepted them").command;
+    first_process::end_by_signals(command.caught_signals());
+    match command {
         Command::Run(args) => run::run(args),
         Command::Serve(_) => run_serve(serve, matches.subcommand_matches("serve").expect("the command is serve")),
         #[cfg(feature = "exec-server")]

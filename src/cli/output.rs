@@ -5,14 +5,14 @@
 use super::failure::{Failure, exit_code};
 use crate::client::Address;
 use crate::escape::escaped_json;
+use crate::exec::supervise::was_closed;
 use crate::proto;
 use prost::Message;
 use prost_reflect::{DescriptorPool, DynamicMessage, MessageDescriptor};
 use serde::Serialize;
 use std::io::{self, ErrorKind, Write};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use tokio::io::{AsyncWriteExt, Interest};
 use tokio::net::unix::pipe;
 
@@ -109,17 +109,9 @@ pub(crate) fn print_in_background(text: String) {
     let _ = std::thread::Builder::new().spawn(move || print(text.as_bytes()));
 }
 
-/// Whether this process was started without standard output (`>&-`). Rust's runtime opens /dev/null in its place.
-static WAS_CLOSED: AtomicBool = AtomicBool::new(false);
-
-/// Call it before Rust's runtime starts.
-pub(super) fn record_if_closed() {
-    WAS_CLOSED.store(rustix::io::fcntl_getfd(rustix::stdio::stdout()).is_err(), Relaxed);
-}
-
-/// Fails if there is no standard output.
+/// Fails if this process was started without standard output (`>&-`).
 pub(crate) fn check_open() -> Result<(), Failure> {
-    match WAS_CLOSED.load(Relaxed) {
+    match was_closed(io::stdout().as_raw_fd()) {
         true => Err(Failure::System("write to standard output".into(), rustix::io::Errno::BADF.into())),
         false => Ok(()),
     }

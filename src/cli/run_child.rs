@@ -2,12 +2,13 @@
 //! `run --rules`, which is judged.
 //!
 //! With `--ignore-pipe`, COMMAND starts with SIGPIPE ignored. Rust's runtime ignores it before `main`; `execvp` keeps
-//! that, but the standard library's `exec` resets it to the default.
+//! that, but the standard library's `exec` resets it to the default. With `--close-input`, COMMAND starts without standard
+//! input: ours is a copy of that of `run`, which is /dev/null if it was closed.
 use super::{
     failure,
     internal::{Arguments, Invalid},
 };
-use crate::exec::supervise::SpawnError;
+use crate::exec::supervise::{SpawnError, close_on_exec};
 use nix::{
     sys::signal::{SigSet, Signal as Blockable},
     unistd::execvp,
@@ -24,6 +25,8 @@ use std::{
 pub(super) struct Args {
     /// Start the command with SIGPIPE ignored.
     ignore_pipe: bool,
+    /// Start the command without standard input.
+    close_input: bool,
     operands: Vec<OsString>,
 }
 
@@ -33,6 +36,7 @@ impl Args {
         while let Some(option) = arguments.option() {
             match option.to_str() {
                 Some("--ignore-pipe") => args.ignore_pipe = true,
+                Some("--close-input") => args.close_input = true,
                 _ => return Err(Invalid),
             }
         }
@@ -42,6 +46,9 @@ impl Args {
 
 /// Executes the command. Returns only on failure: 125, 126 or 127, with a message as of `run`.
 pub(crate) fn run(args: Args) -> ExitCode {
+    if args.close_input {
+        close_on_exec(rustix::stdio::stdin());
+    }
     let error =
         SpawnError::from(if args.ignore_pipe { exec_ignoring_pipe(&args.operands) } else { exec(&args.operands) });
     // In a background group, a terminal with `tostop` would stop this process at the message.

@@ -63,7 +63,7 @@ pub(crate) fn start(endpoint: &str) -> Result<Option<Traces>, String> {
     let (stop, stopped) = tokio::sync::oneshot::channel();
     let endpoint = parse_endpoint(endpoint)?;
     let export = move || {
-        let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        let runtime = match super::runtime::start() {
             Ok(runtime) => runtime,
             Err(error) => return drop(built.send(Err(error.to_string()))),
         };

@@ -1,8 +1,8 @@
 //! Detects that the server stalled: the process was stopped, got no CPU, or a worker waited for the disk.
 //!
 //! No holder could renew its lease meanwhile, so the ends of the leases move by the same time (E4). Stalls of less than
-//! 1.5 s are ignored, because a lease still has two thirds of its length when its holder renews it. The ends move and
-//! do not restart: on a machine that stalls repeatedly, restarted leases would never end.
+//! 1.5 s are ignored: a lease still has two thirds of its length when its holder renews it, so they end none whose ttl is 2.25 s
+//! or more. The ends move and do not restart: on a machine that stalls repeatedly, restarted leases would never end.
 use super::nap::LONGEST_NAP;
 use crate::sync::AtomicI64;
 use std::sync::atomic::Ordering::Relaxed;

@@ -65,6 +65,10 @@ mod engine;
 mod exec_server;
 mod fake;
 #[cfg(feature = "exec-server")]
+mod few_files;
+#[cfg(all(feature = "exec-server", target_os = "linux"))]
+mod first_process;
+#[cfg(feature = "exec-server")]
 mod full_disk;
 mod full_pipes;
 #[cfg(feature = "exec-server")]

@@ -379,3 +379,33 @@ fn find(is_it: impl Fn(&str) -> bool) -> Option<Pid> {
         is_it(&String::from_utf8_lossy(&line).replace('\0', " ")).then_some(pid)
     })
 }
+
+/// The supervisor of COMMAND and its first program are ours, and so is what stands in for an approved program: Rust's runtime opens
+/// /dev/null for each.
+#[test]
+fn streams_closed_at_the_start_stay_closed_with_rules() {
+    let Some(project) = Project::new() else { return };
+    let closed = "c=; for n in 0 1 2; do [ -e /proc/self/fd/$n ] || c=$c$n; done; echo $c";
+    let seen = |by: &str| project.path(by).display().to_string();
+    project.executable("bin/git", &format!("#!/bin/sh\n{closed} > {}\n", seen("git")));
+    until_settled(&project.path("bin/git"));
+    let line = format!("{closed} > {}; git push", seen("command"));
+    for (redirected, numbers) in
+        [("", "\n"), ("<&-", "0\n"), (">&-", "1\n"), ("2>&-", "2\n"), ("<&- >&- 2>&-", "012\n")]
+    {
+        let run = project.command(&["--ask", "exit 0"], &["1m", "sh", "-c", &line]);
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &format!("exec \"$0\" \"$@\" {redirected}")]).arg(run.get_program()).args(run.get_args());
+        run.get_envs().for_each(|(name, value)| match value {
+            Some(value) => _ = shell.env(name, value),
+            None => _ = shell.env_remove(name),
+        });
+        let ran = ended(shell.current_dir(project.0.path()).stdin(Stdio::null()));
+        assert_eq!(ran.code, Some(0), "{redirected}: {ran:?}");
+        for by in ["command", "git"] {
+            let found = fs::read_to_string(project.path(by)).unwrap();
+            assert_eq!(found, numbers, "{by}, {redirected}");
+            fs::remove_file(project.path(by)).unwrap();
+        }
+    }
+}

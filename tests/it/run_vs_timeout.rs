@@ -256,6 +256,20 @@ fn signals_ignored_or_blocked_at_the_start_matter_as_to_timeout() {
     }));
 }
 
+/// Rust's runtime opens /dev/null in their place.
+#[test]
+fn streams_closed_at_the_start_stay_closed_as_under_timeout() {
+    let cases: [(&str, Case); 4] = [
+        (">&-", &["5", "echo", "x"]),
+        ("<&-", &["5", "cat"]),
+        ("2>&-", &["5", "sh", "-c", "echo x >&2 || exit 3"]),
+        ("<&- >&- 2>&-", &["5", "sh", "-c", "for n in 0 1 2; do [ ! -e /proc/self/fd/$n ] || exit 4; done; exit 5"]),
+    ];
+    compare_all(cases.iter().map(|(closed, case)| {
+        (["sh", "-c", &format!("exec \"$@\" {closed}"), "sh"].map(str::to_owned).to_vec(), *case)
+    }));
+}
+
 /// Each has its own process group, unless it is in the foreground.
 #[test]
 fn nested_limits_end_as_under_timeout() {

@@ -61,7 +61,7 @@ enum Answer {
 
 fn try_to_ask(prompt: &str, kind: &str) -> io::Result<Answer> {
     let mut terminal = open()?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let runtime = crate::cli::runtime::start()?;
     let result = runtime.block_on(async {
         let mut listener = SignalListener::catching(&[SystemSignal::CONT], &ENDING)?;
         // A name and a confirmation are no secrets.

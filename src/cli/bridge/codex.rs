@@ -75,7 +75,7 @@ pub(super) fn run(args: Args) -> ExitCode {
         let error = Args::augment_args(clap::Command::new(NAME)).error(ErrorKind::ValueValidation, error.to_string());
         return usage::exit_code(&error, exit::USAGE);
     }
-    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+    let runtime = match crate::cli::runtime::start() {
         Ok(runtime) => runtime,
         Err(error) => return fail(&format!("start: {error}"), exit::FAILED),
     };

@@ -112,7 +112,7 @@ pub(super) fn run(args: &Args) -> ExitCode {
     if last.is_empty() {
         return ExitCode::SUCCESS;
     }
-    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+    let runtime = match crate::cli::runtime::start() {
         Ok(runtime) => runtime,
         Err(_) => return ExitCode::from(crate::cli::exit::FAILED),
     };

@@ -4,7 +4,7 @@
 //!    within 5 s, it starts unpaused; with `--require` it does not start.
 //! 2. However COMMAND ends, the elicitation is closed before this process ends. If this process is killed, or cannot reach
 //!    the coordinator, the lease closes it (G2).
-//! 3. This process ends as COMMAND did: with its exit code, or by the same signal.
+//! 3. This process ends as COMMAND did: with its exit code, or by the same signal. As process 1 of a container it exits with 128 + n.
 //! 4. Problems with the elicitation do not affect COMMAND: they are reported on standard error.
 //! 5. A signal that ends this process before COMMAND starts also closes the elicitation ([`interrupt`]).
 mod command;
@@ -101,7 +101,7 @@ Exit status:
   126  COMMAND is found but cannot be executed
   127  COMMAND cannot be found
   else the status of COMMAND; if a signal killed it, pausewatch dies by the same
-       signal (shells show 128+n)";
+       signal (shells and containers show 128+n)";
 
 /// Runs the command and returns its exit code, or dies by the signal that killed it.
 pub(crate) fn run(args: Args) -> ExitCode {
@@ -110,7 +110,7 @@ pub(crate) fn run(args: Args) -> ExitCode {
         Err(why) => return fail(&why.to_string()),
     };
     certificate_warnings::report(args.name(), &settings);
-    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+    let runtime = match crate::cli::runtime::start() {
         Ok(runtime) => runtime,
         Err(error) => return fail(&format!("start: {error}")),
     };

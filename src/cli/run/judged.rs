@@ -11,7 +11,7 @@ use crate::{
     exec::{
         judge::{self, Judging, Link, connect, save_memory},
         policy::{Action, Asker, AskingPolicy, Prompt, Question, Reach, Rules, command_of},
-        supervise::{Process, Program, SpawnError, ignored_at_start},
+        supervise::{Process, Program, SpawnError, ignored_at_start, was_closed},
     },
 };
 use async_trait::async_trait;
@@ -20,6 +20,7 @@ use std::{
     collections::HashMap,
     ffi::OsString,
     io,
+    os::fd::AsRawFd,
     path::{Path, PathBuf},
     process::{Command, ExitStatus},
     sync::Arc,
@@ -95,6 +96,9 @@ impl Judge {
         command.args(["--", "--", PROGRAM, "run-child"]);
         if ignored_at_start() & 1 << (Signal::PIPE.as_raw() - 1) != 0 {
             command.arg("--ignore-pipe");
+        }
+        if was_closed(io::stdin().as_raw_fd()) {
+            command.arg("--close-input");
         }
         command.arg("--").arg(&program.name).args(&program.args);
         command.envs(program.env.iter().map(|(name, value)| (name, value)));

@@ -55,7 +55,7 @@ pub(crate) fn run(args: Args) -> ExitCode {
         Ok(plan) => plan,
         Err(problem) => return usage::exit_code(&args::usage_error(&problem), exit::OWN_FAILURE),
     };
-    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+    let runtime = match crate::cli::runtime::start() {
         Ok(runtime) => runtime,
         Err(error) => return fail(&error),
     };

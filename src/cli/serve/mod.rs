@@ -49,7 +49,7 @@ fn serve(config: Config) -> Result<(), String> {
     let workers = config.workers;
     let _ = raise_open_files();
     use_no_huge_pages();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = crate::cli::runtime::start();
     let runtime = runtime.map_err(|error| format!("start: {error}"))?;
     let served = runtime.block_on(async {
         let handler = |kind| signal(kind).map_err(|error| format!("handle signals: {error}"));

@@ -16,7 +16,7 @@ fn misused(command: &str, problems: &[String]) -> ExitCode {
 
 /// Runs a future that calls etcd.
 fn block_on<T>(talk: impl Future<Output = Result<T, OpenError>>) -> Result<T, OpenError> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = crate::cli::runtime::start();
     runtime.map_err(|error| OpenError::Io(format!("start: {error}")))?.block_on(talk)
 }
 

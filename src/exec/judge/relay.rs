@@ -9,7 +9,7 @@
 //!    continues the relay together with the program, and the relay ends as the program does. If the relay is
 //!    killed, the supervisor kills the program.
 use super::packet;
-use crate::exec::supervise::{Signal, descriptors::{open_descriptors, replace_by_null}, ignored_at_start};
+use crate::exec::supervise::{Signal, descriptors::{open_descriptors, replace_by_null}, die_of, ignored_at_start, was_closed};
 use nix::sys::{
     signal::{SigSet, SigmaskHow, sigprocmask},
     signalfd::{SfdFlags, SignalFd},
@@ -116,7 +116,8 @@ fn relay(socket: OwnedFd) -> io::Result<u8> {
     let signals = SignalFd::with_flags(&all, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
     let supervisor = socket_peercred(&socket)?.pid.as_raw_pid().cast_unsigned();
     let own = [socket.as_raw_fd(), signals.as_fd().as_raw_fd()];
-    let given: Vec<_> = open_descriptors().into_iter().filter(|number| !own.contains(number)).collect();
+    let is_given = |number: &RawFd| !own.contains(number) && !was_closed(*number);
+    let given: Vec<_> = open_descriptors().into_iter().filter(is_given).collect();
     let mut parts = given.chunks(packet::MAX_FDS).peekable();
     while let Some(numbers) = parts.next() {
         let message = Relayed::Descriptors { numbers: numbers.to_vec(), last: parts.peek().is_none() };
@@ -163,20 +164,19 @@ fn relay(socket: OwnedFd) -> io::Result<u8> {
                 }
             }
             Some((Order::Exited(code), _)) => return Ok(u8::try_from(code).unwrap_or(CANNOT_RUN)),
-            Some((Order::Killed(number), _)) => return Ok(die_of(number)),
+            Some((Order::Killed(number), _)) => return Ok(die(number)),
             Some((Order::Refuse(_) | Order::Relay, _)) | None => return Ok(CANNOT_RUN),
         }
     }
 }
 
 /// Ends this process by a signal, or returns the corresponding exit code if that is impossible.
-fn die_of(number: i32) -> u8 {
+fn die(number: i32) -> u8 {
     // The core dump of the program is of interest, not that of this process.
     let _ = rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable);
     if let Some(signal) = Signal::from_raw(number) {
         let _ = sigprocmask(SigmaskHow::SIG_SETMASK, Some(&SigSet::empty()), None);
-        let _ = signal_hook::low_level::emulate_default_handler(number);
-        let _ = signal.send(rustix::process::getpid());
+        die_of(signal);
     }
     u8::try_from(128 + number).unwrap_or(CANNOT_RUN)
 }

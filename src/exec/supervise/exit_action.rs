@@ -61,15 +61,26 @@ impl ExitAction {
             }
             Self::Die { signal, .. } => {
                 if forbid_core_dump() {
-                    let _ = emulate_default_handler(signal.as_raw());
-                    // For a signal that signal-hook does not know.
-                    let _ = signal.send(process::getpid());
+                    die_of(signal);
                 }
                 signal
             }
         };
         ExitCode::from(shell_status(signal.as_raw()))
     }
+}
+
+/// Ends this process by the default action of a signal. Returns if that is impossible: then exit with 128 + n.
+///
+/// The kernel spares process 1 of a container every default action, and `emulate_default_handler` would abort: also
+/// without effect there, until the C library runs an instruction that faults (SIGSEGV, 139).
+pub(crate) fn die_of(signal: Signal) {
+    if process::getpid().is_init() {
+        return;
+    }
+    let _ = emulate_default_handler(signal.as_raw());
+    // For a signal that signal-hook does not know.
+    let _ = signal.send(process::getpid());
 }
 
 /// A core dump of this process must not replace that of the command.

@@ -10,8 +10,8 @@
 //! 3. Nothing here stops or kills this process before [`ExitAction::carry_out`], so the caller can clean up. (`-s STOP`
 //!    stops it, as it does GNU `timeout`.)
 //! 4. The command starts with the signal dispositions and the mask that this process was started with, as with GNU
-//!    `timeout`: HUP, INT, QUIT and TERM are at their defaults. The differences are listed below. (PIPE: only on
-//!    Linux.)
+//!    `timeout`: HUP, INT, QUIT and TERM are at their defaults. The differences are listed below. Standard streams that
+//!    were closed stay closed. (PIPE and closed streams: only on Linux.)
 //! 5. If this process ends without ending the command (KILL), the command gets the signal of the time limit. Linux only.
 //!
 //! Where this differs from GNU `timeout` 9.1, on purpose:
@@ -24,14 +24,14 @@
 //! - A command of a script that uses the terminal is stopped, as with GNU; it gets the terminal while its thread is paused, and a message
 //!   says so otherwise (`cli/run/terminal.rs`).
 //! - GNU treats a limit that is too small for a `double` as no limit; here it expires at once.
-//!
-//! Standard streams that were closed are `/dev/null`.
 #[cfg(feature = "exec-server")]
 pub(crate) mod descriptors;
 mod exit_action;
 mod inherited;
 #[cfg(all(feature = "exec-server", target_os = "linux"))]
 mod newest;
+#[cfg(target_os = "linux")]
+mod orphans;
 mod prepare;
 #[cfg(feature = "exec-server")]
 pub(crate) mod reaper;
@@ -45,7 +45,9 @@ mod spawn;
 mod supervisor;
 
 pub(crate) use exit_action::ExitAction;
-pub(crate) use inherited::{ignored_at_start, record_ignored_signals};
+#[cfg(all(feature = "exec-server", target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+pub(crate) use exit_action::die_of;
+pub(crate) use inherited::{close_on_exec, ignored_at_start, keep_streams_closed, record, was_closed, was_ignored};
 pub(crate) use prepare::die_with_parent;
 pub(crate) use signal::Signal;
 pub(crate) use signal_listener::SignalListener;

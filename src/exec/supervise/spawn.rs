@@ -4,6 +4,8 @@
 //!
 //! Only the process of the command itself can prepare two things: a signal at the death of its parent, and SIGPIPE
 //! ignored, which the standard library resets in every command. `prepare.rs` does both between `fork` and `exec`.
+#[cfg(target_os = "linux")]
+use super::orphans;
 use super::{inherited::was_ignored, prepare::prepare, signal::Signal};
 use rustix::{io::Errno, process};
 #[cfg(feature = "cli")]
@@ -66,6 +68,7 @@ impl From<io::Error> for SpawnError {
 }
 
 impl Program {
+    /// Spawns it. As process 1 of a container, this process also reads the exit status of all its other children from now on.
     pub(crate) fn spawn(&self) -> Result<tokio::process::Child, SpawnError> {
         self.spawn_with(|_| {})
     }
@@ -82,10 +85,13 @@ impl Program {
             prepare(&mut command);
             command.spawn()
         };
-        match spawn(self.command()) {
-            Err(error) if Errno::from_io_error(&error) == Some(Errno::NOEXEC) => Ok(spawn(self.by_shell())?),
-            result => Ok(result?),
-        }
+        let child = match spawn(self.command()) {
+            Err(error) if Errno::from_io_error(&error) == Some(Errno::NOEXEC) => spawn(self.by_shell()),
+            result => result,
+        }?;
+        #[cfg(target_os = "linux")]
+        orphans::reap_beside(&child);
+        Ok(child)
     }
 
     fn command(&self) -> Command {

@@ -50,7 +50,7 @@ pub(crate) fn run(args: Args) -> ExitCode {
         Ok(None) => return fail("there is no pinentry: install one, or name it in PAUSEWATCH_PINENTRY"),
         Err(why) => return fail(&why),
     };
-    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+    let runtime = match crate::cli::runtime::start() {
         Ok(runtime) => runtime,
         Err(error) => return fail(&error.to_string()),
     };

@@ -24,7 +24,7 @@ const DISCONNECT_GRACE: Duration = Duration::from_secs(30);
 
 /// Ends with the shell, or ends the shell at its limit.
 pub(crate) fn run(args: &WatchArgs) -> ExitCode {
-    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+    let runtime = match crate::cli::runtime::start() {
         Ok(runtime) => runtime,
         Err(error) => return clock_failed(&error.to_string()),
     };
