@@ -140,6 +140,12 @@ func (w *Watch) Remove(threadID string) {
 // keeps the latest state of each further thread. If the client is closed already, a [Disconnected] with [ErrClosed] is
 // the only event.
 func (c *Client) WatchAll(ctx context.Context, opts WatchOptions) <-chan Event {
+	if c.life.Err() != nil {
+		events := make(chan Event, 1)
+		events <- Disconnected{Err: callEnded(ErrClosed, 0)}
+		close(events)
+		return events
+	}
 	watchCtx, cancel, queue := c.watchContext(ctx, true)
 	return deliver(ctx, cancel, queue, watchAll(watchCtx, c, queue, opts))
 }
