@@ -42,6 +42,23 @@ fn a_command_of_a_script_reads_the_answer_from_the_terminal_while_its_thread_is_
     }
 }
 
+/// Each use of the terminal stops it first, and it asks again when it continues.
+#[test]
+fn askpass_in_a_script_asks_once() {
+    let ask = |prompt: &str| format!("echo \"got $($P askpass '{prompt}: ')\"\n");
+    let (mut script, _directory) =
+        script("$P run 60 sh \"$TOOL\"; echo code $?", &[ask("Word"), ask("Username")].concat());
+    script.env_remove("DISPLAY").env_remove("WAYLAND_DISPLAY").env("PATH", "/usr/bin:/bin");
+    let mut terminal = Terminal::start_without_jobs(&script, 100, 30);
+    for (prompt, answer) in [("Word:", "secret"), ("Username:", "me")] {
+        terminal.wait_for_text(prompt);
+        terminal.write(format!("{answer}\n"));
+        terminal.wait_for_text(&format!("got {answer}"));
+        assert_eq!(terminal.screen.text().matches(prompt).count(), 1, "{}", terminal.screen.text());
+    }
+    terminal.wait_for_text("code 0");
+}
+
 /// As with GNU `timeout`, but it says so at once.
 #[test]
 fn a_command_that_is_stopped_because_it_reads_without_a_pause_is_reported() {

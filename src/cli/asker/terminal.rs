@@ -5,9 +5,10 @@
 //!    modes are set again when the job continues (CONT). At the stop itself nothing is done: the shell waits only for
 //!    the parent of this process, and may have the terminal back already.
 //! 3. The prompt is printed only when input is hidden, and again when the job continues: what was typed before is
-//!    discarded.
+//!    discarded. A stop before the prompt, in the background, does not print it twice.
 use crate::cli::{exit, failure::say, output};
 use crate::exec::supervise::{ExitAction, Signal, SignalListener};
+use futures_util::FutureExt;
 use nix::unistd;
 use rustix::{
     process::Signal as SystemSignal,
@@ -19,6 +20,7 @@ use std::{
     io::{self, BufRead, BufReader, Write},
     process::ExitCode,
 };
+use tokio::task::yield_now;
 
 const TERMINAL: &str = "/dev/tty";
 const ENDING: [SystemSignal; 4] = [SystemSignal::INT, SystemSignal::TERM, SystemSignal::HUP, SystemSignal::QUIT];
@@ -66,9 +68,20 @@ fn try_to_ask(prompt: &str, kind: &str) -> io::Result<Answer> {
         let mut listener = SignalListener::catching(&[SystemSignal::CONT], &ENDING)?;
         // A name and a confirmation are no secrets.
         let hidden = match kind == "confirm" || prompt.starts_with("Username") {
-            true => None,
+            true => {
+                // In the background, this stops the process before the prompt, not after it.
+                tcsetattr(&terminal, OptionalActions::Now, &tcgetattr(&terminal)?)?;
+                None
+            }
             false => Some(Hidden::start(terminal.try_clone()?)?),
         };
+        // The signal that continued it then may still be on its way through the runtime.
+        yield_now().await;
+        while let Some(signal) = listener.recv().now_or_never() {
+            if signal != Signal::CONT {
+                return Ok(Answer::Ended(signal));
+            }
+        }
         let prompt = crate::escape::escaped(prompt);
         terminal.write_all(prompt.as_bytes())?;
         let from = terminal.try_clone()?;
