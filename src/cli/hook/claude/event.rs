@@ -131,7 +131,7 @@ mod tests {
 
     const TIMEOUTS: Timeouts = Timeouts { default_ms: 120_000, tool_max_ms: 9_000_000, limit_max_ms: 600_000 };
 
-    /// An event with the fields that every tested version of Claude Code sends.
+    /// An event of Claude Code about a call of a tool.
     fn event(name: &str, tool: &str, input: &Value) -> Value {
         json!({ "transcript_path": "/t", "hook_event_name": name, "tool_name": tool, "tool_input": input })
     }
@@ -224,7 +224,7 @@ mod tests {
         assert!(Event::parse(without_input.as_bytes()).is_err());
     }
 
-    /// Each field is one that some version of Claude Code does not send.
+    /// No event needs to have all of them.
     #[test]
     fn one_field_of_claude_code_is_enough() {
         for field in FIELDS_OF_CLAUDE_CODE {
