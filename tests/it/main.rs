@@ -76,6 +76,10 @@ mod history;
 #[cfg(feature = "exec-server")]
 mod hook_claude;
 #[cfg(feature = "exec-server")]
+mod hook_clock;
+#[cfg(feature = "exec-server")]
+mod hook_events;
+#[cfg(feature = "exec-server")]
 mod hook_settings;
 #[cfg(feature = "exec-server")]
 mod hostile;

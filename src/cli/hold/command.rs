@@ -49,7 +49,7 @@ impl Running {
                 signal = self.listener.recv() => {
                     if !(matches!(signal, Signal::INT | Signal::QUIT) && in_foreground()) {
                         // If the signal is not permitted (the command runs as another user), only waiting is left.
-                        let _ = signal.send(self.pid);
+                        let _ = signal.send_and_continue(self.pid);
                     }
                 }
             }

@@ -75,7 +75,7 @@ async fn stand_between(program: &Path, arguments: Vec<OsString>) -> io::Result<E
                 result = &mut talk => break result,
                 signal = listener.recv() => {
                     // A pinentry that has ended is no problem.
-                    let _ = pid.map(|pid| signal.send(pid));
+                    let _ = pid.map(|pid| signal.send_and_continue(pid));
                 }
             }
         }

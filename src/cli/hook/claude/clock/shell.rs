@@ -111,13 +111,11 @@ impl Targets {
     }
 
     fn send(&self, signal: Signal) {
-        // A process that has ended meanwhile is no problem.
-        match self {
-            Self::Group(group) => _ = kill_process_group(*group, signal),
-            Self::Processes(all) => {
-                for signal in [signal, Signal::CONT] {
-                    all.iter().for_each(|pid| _ = kill_process(*pid, signal));
-                }
+        // A stopped process handles TERM only after it continues. A process that has ended meanwhile is no problem.
+        for signal in [signal, Signal::CONT] {
+            match self {
+                Self::Group(group) => _ = kill_process_group(*group, signal),
+                Self::Processes(all) => all.iter().for_each(|pid| _ = kill_process(*pid, signal)),
             }
         }
     }
