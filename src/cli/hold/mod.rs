@@ -6,6 +6,7 @@
 //!    the coordinator, the lease closes it (G2).
 //! 3. This process ends as COMMAND did: with its exit code, or by the same signal.
 //! 4. Problems with the elicitation do not affect COMMAND: they are reported on standard error.
+//! 5. A COMMAND that asks a person for another program (`askpass`) ends when that program has ended.
 mod command;
 mod lease;
 
@@ -13,11 +14,11 @@ pub(super) use lease::{Reporter, close};
 
 use super::connection::{self, Connection, NO_THREAD, Thread};
 use super::failure::{call_error, cannot_run, say};
-use super::{certificate_warnings, exit, traces};
+use super::{certificate_warnings, exit, other_process::OtherProcess, traces};
 use crate::client::{Error, Hold, Settings};
 use crate::exec::supervise::{ExitAction, Program};
 use command::Running;
-pub(super) use command::in_foreground;
+pub(super) use command::{end_unneeded, in_foreground};
 use std::{ffi::OsString, path::Path, process, process::ExitCode, time::Duration};
 use tokio::time::sleep;
 
@@ -54,7 +55,7 @@ pub struct Args {
     #[arg(skip)]
     variables: Vec<(OsString, OsString)>,
     /// Another command of ours that runs COMMAND under an elicitation: messages name it. It runs COMMAND in any case, because
-    /// whoever uses it may not know of the thread that its environment names.
+    /// whoever uses it may not know of the thread that its environment names. The parent of this process waits for the answer.
     #[arg(skip)]
     caller: Option<&'static str>,
 }
@@ -104,10 +105,14 @@ Exit status:
 /// Runs the command and returns its exit code, or dies by the signal that killed it.
 pub(crate) fn run(args: Args) -> ExitCode {
     let settings = match args.connection.settings() {
-        Ok(settings) => settings,
-        Err(why) => return fail(&why.to_string()),
+        Ok(settings) => Some(settings),
+        Err(why) if args.caller.is_none() => return fail(&why.to_string()),
+        Err(why) => {
+            say(args.name(), &format!("{why}; asking without a pause"));
+            None
+        }
     };
-    certificate_warnings::report(args.name(), &settings);
+    settings.iter().for_each(|settings| certificate_warnings::report(args.name(), settings));
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return fail(&format!("start: {error}")),
@@ -119,7 +124,7 @@ pub(crate) fn run(args: Args) -> ExitCode {
             None
         }
     });
-    let ended = runtime.block_on(hold(args, &settings, traces.is_some()));
+    let ended = runtime.block_on(hold(args, settings.as_ref(), traces.is_some()));
     runtime.shutdown_background();
     drop(traces);
     match ended {
@@ -128,9 +133,14 @@ pub(crate) fn run(args: Args) -> ExitCode {
     }
 }
 
-async fn hold(mut args: Args, settings: &Settings, traced: bool) -> Result<ExitAction, ExitCode> {
-    let hold = match open(&mut args, settings).await {
-        Ok(hold) => Some(hold),
+async fn hold(mut args: Args, settings: Option<&Settings>, traced: bool) -> Result<ExitAction, ExitCode> {
+    let asker = args.caller.and_then(|_| OtherProcess::parent());
+    let opened = match settings {
+        Some(settings) => open(&mut args, settings).await.map(Some),
+        None => Ok(None),
+    };
+    let hold = match opened {
+        Ok(hold) => hold,
         Err(NotOpen::Refused(why)) if args.caller.is_none() => return Err(fail(&why)),
         Err(NotOpen::Unreachable(why)) if args.require => return Err(fail(&why)),
         Err(NotOpen::Refused(why) | NotOpen::Unreachable(why)) => {
@@ -140,7 +150,7 @@ async fn hold(mut args: Args, settings: &Settings, traced: bool) -> Result<ExitA
         }
     };
     let reporter = Reporter(args.name());
-    let ended = run_under(hold.as_ref(), args, traced).await;
+    let ended = run_under(hold.as_ref(), args, asker.as_ref(), traced).await;
     if let Some(hold) = hold {
         let interrupted = async { tokio::join!(command::told_to_end(), sleep(MIN_CLOSE_TIME)) };
         tokio::select! {
@@ -152,7 +162,12 @@ async fn hold(mut args: Args, settings: &Settings, traced: bool) -> Result<ExitA
     ended
 }
 
-async fn run_under(hold: Option<&Hold>, args: Args, traced: bool) -> Result<ExitAction, ExitCode> {
+async fn run_under(
+    hold: Option<&Hold>,
+    args: Args,
+    asker: Option<&OtherProcess>,
+    traced: bool,
+) -> Result<ExitAction, ExitCode> {
     let own_name = args.name();
     let mut command = args.command.into_iter();
     let name = command.next().expect("clap requires one");
@@ -169,8 +184,16 @@ async fn run_under(hold: Option<&Hold>, args: Args, traced: bool) -> Result<Exit
             None => std::future::pending().await,
         }
     };
+    let unneeded = async {
+        match asker {
+            Some(asker) if asker.ended().await.is_ok() => {
+                say(own_name, "the program that asked has ended: no longer asking");
+            }
+            _ => std::future::pending().await,
+        }
+    };
     tokio::select! {
-        ended = running.wait() => ended.map_err(|error| fail(&format!("wait for the command: {error}"))),
+        ended = running.wait(unneeded) => ended.map_err(|error| fail(&format!("wait for the command: {error}"))),
         never = lost => match never {},
     }
 }
