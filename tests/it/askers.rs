@@ -258,7 +258,7 @@ fn pinentry_pauses_from_the_question_to_its_answer_and_passes_everything_on() {
     let data = format!("USE_CURSES=1,PAUSEWATCH_ADDRESS={},PAUSEWATCH_THREAD_ID=t", coordinator.address);
     command.args(["pinentry", "--ttyname", "/dev/pts/9"]).env("PINENTRY_USER_DATA", data).env("PROGRAM", PROGRAM);
     command.env("PAUSEWATCH_PINENTRY", script.path()).stdin(Stdio::piped());
-    command.env("PAUSEWATCH_ADDRESS", "unix:/proc/nonexistent/p.sock").env("PAUSEWATCH_THREAD_ID", "other");
+    command.env("PAUSEWATCH_ADDRESS", &coordinator.address).env("PAUSEWATCH_THREAD_ID", "other");
     let mut pinentry = Process::start(command);
     assert_eq!(pinentry.line(), "OK Pleased to meet you --ttyname /dev/pts/9");
     pinentry.write(b"SETDESC Sign%0Ait\n");
