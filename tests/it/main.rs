@@ -10,6 +10,7 @@ mod access;
 mod architecture;
 #[cfg(feature = "exec-server")]
 mod askers;
+mod askers_end;
 #[cfg(feature = "exec-server")]
 mod audit;
 mod await_thread;
