@@ -24,7 +24,7 @@ pub(crate) fn run(args: &GuardArgs) -> ExitCode {
     let _ = rustix::process::setsid();
     #[cfg(target_os = "linux")]
     let _ = rustix::thread::set_name(PROCESS_NAME);
-    let result = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let result = crate::cli::runtime::start();
     let result = result.map_err(|error| error.to_string()).and_then(|runtime| runtime.block_on(guard(args)));
     result.map_or_else(|why| clock_failed(&why), |()| ExitCode::SUCCESS)
 }
