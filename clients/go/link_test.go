@@ -29,30 +29,31 @@ func TestTheObserverGetsTheLinkAndTheEndOfTheGrace(t *testing.T) {
 		)
 		check(t, err)
 		defer client.Close()
-		told := func() (states []string) {
+		// A copy, because the observer may be called again while the test reads.
+		told := func() (told []Link, states []string) {
 			synctest.Wait()
 			mu.Lock()
 			defer mu.Unlock()
 			for _, link := range links {
 				states = append(states, link.State.String())
 			}
-			return states
+			return slices.Clone(links), states
 		}
 		defer startStopwatch(t, client, time.Hour).Stop()
 		time.Sleep(time.Second)
 		lost := time.Now()
 		f.stop()
 		time.Sleep(29 * time.Second)
-		if states := told(); !slices.Equal(states, []string{"connected", "disconnected"}) || !links[1].Since.Equal(lost) || !is[*UnavailableError](links[1].Err) {
+		if links, states := told(); !slices.Equal(states, []string{"connected", "disconnected"}) || !links[1].Since.Equal(lost) || !is[*UnavailableError](links[1].Err) {
 			t.Fatalf("%v: %+v", states, links)
 		}
 		time.Sleep(2 * time.Second)
-		if states := told(); len(states) != 3 || states[2] != "grace_spent" || !links[2].Since.Equal(lost) {
+		if links, states := told(); len(states) != 3 || states[2] != "grace_spent" || !links[2].Since.Equal(lost) {
 			t.Fatalf("%v: %+v", states, links)
 		}
 		f.start()
 		time.Sleep(time.Minute)
-		if states := told(); len(states) != 4 || states[3] != "connected" || links[3] != (Link{}) {
+		if links, states := told(); len(states) != 4 || states[3] != "connected" || links[3] != (Link{}) {
 			t.Fatalf("%v: %+v", states, links)
 		}
 		if text := logged.String(); strings.Count(text, "level=WARN") != 2 || strings.Count(text, "level=INFO") != 1 {
@@ -60,7 +61,7 @@ func TestTheObserverGetsTheLinkAndTheEndOfTheGrace(t *testing.T) {
 		}
 		check(t, client.Close())
 		time.Sleep(time.Minute)
-		if states := told(); len(states) != 4 {
+		if _, states := told(); len(states) != 4 {
 			t.Errorf("after close: %v", states)
 		}
 	})

@@ -1,14 +1,12 @@
 //! The time at which a server with a maximum pause ends an elicitation, however often it is renewed.
 //!
 //! Such a server cuts the ends of leases, so a lease that is shorter than requested shows that time. All times of the
-//! server are compared with the time at which it opened the elicitation, so its clock may differ from ours. Both times of an
-//! answer are on one clock, so it may also be set meanwhile.
+//! server are compared with the time at which it opened the elicitation, so its clock may differ from ours.
 use crate::client::Elicitation;
 use std::{sync::Arc, time::Duration};
 use tokio::{sync::watch, time::Instant};
 
-/// The clocks of two machines do not run at exactly the same rate, and a server of an earlier version shows small corrections of its
-/// wall clock.
+/// The server's wall clock may be corrected a little meanwhile.
 const TOLERANCE: Duration = Duration::from_millis(100);
 
 /// The latest end of the lease, as far as it is known. Clones share it.

@@ -47,7 +47,9 @@ mod supervisor;
 pub(crate) use exit_action::ExitAction;
 #[cfg(all(feature = "exec-server", target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 pub(crate) use exit_action::die_of;
-pub(crate) use inherited::{close_on_exec, ignored_at_start, keep_streams_closed, record, was_closed, was_ignored};
+#[cfg(feature = "exec-server")]
+pub(crate) use inherited::close_on_exec;
+pub(crate) use inherited::{ignored_at_start, keep_streams_closed, record, was_closed, was_ignored};
 pub(crate) use prepare::die_with_parent;
 pub(crate) use signal::Signal;
 pub(crate) use signal_listener::SignalListener;

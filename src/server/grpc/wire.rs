@@ -121,8 +121,6 @@ pub(super) fn duration(duration: Duration) -> prost_types::Duration {
 }
 
 const SECOND: i64 = 1_000_000_000;
-/// Half of the smallest difference from which a holder concludes that its lease was cut (src/client/hold/last_end.rs).
-const HOLDERS_NOTICE: i64 = SECOND / 10;
 
 fn timestamp(moment: Timestamp) -> prost_types::Timestamp {
     wall_time(moment.wall)
@@ -151,16 +149,13 @@ pub(super) fn wall_nanos(field: &str, time: &prost_types::Timestamp) -> Parsed<i
     }
 }
 
-/// An elicitation whose lease ends at `ends`. A holder concludes from the difference of the two times whether its lease was cut, so
-/// both are by the wall clock as it is at the end, even if that was set since the creation.
 pub(crate) fn elicitation(thread: &ThreadId, elicitation: &Elicitation, ends: Option<Timestamp>) -> v1::Elicitation {
-    let created = elicitation.created;
     v1::Elicitation {
         elicitation_id: elicitation.id.to_string(),
         thread_id: thread.as_str().to_owned(),
         reason: elicitation.reason.to_string(),
         holder: elicitation.holder.to_string(),
-        create_time: Some(timestamp(on_clock_of(ends, created, HOLDERS_NOTICE))),
+        create_time: Some(timestamp(elicitation.created)),
         expire_time: ends.map(timestamp),
     }
 }
@@ -179,13 +174,13 @@ impl ReadContext {
     }
 }
 
-/// A moment on the wall clock as it was, or will be, at `reference`, so that the difference of the two times is right after the wall
-/// clock was set. Smaller steps than `least` are ignored: the clocks are not read at the same moment, and the wall clock is
-/// slewed.
-fn on_clock_of(reference: Option<Timestamp>, moment: Timestamp, least: i64) -> Timestamp {
-    let Some(reference) = reference else { return moment };
-    let wall = reference.wall.saturating_add(moment.boot.saturating_sub(reference.boot));
-    if wall.abs_diff(moment.wall) < least.unsigned_abs() { moment } else { Timestamp { wall, ..moment } }
+/// A moment of a pause on the wall clock as it was when the pause began at `start`, so that the differences between the
+/// times in one state are right after the wall clock was set. Steps of less than a second are ignored: the clocks are
+/// not read at the same moment, and the wall clock is slewed.
+fn on_one_clock(start: Option<Timestamp>, moment: Timestamp) -> Timestamp {
+    let Some(start) = start else { return moment };
+    let wall = start.wall.saturating_add(moment.boot.saturating_sub(start.boot));
+    if wall.abs_diff(moment.wall) < SECOND.unsigned_abs() { moment } else { Timestamp { wall, ..moment } }
 }
 
 /// The time until the last lease ends; `None`: nothing is open, or a lease has no end.
@@ -218,7 +213,7 @@ pub(crate) fn pause_state(
         let state = v1::PauseState { thread_id, revision: floor, paused_total: zero, ..Default::default() };
         return v1::PauseState { store_epoch: epoch, ..state };
     };
-    let on_one_clock = |moment| timestamp(on_clock_of(header.pause.since, moment, SECOND));
+    let on_one_clock = |moment| timestamp(on_one_clock(header.pause.since, moment));
     let elicitation = |shown: &OpenElicitation| v1::Elicitation {
         create_time: Some(on_one_clock(shown.elicitation.created)),
         expire_time: shown.latest_end(now).map(on_one_clock),
@@ -278,21 +273,6 @@ mod tests {
     /// The difference of two times in seconds.
     fn seconds(later: &prost_types::Timestamp, earlier: &prost_types::Timestamp) -> i64 {
         later.seconds - earlier.seconds
-    }
-
-    #[test]
-    fn a_renewed_lease_is_as_long_as_it_is_after_a_step_of_the_wall_clock() {
-        let thread = thread_id("t").expect("valid");
-        let created = Timestamp { boot: 100 * SECOND, wall: 1_800_000_000 * SECOND };
-        let opened = Elicitation { id: ElicitationId(1), reason: "".into(), holder: "".into(), created };
-        for step in [0, 7_200, -7_200] {
-            let renewed = Timestamp { boot: 110 * SECOND, wall: created.wall + (10 + step) * SECOND };
-            let shown = elicitation(&thread, &opened, Some(renewed.after(Duration::from_secs(30))));
-            let length = seconds(&shown.expire_time.expect("a lease"), &shown.create_time.expect("a moment"));
-            let until = shown.expire_time.expect("a lease").seconds;
-            let after = until - renewed.wall / SECOND;
-            assert_eq!((length, after), (40, 30), "a step of {step} s");
-        }
     }
 
     #[test]
