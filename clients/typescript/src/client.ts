@@ -117,7 +117,7 @@ export class Client implements Disposable, AsyncDisposable {
    */
   static fromEnv(options: EnvironmentOptions = {}): Client {
     const { configFile, environment = process.env } = options;
-    const settings = withEnvironment(options, configFile, environment);
+    const settings = withEnvironment(options, configFile, environment, new Log(options.logger));
     // `tls` overrides files of the environment, but contradicts files that the program names.
     const files = options.tls === undefined ? settings : { ...settings, ...tlsFilesOf(options) };
     return new Client({ ...options, ...files });

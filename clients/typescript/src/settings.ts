@@ -71,8 +71,9 @@ export function withEnvironment(
   options: ConnectionOptions,
   configFile: string | undefined,
   environment: Environment,
+  log = new Log(undefined),
 ): ConnectionOptions {
-  const file = loadConfigFile(configFile, environment);
+  const file = loadConfigFile(configFile, environment, log);
   const variables = layer((option) => {
     const names = option === "threadId" ? THREAD_VARIABLES : [variableOf(option)];
     const value = names.map((name) => environment[name]).find(Boolean);
