@@ -16,6 +16,7 @@ import type { ChannelOptions } from "./channel-options.js";
 import { CallError, ConfigError, ElicitationExpiredError, InvalidFieldError, invalidField } from "./errors.js";
 import { checkMs, checkNumber } from "./fields.js";
 import { Hold, type HoldOptions, type Lanes } from "./hold.js";
+import { Log } from "./log.js";
 import type {
   DecrementRequest,
   DecrementResponse,
