@@ -79,7 +79,7 @@ impl Watches {
         Ok(self.open_changing(request).map_or_else(Status::into_http, response))
     }
 
-    async fn open_fixed(self, request: http::Request<Body>) -> Result<Body, Status> {
+    async fn open_fixed(self, request: http::Request<Body>) -> Result<Opened, Status> {
         let caller = self.caller(&request)?;
         let request = fixed::read(request).await?;
         let interest = wire::watch(&request).map_err(status::of_field)?;
@@ -93,16 +93,18 @@ impl Watches {
         }
         let stream = self.stream(Rpc::WatchPauseState, &caller, interest.named())?;
         let subscription = Some(if observer { self.hub.observe(interest) } else { self.hub.watch(interest) });
-        Ok(Body::new(Fixed(Stream { subscription, include_elicitations, ..stream })))
+        let body = Body::new(Fixed(Stream { subscription, include_elicitations, ..stream }));
+        Ok(Opened { body, role: caller.rights.role() })
     }
 
-    fn open_changing(self, request: http::Request<Body>) -> Result<Body, Status> {
+    fn open_changing(self, request: http::Request<Body>) -> Result<Opened, Status> {
         let caller = self.caller(&request)?;
         let requests = Requests::new(request, caller.connection.clone());
         let stream = self.stream(Rpc::Watch, &caller, 0)?;
         let subscription = Some(self.hub.watch_none());
         let stream = Stream { subscription, ..stream };
-        Ok(Body::new(Changing::new(stream, requests, caller.rights, self.access)))
+        let role = caller.rights.role();
+        Ok(Opened { body: Body::new(Changing::new(stream, requests, caller.rights, self.access)), role })
     }
 
     fn caller(&self, request: &http::Request<Body>) -> Result<CallerOfWatch, Status> {
@@ -157,8 +159,21 @@ struct CallerOfWatch {
     rights: Rights,
 }
 
-fn response(body: Body) -> http::Response<Body> {
+/// A watch that has begun.
+struct Opened {
+    body: Body,
+    /// What the token of the caller may; `None`: the server requires no tokens.
+    role: Option<Role>,
+}
+
+/// The header of a watch that names the role of the caller's token: a program that shows pauses offers only what the role may.
+const ROLE: http::HeaderName = http::HeaderName::from_static("pausewatch-role");
+
+fn response(Opened { body, role }: Opened) -> http::Response<Body> {
     let mut response = http::Response::new(body);
+    if let Some(role) = role {
+        response.headers_mut().insert(ROLE, http::HeaderValue::from_static(role.name()));
+    }
     response.extensions_mut().insert(Counts);
     response.headers_mut().insert(http::header::CONTENT_TYPE, http::HeaderValue::from_static("application/grpc"));
     response
