@@ -21,10 +21,11 @@ use crate::coordinator::metrics::Rpc;
 use crate::coordinator::quota::{Account, Weight};
 use crate::proto::v1;
 use crate::server::access::{Access, Role};
-use crate::server::admission::{ConnectionContext, Counts, Rights, ServiceContext, account};
+use crate::server::admission::{ConnectionContext, Counts, RequestRate, Rights, ServiceContext, account};
 use crate::server::status;
 use changing::Changing;
 use fixed::Fixed;
+use prost::Message;
 use requests::Requests;
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -82,6 +83,7 @@ impl Watches {
     async fn open_fixed(self, request: http::Request<Body>) -> Result<Opened, Status> {
         let caller = self.caller(&request)?;
         let request = fixed::read(request).await?;
+        RequestRate::new(caller.account.clone(), &self.context, &self.clock).count(request.encoded_len());
         let interest = wire::watch(&request).map_err(status::of_field)?;
         let interest = caller.rights.within(interest)?;
         let v1::WatchPauseStateRequest { thread_ids, include_elicitations, observer } = request;
@@ -100,11 +102,12 @@ impl Watches {
     fn open_changing(self, request: http::Request<Body>) -> Result<Opened, Status> {
         let caller = self.caller(&request)?;
         let requests = Requests::new(request, caller.connection.clone());
+        let rate = RequestRate::new(caller.account.clone(), &self.context, &self.clock);
         let stream = self.stream(Rpc::Watch, &caller, 0)?;
         let subscription = Some(self.hub.watch_none());
         let stream = Stream { subscription, ..stream };
         let role = caller.rights.role();
-        Ok(Opened { body: Body::new(Changing::new(stream, requests, caller.rights, self.access)), role })
+        Ok(Opened { body: Body::new(Changing::new(stream, (requests, rate), caller.rights, self.access)), role })
     }
 
     fn caller(&self, request: &http::Request<Body>) -> Result<CallerOfWatch, Status> {
