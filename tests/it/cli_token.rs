@@ -177,7 +177,7 @@ fn g8_a_command_under_run_has_a_token_that_opens_its_own_thread_alone() {
     let script = "\"$0\" get >/dev/null && \"$0\" increment >/dev/null && \"$0\" list | head -2 | tail -1; \
                   \"$0\" get --thread-id other; PAUSEWATCH_TOKEN= \"$0\" get; exit 7";
     let binary = env!("CARGO_BIN_EXE_pausewatch");
-    let run = ended(program().args(["run", "--thread-id", "mine", "600s", "sh", "-c", script, binary]));
+    let run = ended(program().args(["run", "--private", "--thread-id", "mine", "600s", "sh", "-c", script, binary]));
     assert!(run.code == Some(7) && run.out.starts_with("mine "), "{run:?}");
     assert!(run.err.contains("THREAD_FORBIDDEN") && run.err.contains("TOKEN_MISSING"), "{run:?}");
 }
