@@ -11,15 +11,18 @@ use tokio::{sync::watch, time::Instant};
 /// The server's wall clock may be corrected a little meanwhile.
 const TOLERANCE: Duration = Duration::from_millis(100);
 
+/// Between two times of the server, which may have been set in between.
+type Nanos = i128;
+
 /// The latest end of the lease, as far as it is known.
 #[derive(Debug)]
 pub(super) struct LastEnd {
     opened: Instant,
     known: watch::Sender<Option<Instant>>,
     /// How far the server's clock was set back since the elicitation was opened.
-    set_back: Duration,
+    set_back: Nanos,
     /// When the last renewal was sent, and the lease that it got, if that was short.
-    short: Option<(Instant, Duration)>,
+    short: Option<(Instant, Nanos)>,
 }
 
 /// Waits for the end that a [`LastEnd`] finds.
@@ -29,28 +32,28 @@ pub(super) struct KnownEnd(watch::Receiver<Option<Instant>>);
 impl LastEnd {
     /// For an elicitation whose increment was answered at `opened`.
     pub(super) fn new(opened: Instant, elicitation: &Elicitation, ttl: Duration) -> Self {
-        let granted = granted(elicitation).filter(|granted| is_less(*granted, ttl, ttl));
-        let known = granted.and_then(|granted| opened.checked_add(granted));
-        Self { opened, known: watch::Sender::new(known), set_back: Duration::ZERO, short: None }
+        let granted = granted(elicitation).filter(|granted| is_less(*granted, nanos(ttl), ttl));
+        let known = granted.and_then(|granted| opened.checked_add(duration(granted)));
+        Self { opened, known: watch::Sender::new(known), set_back: 0, short: None }
     }
 
     /// Updates it from the answer to a renewal that was sent at `sent` and requested `ttl`. `true`: only another renewal shows
     /// whether the lease was cut.
     pub(super) fn learn(&mut self, sent: Instant, answer: Option<&Elicitation>, ttl: Duration) -> bool {
         let Some(granted) = answer.and_then(granted) else { return false };
-        let asked = sent.saturating_duration_since(self.opened).saturating_add(ttl);
+        let asked = nanos(sent.saturating_duration_since(self.opened)) + nanos(ttl);
         let before = self.short.take();
-        if !is_less(granted.saturating_add(self.set_back), asked, ttl) {
-            self.set_back = self.set_back.min(asked.saturating_sub(granted));
+        if !is_less(granted + self.set_back, asked, ttl) {
+            self.set_back = self.set_back.min(asked - granted).max(0);
             return false;
         }
         match before {
             // The end moved along with the renewals.
-            Some((at, was)) if granted.saturating_sub(was) > sent.saturating_duration_since(at) / 2 => {
+            Some((at, was)) if granted - was > nanos(sent.saturating_duration_since(at)) / 2 => {
                 self.set_back = asked - granted;
                 return false;
             }
-            Some(_) => _ = self.known.send_replace(self.opened.checked_add(granted + self.set_back)),
+            Some(_) => _ = self.known.send_replace(self.opened.checked_add(duration(granted + self.set_back))),
             None => {}
         }
         self.short = Some((sent, granted));
@@ -72,15 +75,22 @@ impl KnownEnd {
     }
 }
 
-fn is_less(granted: Duration, asked: Duration, ttl: Duration) -> bool {
-    granted.saturating_add(ttl / 10 + TOLERANCE) < asked
+fn is_less(granted: Nanos, asked: Nanos, ttl: Duration) -> bool {
+    granted + nanos(ttl / 10 + TOLERANCE) < asked
 }
 
-/// From the opening of an elicitation to the end of its lease.
-fn granted(elicitation: &Elicitation) -> Option<Duration> {
-    let nanos = |time: prost_types::Timestamp| i128::from(time.seconds) * 1_000_000_000 + i128::from(time.nanos);
-    let granted = nanos(elicitation.expire_time?) - nanos(elicitation.create_time?);
-    Some(Duration::from_nanos(u64::try_from(granted).unwrap_or(0)))
+/// From the opening of an elicitation to the end of its lease. Negative after the server's clock was set back.
+fn granted(elicitation: &Elicitation) -> Option<Nanos> {
+    let nanos = |time: prost_types::Timestamp| Nanos::from(time.seconds) * 1_000_000_000 + Nanos::from(time.nanos);
+    Some(nanos(elicitation.expire_time?) - nanos(elicitation.create_time?))
+}
+
+fn nanos(duration: Duration) -> Nanos {
+    duration.as_nanos().cast_signed()
+}
+
+fn duration(nanos: Nanos) -> Duration {
+    Duration::from_nanos(u64::try_from(nanos.max(0)).unwrap_or(u64::MAX))
 }
 
 #[cfg(test)]

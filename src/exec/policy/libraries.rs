@@ -89,6 +89,7 @@ pub(super) fn objection(program: &Path, reach: &Reach) -> Option<String> {
 /// The path, with the directory of the file in the place of `$ORIGIN`. `None`: it is relative, or depends on more.
 fn expanded(name: &[u8], origin: &Path) -> Option<PathBuf> {
     let after = [&b"$ORIGIN"[..], b"${ORIGIN}"].iter().find_map(|token| name.strip_prefix(*token));
+    let after = after.filter(|after| after.first().is_none_or(|byte| *byte == b'/'));
     let path = match after {
         Some(after) => [origin.as_os_str().as_encoded_bytes(), after].concat(),
         None => name.to_owned(),
@@ -169,7 +170,7 @@ mod tests {
     use super::*;
     use std::fs;
 
-    /// An ELF file of 64 bits with a loader and these entries.
+    /// An ELF file of 64 bits with these entries, and a loader unless it is empty.
     fn elf(loader: &str, entries: &[(elf::DynamicTag, &str)]) -> Vec<u8> {
         let (mut strings, mut dynamic) = (vec![0], Vec::new());
         for (tag, text) in entries {
@@ -197,7 +198,11 @@ mod tests {
         for half in [64, 56, 3, 64, 0, 0_u16] {
             file.extend(half.to_le_bytes());
         }
-        let segments = [(1, 0, length), (3, loader_at, loader.len() as u64), (2, dynamic_at, dynamic.len() as u64)];
+        let segments = [
+            (1, 0, length),
+            (if loader.len() > 1 { 3 } else { 0 }, loader_at, loader.len() as u64),
+            (2, dynamic_at, dynamic.len() as u64),
+        ];
         for (kind, at, size) in segments {
             file.extend([kind, 4_u32].map(u32::to_le_bytes).concat());
             for word in [at, 0x1000 + at, 0x1000 + at, size, size, 8] {
