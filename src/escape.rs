@@ -14,10 +14,37 @@ pub(crate) fn escaped(text: &str) -> String {
     escape(text, |c| JOINERS.contains(&c))
 }
 
-/// Lines of text in which every character must be seen, such as a command.
+/// Lines of text in which every character must be seen, such as a command. Blanks other than the space are escaped, and long runs of blanks
+/// or line breaks, behind which nobody would look, have their number in their place.
 #[cfg(feature = "exec-server")]
 pub(crate) fn escaped_lines(text: &str) -> String {
-    escape(text, |c| c == '\n')
+    let (mut safe, mut rest) = (String::with_capacity(text.len()), text);
+    while let Some(first) = rest.chars().next() {
+        let others = rest.trim_start_matches(first);
+        let count = (rest.len() - others.len()) / first.len_utf8();
+        let (run, after) = rest.split_at(rest.len() - others.len());
+        match first {
+            ' ' if count > MOST_SPACES => safe += &format!(" [{count} spaces] "),
+            '\n' if count > MOST_LINE_BREAKS => safe += &format!("\n[{count} line breaks]\n"),
+            ' ' | '\n' => safe += run,
+            _ if is_blank(first) => (0..count).for_each(|_| safe.extend(first.escape_default())),
+            _ => safe += &escape(run, |_| false),
+        }
+        rest = after;
+    }
+    safe
+}
+
+/// More than code is indented by.
+#[cfg(feature = "exec-server")]
+const MOST_SPACES: usize = 40;
+#[cfg(feature = "exec-server")]
+const MOST_LINE_BREAKS: usize = 8;
+
+/// Whether a person sees nothing in the place of this character.
+#[cfg(feature = "exec-server")]
+fn is_blank(c: char) -> bool {
+    c.is_whitespace() || c == '\u{2800}'
 }
 
 fn escape(text: &str, is_kept: impl Fn(char) -> bool) -> String {
@@ -81,6 +108,21 @@ mod tests {
             ("r\u{fe00}m\u{34f}\u{180b}\u{1d173}", "r\\u{fe00}m\\u{34f}\\u{180b}\\u{1d173}"),
         ] {
             assert_eq!(escaped(text), printed);
+        }
+    }
+
+    #[cfg(feature = "exec-server")]
+    #[test]
+    fn nothing_is_hidden_by_blanks() {
+        let (spaces, lines) = (" ".repeat(41), "\n".repeat(9));
+        for (text, shown) in [
+            ("if x; then\n        y \u{e9}\nfi\n", "if x; then\n        y \u{e9}\nfi\n".to_owned()),
+            (&format!("curl 'a{spaces}' -d b"), "curl 'a [41 spaces] ' -d b".to_owned()),
+            (&format!("a{lines}b"), "a\n[9 line breaks]\nb".to_owned()),
+            ("a\u{a0}\u{2800}\u{3000}b\t", "a\\u{a0}\\u{2800}\\u{3000}b\\t".to_owned()),
+            ("\u{1b}[2J\u{202e}", "\\u{1b}[2J\\u{202e}".to_owned()),
+        ] {
+            assert_eq!(escaped_lines(text), shown);
         }
     }
 

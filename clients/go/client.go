@@ -1,6 +1,7 @@
 package pausewatch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -70,7 +71,7 @@ func NewClient(opts ...Option) (*Client, error) {
 	for _, set := range opts {
 		set(&o)
 	}
-	found, err := findSettings(o.settings, o.configFile)
+	found, err := findSettings(o.settings, o.configFile, cmp.Or(o.logger, slog.Default()))
 	if err != nil {
 		return nil, fmt.Errorf("pausewatch: %w", err)
 	}

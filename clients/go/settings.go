@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -18,7 +19,7 @@ import (
 // settings are the values that all calls share. Each is resolved separately: an [Option] overrides the environment,
 // which overrides the config file; an empty value counts as not set.
 //
-//  1. A config file that was named must exist; the one at the default path need not.
+//  1. A config file that was named must exist; the one at the default path may be missing, or in the home of another user.
 //  2. An unknown key is an error with its name and line: a typing error must not silently select the default.
 //  3. No error contains the token.
 //  4. Secure settings stay with their address: a plaintext address that overrides settings for TLS (an https address,
@@ -40,8 +41,8 @@ type settings struct {
 const settingsKeys = "address, thread_id, token, tls_ca, tls_cert or tls_key"
 
 // findSettings completes the settings that options gave.
-func findSettings(given settings, configFile string) (settings, error) {
-	file, err := loadSettings(configFile)
+func findSettings(given settings, configFile string, logger *slog.Logger) (settings, error) {
+	file, err := loadSettings(configFile, logger)
 	if err != nil {
 		return settings{}, err
 	}
@@ -114,14 +115,15 @@ func (s settings) isForTLS() bool {
 }
 
 // loadSettings reads the named file, else that of PAUSEWATCH_CONFIG, else the one at the default path.
-func loadSettings(named string) (settings, error) {
+func loadSettings(named string, logger *slog.Logger) (settings, error) {
 	path := named
 	if path == "" {
 		path = os.Getenv("PAUSEWATCH_CONFIG")
 	}
 	mustExist := path != ""
-	if path == "" {
-		path = defaultConfigPath()
+	base := defaultConfigDirectory()
+	if path == "" && base != "" {
+		path = filepath.Join(base, "pausewatch", "config.toml")
 	}
 	if path == "" {
 		return settings{}, nil
@@ -130,6 +132,9 @@ func loadSettings(named string) (settings, error) {
 	switch {
 	// A HOME of /dev/null is no directory.
 	case (errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)) && !mustExist:
+		return settings{}, nil
+	case errors.Is(err, fs.ErrPermission) && !mustExist && isOfAnotherUser(base):
+		logger.Warn("pausewatch: the config file is ignored, because its directory belongs to another user: correct HOME or XDG_CONFIG_HOME", "error", err, "directory", base)
 		return settings{}, nil
 	case err != nil:
 		return settings{}, fmt.Errorf("config file %s: %w", path, err)
@@ -141,13 +146,14 @@ func loadSettings(named string) (settings, error) {
 	return file, nil
 }
 
-func defaultConfigPath() string {
+// defaultConfigDirectory has the config files of all programs. Empty: there is none.
+func defaultConfigDirectory() string {
 	// The XDG base directory specification says to ignore a relative path.
 	if config := os.Getenv("XDG_CONFIG_HOME"); filepath.IsAbs(config) {
-		return filepath.Join(config, "pausewatch", "config.toml")
+		return config
 	}
 	if home := os.Getenv("HOME"); home != "" {
-		return filepath.Join(home, ".config", "pausewatch", "config.toml")
+		return filepath.Join(home, ".config")
 	}
 	return ""
 }

@@ -1,9 +1,14 @@
 package pausewatch
 
 import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -36,8 +41,36 @@ func write(t *testing.T, path, text string) string {
 func TestAConfigFileMayBeginWithAByteOrderMark(t *testing.T) {
 	clean(t)
 	path := write(t, filepath.Join(t.TempDir(), "config.toml"), "\ufeffthread_id = \"t\"\n")
-	if found, err := loadSettings(path); err != nil || found.ThreadID != "t" {
+	if found, err := loadSettings(path, slog.Default()); err != nil || found.ThreadID != "t" {
 		t.Errorf("%+v, %v", found, err)
+	}
+}
+
+// As after su without "-": HOME is that of root.
+func TestAConfigFileInTheHomeOfAnotherUserIsIgnoredWithAWarning(t *testing.T) {
+	clean(t)
+	theirs, own := t.TempDir(), t.TempDir()
+	check(t, os.Chmod(theirs, 0o700))
+	file := write(t, filepath.Join(own, ".config", "pausewatch", "config.toml"), "thread_id = \"t\"\n")
+	check(t, os.Chmod(file, 0))
+	if os.Geteuid() == 0 {
+		for _, path := range []string{filepath.Dir(own), own, filepath.Join(own, ".config"), filepath.Join(own, ".config", "pausewatch"), file} {
+			check(t, os.Chown(path, 65534, 65534))
+		}
+		check(t, syscall.Setreuid(-1, 65534))
+		defer func() { check(t, syscall.Setreuid(-1, 0)) }()
+	} else {
+		theirs = "/root"
+	}
+	var logged bytes.Buffer
+	logger := slog.New(slog.NewTextHandler(&logged, nil))
+	t.Setenv("HOME", theirs)
+	if found, err := loadSettings("", logger); err != nil || found.ThreadID != "" || !strings.Contains(logged.String(), "belongs to another user") {
+		t.Errorf("%+v, %v, %s", found, err, &logged)
+	}
+	t.Setenv("HOME", own)
+	if _, err := loadSettings("", logger); !errors.Is(err, fs.ErrPermission) {
+		t.Errorf("an own file that cannot be read: %v", err)
 	}
 }
 

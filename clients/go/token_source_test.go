@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"errors"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -67,7 +68,7 @@ func TestATokenSourceThatIgnoresItsContextDelaysNoCallBeyondItsDeadline(t *testi
 func TestATokenFileIsReadEachTime(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "token")
 	t.Setenv("PAUSEWATCH_TOKEN_FILE", path)
-	found, err := findSettings(settings{}, "")
+	found, err := findSettings(settings{}, "", slog.Default())
 	check(t, err)
 	for _, text := range []string{"first", "second\n"} {
 		check(t, os.WriteFile(path, []byte(text), 0o600))
@@ -75,7 +76,7 @@ func TestATokenFileIsReadEachTime(t *testing.T) {
 			t.Errorf("%q, %v", token, err)
 		}
 	}
-	if over, err := findSettings(settings{Token: "over"}, ""); err != nil || over.Token != "over" || over.TokenFile != "" {
+	if over, err := findSettings(settings{Token: "over"}, "", slog.Default()); err != nil || over.Token != "over" || over.TokenFile != "" {
 		t.Errorf("%+v, %v", over, err)
 	}
 	t.Setenv("PAUSEWATCH_TOKEN", "t")

@@ -3,6 +3,7 @@ package pausewatch
 import (
 	"context"
 	"encoding/json"
+	"log/slog"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -99,7 +100,7 @@ func TestVectorsOfSettings(t *testing.T) {
 			}
 			o := c.Options
 			named := settings{Address: set(o.Address), ThreadID: set(o.ThreadID), Token: set(o.Token), TLSCA: set(o.TLSCA)}
-			got, err := findSettings(named, c.ConfigFile)
+			got, err := findSettings(named, c.ConfigFile, slog.Default())
 			found := map[string]string{"address": got.Address, "thread_id": got.ThreadID, "token": got.Token, "tls_ca": got.TLSCA}
 			if len(c.Error) > 0 {
 				if err == nil {

@@ -4,17 +4,28 @@
 //! 1. A file with a problem is not used at all: half a configuration is not what its author meant.
 //! 2. No message shows a token.
 use super::option_value::{OptionValue, check, is_repeatable, is_switch, options};
-use crate::client::{ConfigError, Settings, read_config_file};
+use super::stderr;
+use crate::client::{ConfigError, Settings, ignored_config_file, read_config_file};
+use crate::escape::escaped;
 use clap::{Arg, Command};
 use serde::Deserialize;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::sync::Once;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 pub(crate) struct ConfigFile {
     pub(crate) path: PathBuf,
     text: String,
+}
+
+/// Warns once if the file in its default place was ignored, because it is in the home of another user.
+pub(crate) fn warn_if_ignored() {
+    static WARNED: Once = Once::new();
+    if let Some(why) = ignored_config_file() {
+        WARNED.call_once(|| stderr::write_line(format!("pausewatch: warning: {}\n", escaped(why)).as_bytes()));
+    }
 }
 
 /// Where in the text, as a byte offset, and what is wrong there.
@@ -24,7 +35,9 @@ impl ConfigFile {
     /// The file at `path`, else the one that the environment names, else the one in its default place, which may be
     /// missing.
     pub(crate) fn find(path: Option<&Path>) -> Result<Option<Self>, ConfigError> {
-        Ok(read_config_file(path)?.map(|(path, text)| Self { path, text }))
+        let file = read_config_file(path)?.map(|(path, text)| Self { path, text });
+        warn_if_ignored();
+        Ok(file)
     }
 
     /// The options of `serve` that the file sets, or all problems of the whole file, in the order of their positions.

@@ -1,5 +1,6 @@
 //! The options that select the coordinator and the thread. An option takes precedence over the environment, and the
 //! environment over the config file.
+use super::config_file;
 use crate::client::{Address, Client, Config, ConfigError, Error, Event, Settings, Token, Watch, is_pipe_or_device};
 use crate::trace::Parent;
 use std::{convert::Infallible, ffi::OsString, fmt, path::PathBuf, time::Duration};
@@ -82,12 +83,16 @@ impl Connection {
         let Self { address, token, tls_ca, tls_cert, tls_key, config } = self.clone();
         let token = token.map(|token| Token::new(&token.0)).transpose()?;
         let flags = Settings { address, token, tls_ca, tls_cert, tls_key, ..Settings::default() };
-        Ok(flags.or(Settings::from_env_and(config.as_deref())?))
+        let configured = Settings::from_env_and(config.as_deref())?;
+        config_file::warn_if_ignored();
+        Ok(flags.or(configured))
     }
 
     /// The settings for a private coordinator: the configuration of another one is ignored.
     pub(crate) fn without_coordinator(&self) -> Result<Settings, ConfigError> {
-        Settings::without_coordinator(self.config.as_deref())
+        let settings = Settings::without_coordinator(self.config.as_deref())?;
+        config_file::warn_if_ignored();
+        Ok(settings)
     }
 }
 

@@ -4,13 +4,30 @@
 //!    named the call (`--request-id`).
 use super::failure::{Failure, say};
 use super::interrupt::{self, Interrupted, ending_signals, may_be_open};
-use super::{call::ThreadCall, format, output::Output, unanswered::look_into};
+use super::{
+    call::ThreadCall,
+    format,
+    output::{Output, print},
+    unanswered::look_into,
+};
 use crate::client::{
     Client, DecrementElicitationRequest, Elicitation, Error, IncrementElicitationRequest, IncrementElicitationResponse,
     Settings,
 };
 use crate::escape::escaped;
-use std::{process::ExitCode, time::Duration};
+use rustix::{
+    event::{PollFd, PollFlags, poll},
+    io::Errno,
+};
+use std::{
+    io,
+    process::ExitCode,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    time::Duration,
+};
 use tokio::task::spawn_blocking;
 use uuid::Uuid;
 
@@ -88,16 +105,24 @@ impl Increment {
             }
         };
         // It blocks if nobody reads a pipe that is full.
-        let (output, printed) = (self.output, response.clone());
-        let printing = spawn_blocking(move || show(output, printed));
-        tokio::select! {
+        let (output, printed, first) = (self.output, response.clone(), Arc::new(First::default()));
+        let is_first = first.clone();
+        let mut printing = spawn_blocking(move || show_if(output, printed, || is_first.claim()));
+        let signal = tokio::select! {
             biased;
-            result = printing => result.expect("it does not panic"),
-            signal = signals.recv() => {
-                let close = async |opened: &_| self.close(opened).await;
-                Err(self.interrupted(interrupt::undo(signal, &response, close).await))
-            }
+            result = &mut printing => return result.expect("it does not panic"),
+            signal = signals.recv() => signal,
+        };
+        if first.claim() {
+            let close = async |opened: &_| self.close(opened).await;
+            return Err(self.interrupted(interrupt::undo(signal, &response, close).await));
         }
+        // Somebody may read the id, so the elicitation is theirs.
+        tokio::select! {
+            _ = printing => {}
+            () = interrupt::further_signal() => {}
+        }
+        Err(Failure::Interrupted(signal))
     }
 
     async fn close(&self, opened: &IncrementElicitationResponse) -> Result<(), Error> {
@@ -124,14 +149,44 @@ impl Increment {
     }
 }
 
+/// The printing of the id, or a signal before it: one of them comes first.
+#[derive(Default)]
+struct First(AtomicBool);
+
+impl First {
+    /// Whether the caller is the first.
+    fn claim(&self) -> bool {
+        !self.0.swap(true, Relaxed)
+    }
+}
+
 /// Prints the id.
 fn show(output: Output, response: IncrementElicitationResponse) -> Result<(), Failure> {
-    let shown = output.show("IncrementElicitationResponse", &response, text);
+    show_if(output, response, || true)
+}
+
+/// Prints the id, unless `may_print`, which is called when the output would not block, returns false.
+fn show_if(
+    output: Output,
+    response: IncrementElicitationResponse,
+    may_print: impl FnOnce() -> bool,
+) -> Result<(), Failure> {
+    let text = output.text_of("IncrementElicitationResponse", &response, text)?;
+    wait_until_writable();
+    if !may_print() {
+        return Ok(());
+    }
+    let shown = print(text.as_bytes());
     // The output failed, for example on a full disk. Nobody could close the elicitation without its id.
     if let Some(elicitation) = response.elicitation.filter(|_| shown.is_err()) {
         say("increment", &format!("the thread is paused: the elicitation {} is open", elicitation.elicitation_id));
     }
     shown
+}
+
+/// A pipe has room then for all that is printed here (`PIPE_BUF`, pipe(7)). An output that cannot be examined fails when it is written.
+fn wait_until_writable() {
+    while poll(&mut [PollFd::new(&io::stdout(), PollFlags::OUT)], None) == Err(Errno::INTR) {}
 }
 
 fn text(response: &IncrementElicitationResponse) -> String {

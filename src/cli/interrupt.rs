@@ -108,7 +108,7 @@ async fn close_again<T>(opened: &T, close: impl AsyncFn(&T) -> Result<(), Error>
 
 /// Whether an increment that failed may have opened an elicitation.
 pub(super) fn may_be_open(error: &Error) -> bool {
-    let is_unknown = matches!(error, Error::StoreUnavailable(_) | Error::Unavailable(_) | Error::DeadlineExceeded(_));
+    let is_unknown = matches!(error, Error::Unavailable(_) | Error::DeadlineExceeded(_));
     let is_refused = |cause: &(dyn std::error::Error + 'static)| {
         let kind = cause.downcast_ref::<io::Error>().map(io::Error::kind);
         matches!(kind, Some(io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound))

@@ -51,6 +51,7 @@ mod list;
 mod lost_link;
 mod manual;
 mod option_value;
+mod other_process;
 mod output;
 mod quote;
 mod renew;

@@ -42,11 +42,20 @@ impl Output {
         response: &M,
         text: impl FnOnce(&M) -> String,
     ) -> Result<(), Failure> {
-        let text = match self.json(message_name) {
-            Some(json) => json.format(response, serde_json::to_string_pretty)?,
-            None => text(response),
-        };
-        print(text.as_bytes())
+        print(self.text_of(message_name, response, text)?.as_bytes())
+    }
+
+    /// What [`Output::show`] prints.
+    pub(crate) fn text_of<M: Message>(
+        self,
+        message_name: &str,
+        response: &M,
+        text: impl FnOnce(&M) -> String,
+    ) -> Result<String, Failure> {
+        match self.json(message_name) {
+            Some(json) => json.format(response, serde_json::to_string_pretty),
+            None => Ok(text(response)),
+        }
     }
 
     /// Prints a value that is no message of the proto, as JSON or as the result of `text`.

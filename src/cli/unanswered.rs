@@ -57,7 +57,15 @@ fn known(asked: &[Replica], silent: &[(String, bool)], is_explained: bool) -> St
                 members are down) or no space; `pausewatch health --fleet` shows each replica, and `etcdctl endpoint status` etcd"
             .into();
     }
-    if asked.iter().any(|replica| replica.reached == Reached::Server) {
+    let mut others = asked.iter().filter(|replica| replica.reached == Reached::Server);
+    if let Some(Replica { address, problem: Some(problem), .. }) =
+        others.clone().find(|replica| replica.problem.is_some())
+    {
+        return format!(
+            "what answers at {address} fails the health check too ({problem}): a proxy whose coordinator is down, or no coordinator"
+        );
+    }
+    if others.next().is_some() {
         return "the server answers health checks, but did not answer this call: it may be overloaded, or its disk slow; see its log"
             .into();
     }
@@ -110,6 +118,11 @@ mod tests {
             (vec![lost(), hanging()], silent(false), "start one with `pausewatch serve`"),
             (vec![lost(), hanging()], silent(true), "a:1 accepts connections, but does not answer"),
             (vec![replica(None, false, Server)], vec![], "the server answers health checks"),
+            (
+                vec![Replica { problem: Some("HTTP 503".into()), ..replica(None, false, Server) }],
+                vec![],
+                "what answers at a:1 fails the health check too (HTTP 503)",
+            ),
             (vec![follower(false), lost()], vec![], "its fleet has no leader"),
             (vec![follower(false), hanging()], silent(true), "its fleet has no leader"),
             (vec![follower(true), lost()], vec![], "no leader is among those that do"),

@@ -4,6 +4,7 @@
 //! 2. A command of `--exec` never delays it (`watch/exec.rs`).
 //! 3. It ends with 0 on INT and TERM, and when standard output is closed, even if no thread changes.
 mod exec;
+mod questions;
 
 use super::{
     call,
@@ -41,7 +42,7 @@ pub struct Args {
     /// released, expired or max_pause; empty while it waits, or if it is not known) in its environment.
     #[arg(long, value_name = "COMMAND")]
     exec: Option<String>,
-    /// Run it only for threads that still wait after this time, and once more when they resume.
+    /// Run it once for each question that still waits after this time, and once more when the thread resumes.
     #[arg(long, value_name = "DURATION", value_parser = super::duration::parse, default_value = "0", hide_default_value = true, requires = "exec")]
     after: Duration,
     /// Kill it if it runs for longer.

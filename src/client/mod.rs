@@ -77,4 +77,4 @@ pub(crate) use connect::channel_over;
 pub(crate) use input_file::{is_pipe_or_device, read_text};
 pub(crate) use retry::deadline_after;
 #[cfg(feature = "cli")]
-pub(crate) use settings::read_config_file;
+pub(crate) use settings::{ignored_config_file, read_config_file};

@@ -3,12 +3,18 @@
 //!
 //! 1. An empty value counts as not set, in a variable and in the file. The thread has several variables: our own, then those
 //!    of agents ([`THREAD_VARIABLES`]).
-//! 2. An explicitly named config file must exist; the one at the default path may be missing.
+//! 2. An explicitly named config file must exist; the one at the default path may be missing, or in the home of another user.
 //! 3. An unknown key is an error with its name and line: a misspelled key must not silently select the default.
 //! 4. A plaintext address overrides and ignores inherited TLS settings (an `https://` address or certificate files) and
 //!    their token: they belong to another coordinator.
+mod foreign_home;
+#[cfg(feature = "cli")]
+mod of_others;
+
 use super::{Address, Config, ConfigError, Tls, Token, TokenSource, config::check_tls, input_file};
 use crate::core::types::ThreadId;
+#[cfg(feature = "cli")]
+pub(crate) use foreign_home::ignored_config_file;
 use serde::de::{Error as _, IgnoredAny};
 use serde::{Deserialize, Deserializer};
 use std::{env, ffi::OsString, fmt::Display, io::ErrorKind, path::Path, path::PathBuf};
@@ -45,7 +51,8 @@ type Environment<'a> = &'a dyn Fn(&str) -> Option<OsString>;
 /// | `tls_ca`, `tls_cert`, `tls_key` | `PAUSEWATCH_TLS_CA`, `PAUSEWATCH_TLS_CERT`, `PAUSEWATCH_TLS_KEY` |
 ///
 /// The config file is TOML: the one that `PAUSEWATCH_CONFIG` names, else `pausewatch/config.toml` in
-/// `$XDG_CONFIG_HOME`, else in `~/.config`. Its table `[serve]` belongs to the server and is ignored here.
+/// `$XDG_CONFIG_HOME`, else in `~/.config`. If that directory belongs to another user and the file cannot be read (as after `su`
+/// without `-`), the file counts as missing, with a warning. Its table `[serve]` belongs to the server and is ignored here.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(from = "File")]
 #[non_exhaustive]
@@ -271,27 +278,34 @@ fn read_config_file_of(
     environment: Environment<'_>,
 ) -> Result<Option<(PathBuf, String)>, ConfigError> {
     let named = path.map(Path::to_owned).or_else(|| path_variable(environment, "PAUSEWATCH_CONFIG"));
-    let must_exist = named.is_some();
-    let Some(path) = named.or_else(|| default_path(environment)) else { return Ok(None) };
-    match input_file::read_text(&path) {
-        Ok(text) => Ok(Some((path, text))),
+    let (path, base) = match named {
+        Some(path) => (path, None),
+        None => match default_directory(environment) {
+            Some(base) => (base.join("pausewatch/config.toml"), Some(base)),
+            None => return Ok(None),
+        },
+    };
+    match (input_file::read_text(&path), base) {
+        (Ok(text), _) => Ok(Some((path, text))),
         // With HOME=/dev/null, the error is NotADirectory.
-        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) && !must_exist => Ok(None),
-        Err(error) => Err(in_file(&path, error)),
+        (Err(error), Some(_)) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(None),
+        (Err(error), Some(base)) if foreign_home::ignore(&path, &base, &error) => Ok(None),
+        (Err(error), _) => Err(in_file(&path, error)),
     }
 }
 
-fn default_path(environment: Environment<'_>) -> Option<PathBuf> {
+/// `$XDG_CONFIG_HOME`, else `~/.config`.
+fn default_directory(environment: Environment<'_>) -> Option<PathBuf> {
     // The XDG base directory specification requires that relative paths are ignored.
     let config = path_variable(environment, "XDG_CONFIG_HOME").filter(|path| path.is_absolute());
-    Some(config.or_else(|| Some(path_variable(environment, "HOME")?.join(".config")))?.join("pausewatch/config.toml"))
+    config.or_else(|| Some(path_variable(environment, "HOME")?.join(".config")))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn all() -> Settings {
+    pub(super) fn all() -> Settings {
         Settings {
             address: "https://h:1".parse().ok(),
             thread_id: Some("t".into()),
@@ -383,6 +397,19 @@ mod tests {
             local.token,
             "the other settings are for plain text too"
         );
+    }
+
+    #[test]
+    fn config_file_in_its_default_place_may_be_missing() {
+        let directory = tempfile::tempdir().unwrap();
+        let read = |variable: &str, value: &std::ffi::OsStr| {
+            read_config_file_of(None, &|name| (name == variable).then(|| value.to_owned()))
+        };
+        let here = directory.path().as_os_str();
+        for (variable, value) in [("HOME", here), ("HOME", "/dev/null".as_ref()), ("XDG_CONFIG_HOME", here)] {
+            assert_eq!(read(variable, value), Ok(None));
+        }
+        assert!(read("PAUSEWATCH_CONFIG", here).is_err());
     }
 
     #[test]

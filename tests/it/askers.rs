@@ -12,10 +12,10 @@ use std::{
 const PROGRAM: &str = env!("CARGO_BIN_EXE_pausewatch");
 
 /// A script in its own directory.
-struct Script(tempfile::TempDir);
+pub(crate) struct Script(tempfile::TempDir);
 
 impl Script {
-    fn new(name: &str, text: &str) -> Self {
+    pub(crate) fn new(name: &str, text: &str) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join(name);
         fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
@@ -27,7 +27,7 @@ impl Script {
         self.0.path()
     }
 
-    fn path(&self) -> PathBuf {
+    pub(crate) fn path(&self) -> PathBuf {
         fs::read_dir(self.directory()).unwrap().next().unwrap().unwrap().path()
     }
 }
@@ -63,6 +63,31 @@ fn a_link_is_the_command() {
         let asked = ended(command.env("PAUSEWATCH_ASKPASS", script.path()).env("PAUSEWATCH_PINENTRY", script.path()));
         assert_eq!((asked.code, asked.out.as_str()), (Some(4), "<--display>\n"), "{name}: {asked:?}");
     }
+}
+
+#[test]
+fn the_credentials_in_a_url_are_in_no_reason() {
+    let coordinator = Coordinator::start();
+    let script = Script::new("asks", &format!("{PROGRAM} list >&2; echo answer"));
+    let asked = ended(&mut askpass(&coordinator, &script, "Password for 'https://ghp_t0ken@h': "));
+    assert!(asked.err.contains("Password for 'https://h'") && !asked.err.contains("t0ken"), "{asked:?}");
+    let pinentry = Script::new("asks", PINENTRY);
+    let mut command = program();
+    let data = format!("PAUSEWATCH_ADDRESS={},PAUSEWATCH_THREAD_ID=t", coordinator.address);
+    command.arg("pinentry").env("PINENTRY_USER_DATA", data).env("PROGRAM", PROGRAM);
+    command.env("PAUSEWATCH_ADDRESS", &coordinator.address);
+    let mut pinentry = Process::start(stdin_of({
+        command.env("PAUSEWATCH_PINENTRY", pinentry.path());
+        command
+    }));
+    pinentry.line();
+    pinentry.write(b"SETDESC https://u:t0ken%40@h/\n");
+    pinentry.line();
+    pinentry.write(b"GETPIN\n");
+    assert_eq!((pinentry.line(), pinentry.line()), ("D s3cret%25".into(), "OK".into()));
+    pinentry.write(b"BYE\n");
+    let asked = pinentry.end();
+    assert!(asked.err.contains("https://h/") && !asked.err.contains("t0ken"), "{asked:?}");
 }
 
 #[test]
@@ -189,6 +214,30 @@ fn the_terminal_does_not_show_the_answer_after_a_stop() {
     assert_eq!(asked.answer(), b"s3cret\n");
 }
 
+#[test]
+fn ssh_asks_about_the_key_of_a_host_in_lines_and_shows_the_answer() {
+    let coordinator = Coordinator::start();
+    let prompt = "The authenticity of host 'h' can't be established.\nED25519 key fingerprint is SHA256:x.\n\
+                  Are you sure you want to continue connecting (yes/no/[fingerprint])? ";
+    let mut command = coordinator.command(["askpass", prompt]);
+    ["DISPLAY", "WAYLAND_DISPLAY", "PAUSEWATCH_ASKPASS"].iter().for_each(|name| _ = command.env_remove(name));
+    let mut terminal = Terminal::start(command.env("PATH", "/usr/bin:/bin"), 80, 24);
+    terminal.wait_for_text("(yes/no/[fingerprint])?");
+    assert!(terminal.is_usual());
+    terminal.write("yes\n");
+    terminal.wait_for_end(0);
+    let text = terminal.screen.text();
+    let lines: Vec<_> = text.lines().map(str::trim_end).collect();
+    let expected = [
+        "The authenticity of host 'h' can't be established.",
+        "ED25519 key fingerprint is SHA256:x.",
+        "Are you sure you want to continue connecting (yes/no/[fingerprint])? yes",
+        "yes",
+    ];
+    assert_eq!(lines[..4], expected, "{text}");
+    assert_eq!(coordinator.count(), 0);
+}
+
 /// A pinentry that prints the state of the thread while it asks, and answers.
 const PINENTRY: &str = r#"echo "OK Pleased to meet you $*"
 while read -r command rest; do
@@ -242,13 +291,18 @@ fn pinentry_asks_without_a_thread_and_ends_with_gpg_agent() {
     assert_eq!(pinentry.end().code, Some(0), "the input of the real pinentry ends too");
 }
 
+fn stdin_of(mut command: Command) -> Command {
+    command.stdin(Stdio::piped());
+    command
+}
+
 #[test]
 fn a_signal_to_pinentry_reaches_the_real_one_and_closes_the_question() {
     let coordinator = Coordinator::start();
     let script = Script::new("asks", "echo OK; read -r line; echo '# asked'; exec sleep 1000");
     let mut command = coordinator.command(["pinentry"]);
-    command.env("PAUSEWATCH_PINENTRY", script.path()).stdin(Stdio::piped());
-    let mut pinentry = Process::start(command);
+    command.env("PAUSEWATCH_PINENTRY", script.path()).env("PINENTRY_USER_DATA", "PAUSEWATCH_THREAD_ID=t");
+    let mut pinentry = Process::start(stdin_of(command));
     pinentry.line();
     pinentry.write(b"GETPIN\n");
     assert_eq!(pinentry.line(), "# asked");

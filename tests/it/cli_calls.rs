@@ -1,5 +1,6 @@
 //! The commands that make one call each: their effects, refusals, and how they find the coordinator.
 use crate::program::{Coordinator, ended, program};
+use crate::support::skipped;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
@@ -237,4 +238,49 @@ fn config_file_in_the_default_place_may_be_missing() {
         assert!(refused.err.contains("config.toml: line 2: unknown field `tread_id`"), "{refused:?}");
         assert_eq!(refused.code, Some(2));
     }
+}
+
+#[test]
+fn config_file_in_the_home_of_another_user_is_ignored_with_a_warning() {
+    let coordinator = Coordinator::start();
+    let directory = tempfile::tempdir().unwrap();
+    let is_root = rustix::process::geteuid().is_root();
+    // Root's own home is that of another user too, for others.
+    let home = if is_root { directory.path() } else { std::path::Path::new("/root") };
+    let foreign = |mut command: std::process::Command| {
+        if is_root {
+            std::os::unix::process::CommandExt::uid(&mut command, 65_534);
+        }
+        ended(command.env("HOME", home).current_dir("/"))
+    };
+    std::fs::set_permissions(directory.path(), std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+    if foreign({
+        let mut list = std::process::Command::new("ls");
+        list.arg(home).stdin(std::process::Stdio::null());
+        list
+    })
+    .code
+        == Some(0)
+    {
+        return skipped("foreign-home", "this user can read the home of another user");
+    }
+    for (args, out) in [
+        (&["get"][..], "t: running"),
+        (&["hold", "--", "echo", "held"], "held"),
+        (&["hold", "--require", "--", "echo", "held"], "held"),
+        (&["run", "60", "echo", "ran"], "ran"),
+        (&["list"], ""),
+    ] {
+        let mut command = coordinator.command([]);
+        command.args(args);
+        let done = foreign(command);
+        assert!(done.code == Some(0) && done.out.starts_with(out), "{args:?}: {done:?}");
+        assert_eq!(done.err.matches("is ignored: Permission denied").count(), 1, "{args:?}: {done:?}");
+        assert!(done.err.contains("belongs to another user"), "{args:?}: {done:?}");
+    }
+    // A file that was named must be read.
+    let mut named = coordinator.command(["get"]);
+    named.env("PAUSEWATCH_CONFIG", home.join(".config/pausewatch/config.toml"));
+    let named = foreign(named);
+    assert!(named.code == Some(2) && named.err.contains("Permission denied"), "{named:?}");
 }

@@ -105,6 +105,21 @@ fn signals_to_hold_reach_the_command() {
     }
 }
 
+/// Otherwise the command would never end, and the thread would stay paused.
+#[test]
+fn a_signal_to_hold_ends_a_stopped_command() {
+    let coordinator = Coordinator::start();
+    let hold = Process::start(coordinator.command(["hold", "sh", "-c", "echo $$; kill -STOP $$; sleep 1000"]));
+    let stat = format!("/proc/{}/stat", hold.line());
+    while !std::fs::read_to_string(&stat).unwrap().contains(") T ") {
+        sleep(Duration::from_millis(10));
+    }
+    hold.signal(Signal::TERM);
+    let ended = hold.end();
+    assert_eq!((ended.status.signal(), ended.err.as_str()), (Some(Signal::TERM.as_raw()), ""));
+    assert_eq!(coordinator.count(), 0);
+}
+
 /// A signal from the terminal goes directly to the command, also in a container (bubblewrap, `unshare`) that keeps the
 /// terminal. There the process group is from outside the container, and its id is 0 inside.
 #[test]

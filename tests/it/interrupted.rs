@@ -118,7 +118,10 @@ fn g2_a_signal_to_pinentry_before_the_answer_leaves_no_pause_behind() {
         let watching = coordinator.watch();
         let answers = DelayedAnswers::of(&coordinator.address);
         let mut command = late(&answers, ["pinentry"]);
-        command.env("PAUSEWATCH_PINENTRY", &asks).stdin(Stdio::piped());
+        command
+            .env("PAUSEWATCH_PINENTRY", &asks)
+            .env("PINENTRY_USER_DATA", "PAUSEWATCH_THREAD_ID=t")
+            .stdin(Stdio::piped());
         let mut pinentry = Process::start(command);
         assert_eq!(pinentry.line(), "OK");
         pinentry.write(b"GETPIN\n");

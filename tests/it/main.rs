@@ -10,6 +10,7 @@ mod access;
 mod architecture;
 #[cfg(feature = "exec-server")]
 mod askers;
+mod askers_end;
 #[cfg(feature = "exec-server")]
 mod audit;
 mod await_thread;
@@ -75,6 +76,10 @@ mod full_pipes;
 mod history;
 #[cfg(feature = "exec-server")]
 mod hook_claude;
+#[cfg(feature = "exec-server")]
+mod hook_clock;
+#[cfg(feature = "exec-server")]
+mod hook_events;
 #[cfg(feature = "exec-server")]
 mod hook_settings;
 #[cfg(feature = "exec-server")]

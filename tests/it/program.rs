@@ -6,7 +6,7 @@ use crate::support::PATIENCE;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::mpsc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// A coordinator with a memory store, which is killed when this is dropped.
 pub(crate) struct Coordinator {
@@ -192,6 +192,11 @@ impl Process {
 
     /// Waits for its end; returns the rest of its output too.
     pub(crate) fn end(mut self) -> Ended {
+        // Its status is read before its output ends: a process that ends its group waits until nothing of the group is left.
+        let began = Instant::now();
+        while !self.has_ended() && began.elapsed() < PATIENCE {
+            std::thread::sleep(Duration::from_millis(5));
+        }
         let rest = |lines: &mpsc::Receiver<String>| {
             let mut text = String::new();
             loop {

@@ -6,7 +6,8 @@ mod rights;
 use crate::support::{Running, config, timed};
 use pausewatch::proto::v1;
 use pausewatch::server::Config;
-use std::time::Duration;
+use pausewatch::test_support::quota::{LimitPair, Limits};
+use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Status, Streaming};
@@ -125,6 +126,20 @@ struct Answer {
 /// Threads and counts.
 fn counts(states: &[v1::PauseState]) -> Vec<(&str, u32)> {
     states.iter().map(|state| (state.thread_id.as_str(), state.count)).collect()
+}
+
+/// Otherwise a caller would get around its limit of calls by one stream.
+#[tokio::test]
+async fn g7_requests_in_a_stream_count_as_calls() {
+    let limits = Limits { calls: LimitPair { in_all: None, per_caller: Some(20) }, ..Limits::default() };
+    let running = Running::start(Config { limits, ..config() }).await;
+    let mut watch = Watch::open(&running).await;
+    let began = Instant::now();
+    for number in 1..=60 {
+        watch.send(add(&["t"])).await;
+        watch.answer(number).await;
+    }
+    assert!(began.elapsed() > Duration::from_millis(1_500), "20 at once, then 20 in a second: {:?}", began.elapsed());
 }
 
 #[tokio::test]

@@ -84,6 +84,21 @@ fn with_a_delay_only_what_still_waits_is_reported_and_its_end() {
     assert_eq!(calls(at, 2), ["waiting t git Long? 1", "resumed t git Long? 1 decremented"]);
 }
 
+/// Nobody would be told of a question that is asked while another one of the thread waits.
+#[test]
+fn with_a_delay_each_question_of_a_pause_is_reported_once() {
+    let (coordinator, directory) = (Coordinator::start(), tempfile::tempdir().unwrap());
+    let at = directory.path();
+    let _watching = watch(&coordinator, at, &["--exec", CALL, "--after", "1s"]);
+    coordinator.answer(["increment", "--holder", "git", "--reason", "First?"]);
+    assert_eq!(calls(at, 1), ["waiting t git First? 1"]);
+    coordinator.answer(["increment", "--holder", "npm", "--reason", "Second?"]);
+    assert_eq!(calls(at, 2)[1], "waiting t npm Second? 1");
+    coordinator.answer(["decrement"]);
+    coordinator.answer(["decrement"]);
+    assert_eq!(calls(at, 3)[2], "resumed t npm Second? 1 decremented");
+}
+
 /// Without a separate task, or without the time limit, the watch would stop, or the second thread would never be
 /// reported.
 #[test]

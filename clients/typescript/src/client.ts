@@ -16,6 +16,7 @@ import type { ChannelOptions } from "./channel-options.js";
 import { CallError, ConfigError, ElicitationExpiredError, InvalidFieldError, invalidField } from "./errors.js";
 import { checkMs, checkNumber } from "./fields.js";
 import { Hold, type HoldOptions, type Lanes } from "./hold.js";
+import { Log } from "./log.js";
 import type {
   DecrementRequest,
   DecrementResponse,
@@ -117,7 +118,7 @@ export class Client implements Disposable, AsyncDisposable {
    */
   static fromEnv(options: EnvironmentOptions = {}): Client {
     const { configFile, environment = process.env } = options;
-    const settings = withEnvironment(options, configFile, environment);
+    const settings = withEnvironment(options, configFile, environment, new Log(options.logger));
     // `tls` overrides files of the environment, but contradicts files that the program names.
     const files = options.tls === undefined ? settings : { ...settings, ...tlsFilesOf(options) };
     return new Client({ ...options, ...files });

@@ -13,7 +13,7 @@ export interface Logger {
 }
 
 /** The codes of the process warnings. */
-type WarningCode = "PAUSEWATCH_HOLD" | "PAUSEWATCH_LINK" | "PAUSEWATCH_TLS" | "PAUSEWATCH_TOKEN";
+type WarningCode = "PAUSEWATCH_CONFIG" | "PAUSEWATCH_HOLD" | "PAUSEWATCH_LINK" | "PAUSEWATCH_TLS" | "PAUSEWATCH_TOKEN";
 
 export class Log {
   readonly #logger: Logger | undefined;

@@ -12,6 +12,7 @@ import type { SecureContextOptions } from "node:tls";
 import { type Address, DEFAULT_ADDRESS, formatAddress, isLocal, isSecure, parseAddress } from "./address.js";
 import { type Environment, type Key, loadConfigFile } from "./config-file.js";
 import { ConfigError, within } from "./errors.js";
+import { Log } from "./log.js";
 import { TlsFiles } from "./tls-files.js";
 import { isToken, type TokenSource, tokenFile } from "./token.js";
 
@@ -71,8 +72,9 @@ export function withEnvironment(
   options: ConnectionOptions,
   configFile: string | undefined,
   environment: Environment,
+  log = new Log(undefined),
 ): ConnectionOptions {
-  const file = loadConfigFile(configFile, environment);
+  const file = loadConfigFile(configFile, environment, log);
   const variables = layer((option) => {
     const names = option === "threadId" ? THREAD_VARIABLES : [variableOf(option)];
     const value = names.map((name) => environment[name]).find(Boolean);

@@ -3,21 +3,15 @@
 //! 1. The real program inherits our standard output, and writes the answer there. This process never reads the answer.
 //! 2. A problem with the pause is a warning: the person is asked anyway. The exit code is that of the real program.
 //! 3. A real program that calls this one again is an error, not a loop.
-use super::{real_program, terminal};
+//! 4. When the program that needs the answer has ended, this one and the real program end.
+use super::{real_program, reason::reason, terminal};
 use crate::cli::{
     connection::{Connection, Thread},
     exit,
-    failure::{self, say},
+    failure::say,
     hold,
 };
-use crate::exec::supervise::SpawnError;
-use std::{
-    env,
-    ffi::OsString,
-    os::unix::process::CommandExt,
-    process::{Command, ExitCode},
-    time::Duration,
-};
+use std::{env, ffi::OsString, process::ExitCode, time::Duration};
 
 /// The variable by which a real program that calls this one is recognized.
 const ACTIVE: &str = "PAUSEWATCH_ASKPASS_ACTIVE";
@@ -39,8 +33,6 @@ const DIRECTORIES: [&str; 6] = [
     "/usr/lib/seahorse",
     "/usr/libexec/seahorse",
 ];
-/// The longest reason of an elicitation, in bytes.
-const MAX_REASON: usize = 1_024;
 
 /// The arguments of `askpass`.
 #[derive(Debug, clap::Args)]
@@ -85,11 +77,6 @@ pub(crate) fn run(args: Args) -> ExitCode {
             return ExitCode::from(exit::FAILED);
         }
     };
-    if let Err(why) = args.connection.settings().and_then(|settings| settings.config()) {
-        say("askpass", &format!("{why}; asking without a pause"));
-        let error = SpawnError::from(Command::new(&command[0]).args(&command[1..]).env(ACTIVE, "1").exec());
-        return failure::cannot_run("askpass", &command[0], &error);
-    }
     let reason = reason(&args.prompt.to_string_lossy());
     let held = hold::Args::around("askpass", command, reason, args.ttl, args.thread, args.connection);
     hold::run(held.with_variable(ACTIVE, "1"))
@@ -108,27 +95,5 @@ fn command(prompt: &OsString) -> Result<Vec<OsString>, String> {
         Some(program) if named || has_display || !terminal::exists() => Ok(vec![program.into(), prompt.clone()]),
         _ if terminal::exists() => at_terminal(),
         _ => Err("no program to ask with and no terminal: name one in PAUSEWATCH_ASKPASS".into()),
-    }
-}
-
-/// The prompt as a reason: one line, without the colon at its end, within the limit of the service.
-pub(super) fn reason(prompt: &str) -> String {
-    let line: String = prompt.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-    let line = line.trim().trim_end_matches(':');
-    let end = (0..=line.len().min(MAX_REASON)).rev().find(|end| line.is_char_boundary(*end));
-    line[..end.unwrap_or(0)].to_owned()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_prompt_becomes_a_reason_within_the_limit() {
-        assert_eq!(reason("Enter passphrase for key '/k':\u{20}"), "Enter passphrase for key '/k'");
-        assert_eq!(reason("a\nb\u{1b}c"), "a b c");
-        assert_eq!(reason(""), "");
-        assert_eq!(reason(&"é".repeat(600)).len(), 1_024);
-        assert_eq!(reason(&format!("x{}", "é".repeat(600))).len(), 1_023);
     }
 }

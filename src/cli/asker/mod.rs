@@ -2,6 +2,7 @@
 pub(super) mod askpass;
 pub(crate) mod pinentry;
 mod real_program;
+mod reason;
 mod terminal;
 
 use std::{ffi::OsString, path::Path};

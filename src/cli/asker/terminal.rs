@@ -1,4 +1,4 @@
-//! Asks at the terminal, as ssh itself does: the answer is not shown.
+//! Asks at the terminal, as ssh itself does: an answer that is a secret is not shown.
 //!
 //! 1. The terminal shows input again when this ends, also by a signal.
 //! 2. Input is hidden while this asks. A shell sets its own terminal modes while its job is stopped (Ctrl-Z), so the
@@ -66,14 +66,13 @@ fn try_to_ask(prompt: &str, kind: &str) -> io::Result<Answer> {
     let runtime = crate::cli::runtime::start()?;
     let result = runtime.block_on(async {
         let mut listener = SignalListener::catching(&[SystemSignal::CONT], &ENDING)?;
-        // A name and a confirmation are no secrets.
-        let hidden = match kind == "confirm" || prompt.starts_with("Username") {
-            true => {
+        let hidden = match is_secret(prompt, kind) {
+            false => {
                 // In the background, this stops the process before the prompt, not after it.
                 tcsetattr(&terminal, OptionalActions::Now, &tcgetattr(&terminal)?)?;
                 None
             }
-            false => Some(Hidden::start(terminal.try_clone()?)?),
+            true => Some(Hidden::start(terminal.try_clone()?)?),
         };
         // The signal that continued it then may still be on its way through the runtime.
         yield_now().await;
@@ -82,7 +81,7 @@ fn try_to_ask(prompt: &str, kind: &str) -> io::Result<Answer> {
                 return Ok(Answer::Ended(signal));
             }
         }
-        let prompt = crate::escape::escaped(prompt);
+        let prompt = shown(prompt);
         terminal.write_all(prompt.as_bytes())?;
         let from = terminal.try_clone()?;
         let mut reading = tokio::task::spawn_blocking(move || {
@@ -109,6 +108,21 @@ fn try_to_ask(prompt: &str, kind: &str) -> io::Result<Answer> {
     });
     runtime.shutdown_background();
     result
+}
+
+/// Whether the answer is hidden: all answers except names, confirmations, and the answers to ssh's questions about the key of
+/// a host, which come without `SSH_ASKPASS_PROMPT`.
+fn is_secret(prompt: &str, kind: &str) -> bool {
+    let last = prompt.trim_end().rsplit('\n').next().unwrap_or_default();
+    let is_about_host = ["(yes/no)?", "(yes/no/[fingerprint])?", "(yes/no):"].iter().any(|end| last.ends_with(end))
+        || ["Please type 'yes'", "Please enter \"yes\""].iter().any(|begin| last.starts_with(begin));
+    kind != "confirm" && !prompt.starts_with("Username") && !is_about_host
+}
+
+/// The prompt in its lines, without what would change the terminal.
+fn shown(prompt: &str) -> String {
+    let lines = prompt.split('\n').map(|line| crate::escape::escaped(line.trim_end_matches('\r')));
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 fn without_end(mut line: Vec<u8>) -> Vec<u8> {
@@ -149,4 +163,36 @@ impl Drop for Hidden {
 fn fail(why: &str) -> ExitCode {
     say("askpass", why);
     ExitCode::from(exit::FAILED)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_are_hidden_and_other_answers_are_shown() {
+        let host = "The authenticity of host 'h (192.0.2.1)' can't be established.\nED25519 key fingerprint is SHA256:x.\n\
+                    This key is not known by any other names.\nAre you sure you want to continue connecting (yes/no/[fingerprint])? ";
+        for prompt in [
+            host,
+            "Are you sure you want to continue connecting (yes/no)? ",
+            "Please type 'yes', 'no' or the fingerprint: ",
+            "Please type 'yes' or 'no': ",
+            "Accept updated hostkeys? (yes/no): ",
+            "Please enter \"yes\" or \"no\": ",
+            "Username for 'https://h': ",
+        ] {
+            assert!(!is_secret(prompt, ""), "{prompt}");
+        }
+        let after_question = format!("{host}\nPassword: ");
+        for prompt in ["Password: ", "Enter passphrase for key '/k (yes/no)': ", "", "\n", &after_question] {
+            assert!(is_secret(prompt, ""), "{prompt}");
+        }
+        assert!(!is_secret("Allow use of key k?\nKey fingerprint SHA256:x.", "confirm"));
+    }
+
+    #[test]
+    fn lines_stay_lines_and_other_controls_are_escaped() {
+        assert_eq!(shown("a\r\nb\u{1b}[2J\rc\n"), "a\nb\\u{1b}[2J\\rc\n");
+    }
 }

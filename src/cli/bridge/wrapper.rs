@@ -91,7 +91,7 @@ async fn supervise(
                     && !from_terminal
                 {
                     // If the signal is not permitted, the wrapper can only wait for the end.
-                    let _ = signal.send(pid);
+                    let _ = signal.send_and_continue(pid);
                 }
             }
         }

@@ -5,9 +5,9 @@
 //! 3. A caught signal has its default in the command: `exec` resets it.
 use crate::exec::supervise::{ExitAction, Program, Signal, SignalListener, SpawnError};
 use nix::unistd;
-use rustix::process::{Pid, Signal as SystemSignal};
-use std::{fs::File, io, os::fd::AsFd};
-use tokio::process::Child;
+use rustix::process::{Pid, Signal as SystemSignal, kill_process};
+use std::{convert::Infallible, fs::File, io, os::fd::AsFd, time::Duration};
+use tokio::{process::Child, time::sleep};
 
 /// The signals to pass on: people and programs send them to end or notify a process, and they end a process by default.
 const PASSED_ON: [SystemSignal; 7] = [
@@ -20,9 +20,24 @@ const PASSED_ON: [SystemSignal; 7] = [
     SystemSignal::ALARM,
 ];
 
+/// How long a program that is no longer needed has to end before it is killed.
+const KILL_AFTER: Duration = Duration::from_secs(2);
+
 /// Catches the signals to pass on. Needs a tokio runtime.
 pub(super) fn signals() -> io::Result<SignalListener> {
     SignalListener::catching(&[], &PASSED_ON)
+}
+
+/// Ends a program that asks a person, because nobody waits for the answer any more: TERM, and KILL 2 s later. Its exit status
+/// must not have been read, so that the id is not that of another process.
+pub(crate) async fn end_unneeded(pid: Pid) -> Infallible {
+    // It may be stopped. A program that has ended meanwhile is no problem.
+    for signal in [SystemSignal::TERM, SystemSignal::CONT] {
+        let _ = kill_process(pid, signal);
+    }
+    sleep(KILL_AFTER).await;
+    let _ = kill_process(pid, SystemSignal::KILL);
+    std::future::pending().await
 }
 
 /// A running command.
@@ -40,8 +55,14 @@ impl Running {
         Ok(Self { child, pid: pid.expect("its exit status was not read yet"), listener })
     }
 
-    /// Waits for the end of the command and passes signals on until then.
-    pub(super) async fn wait(mut self) -> io::Result<ExitAction> {
+    /// Waits for the end of the command and passes signals on until then. It is ended when `unneeded` returns.
+    pub(super) async fn wait(mut self, unneeded: impl Future<Output = ()>) -> io::Result<ExitAction> {
+        let pid = self.pid;
+        let ending = async {
+            unneeded.await;
+            end_unneeded(pid).await
+        };
+        tokio::pin!(ending);
         loop {
             tokio::select! {
                 biased;
@@ -49,9 +70,10 @@ impl Running {
                 signal = self.listener.recv() => {
                     if !(matches!(signal, Signal::INT | Signal::QUIT) && in_foreground()) {
                         // If the signal is not permitted (the command runs as another user), only waiting is left.
-                        let _ = signal.send(self.pid);
+                        let _ = signal.send_and_continue(self.pid);
                     }
                 }
+                never = &mut ending => match never {},
             }
         }
     }

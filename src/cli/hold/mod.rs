@@ -7,6 +7,7 @@
 //! 3. This process ends as COMMAND did: with its exit code, or by the same signal. As process 1 of a container it exits with 128 + n.
 //! 4. Problems with the elicitation do not affect COMMAND: they are reported on standard error.
 //! 5. A signal that ends this process before COMMAND starts also closes the elicitation ([`interrupt`]).
+//! 6. A COMMAND that asks a person for another program (`askpass`) ends when that program has ended.
 mod command;
 mod lease;
 
@@ -14,11 +15,11 @@ pub(super) use lease::{Reporter, close};
 
 use super::connection::{self, Connection, NO_THREAD, Thread};
 use super::failure::{call_error, cannot_run, say};
-use super::{certificate_warnings, exit, interrupt, traces};
+use super::{certificate_warnings, exit, interrupt, other_process::OtherProcess, traces};
 use crate::client::{Error, Hold, HoldBuilder, Settings};
 use crate::exec::supervise::{ExitAction, Program, SignalListener};
 use command::Running;
-pub(super) use command::in_foreground;
+pub(super) use command::{end_unneeded, in_foreground};
 use std::{ffi::OsString, path::Path, process, process::ExitCode, time::Duration};
 use uuid::Uuid;
 
@@ -55,7 +56,7 @@ pub struct Args {
     #[arg(skip)]
     variables: Vec<(OsString, OsString)>,
     /// Another command of ours that runs COMMAND under an elicitation: messages name it. It runs COMMAND in any case, because
-    /// whoever uses it may not know of the thread that its environment names.
+    /// whoever uses it may not know of the thread that its environment names. The parent of this process waits for the answer.
     #[arg(skip)]
     caller: Option<&'static str>,
 }
@@ -106,10 +107,14 @@ Exit status:
 /// Runs the command and returns its exit code, or dies by the signal that killed it.
 pub(crate) fn run(args: Args) -> ExitCode {
     let settings = match args.connection.settings() {
-        Ok(settings) => settings,
-        Err(why) => return fail(&why.to_string()),
+        Ok(settings) => Some(settings),
+        Err(why) if args.caller.is_none() => return fail(&why.to_string()),
+        Err(why) => {
+            say(args.name(), &format!("{why}; asking without a pause"));
+            None
+        }
     };
-    certificate_warnings::report(args.name(), &settings);
+    settings.iter().for_each(|settings| certificate_warnings::report(args.name(), settings));
     let runtime = match crate::cli::runtime::start() {
         Ok(runtime) => runtime,
         Err(error) => return fail(&format!("start: {error}")),
@@ -121,7 +126,7 @@ pub(crate) fn run(args: Args) -> ExitCode {
             None
         }
     });
-    let ended = runtime.block_on(hold(args, &settings, traces.is_some()));
+    let ended = runtime.block_on(hold(args, settings.as_ref(), traces.is_some()));
     runtime.shutdown_background();
     drop(traces);
     match ended {
@@ -130,10 +135,15 @@ pub(crate) fn run(args: Args) -> ExitCode {
     }
 }
 
-async fn hold(mut args: Args, settings: &Settings, traced: bool) -> Result<ExitAction, ExitCode> {
+async fn hold(mut args: Args, settings: Option<&Settings>, traced: bool) -> Result<ExitAction, ExitCode> {
+    let asker = args.caller.and_then(|_| OtherProcess::parent());
     let mut signals = command::signals().map_err(|error| fail(&format!("catch signals: {error}")))?;
-    let hold = match open(&mut args, settings, &mut signals).await {
-        Ok(hold) => Some(hold),
+    let opened = match settings {
+        Some(settings) => open(&mut args, settings, &mut signals).await.map(Some),
+        None => Ok(None),
+    };
+    let hold = match opened {
+        Ok(hold) => hold,
         Err(NotOpen::Interrupted(interrupt::Interrupted { signal, is_undone })) => {
             if !is_undone {
                 say(args.name(), INTERRUPTED);
@@ -149,7 +159,7 @@ async fn hold(mut args: Args, settings: &Settings, traced: bool) -> Result<ExitA
         }
     };
     let reporter = Reporter(args.name());
-    let ended = run_under(hold.as_ref(), args, traced, signals).await;
+    let ended = run_under(hold.as_ref(), args, asker.as_ref(), traced, signals).await;
     if let Some(hold) = hold {
         tokio::select! {
             biased;
@@ -163,6 +173,7 @@ async fn hold(mut args: Args, settings: &Settings, traced: bool) -> Result<ExitA
 async fn run_under(
     hold: Option<&Hold>,
     args: Args,
+    asker: Option<&OtherProcess>,
     traced: bool,
     signals: SignalListener,
 ) -> Result<ExitAction, ExitCode> {
@@ -182,8 +193,16 @@ async fn run_under(
             None => std::future::pending().await,
         }
     };
+    let unneeded = async {
+        match asker {
+            Some(asker) if asker.ended().await.is_ok() => {
+                say(own_name, "the program that asked has ended: no longer asking");
+            }
+            _ => std::future::pending().await,
+        }
+    };
     tokio::select! {
-        ended = running.wait() => ended.map_err(|error| fail(&format!("wait for the command: {error}"))),
+        ended = running.wait(unneeded) => ended.map_err(|error| fail(&format!("wait for the command: {error}"))),
         never = lost => match never {},
     }
 }

@@ -3,9 +3,11 @@
 //! 1. The watch never waits for a command: each thread that waits for a person has a task, which sees its latest state only.
 //! 2. One command runs at a time for each thread, and at most [`MAX_RUNNING`] in all. Changes meanwhile count as one, and the
 //!    command that comes next gets the state as it is then.
-//! 3. With a delay, a command runs only if its thread still waits then, once in each pause, and another one when the thread resumes.
+//! 3. With a delay, a command runs only for questions that still wait then, once for each (`questions.rs`), and another one when the
+//!    thread resumes.
 //! 4. A command that does not end is killed at its time limit, with its children. The first problem is reported, the others are not.
 use super::super::{failure, format, output::Json};
+use super::questions::{Question, Questions};
 use crate::client::PauseState;
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::{
@@ -45,13 +47,6 @@ struct Shared {
     has_reported: AtomicBool,
 }
 
-/// The elicitation that a command is about: the latest of its thread.
-#[derive(Clone, Default)]
-struct Question {
-    reason: String,
-    holder: String,
-}
-
 impl Notifier {
     pub(super) fn new(command: String, after: Duration, limit: Duration, json: Json) -> Self {
         let (permits, has_reported) = (Semaphore::new(MAX_RUNNING), AtomicBool::new(false));
@@ -76,25 +71,19 @@ impl Notifier {
 
 /// Runs the commands of one thread until it resumes.
 async fn follow(shared: Arc<Shared>, mut states: watch::Receiver<PauseState>) {
-    let mut pause = None;
-    let mut due = Instant::now() + shared.after;
-    // Whether a command ran in this pause, and whether the latest one of all was not about the end of a pause.
-    let (mut has_run, mut is_waiting) = (false, false);
-    let mut question = Question::default();
+    let mut questions = Questions::new(shared.after);
+    // Whether the latest command was not about the end of a pause.
+    let mut is_waiting = false;
+    let mut latest = Question::default();
     let mut permit = None;
     loop {
         let state = states.borrow_and_update().clone();
-        if let Some(latest) = state.elicitations.last() {
-            question = Question { reason: latest.reason.clone(), holder: latest.holder.clone() };
-        }
-        if state.paused && pause.replace(state.pause_start_time) != Some(state.pause_start_time) {
-            (has_run, due) = (false, Instant::now() + shared.after);
-        }
-        let is_early = state.paused && Instant::now() < due;
-        let event = match state.paused {
-            true if is_early || (has_run && !shared.after.is_zero()) => None,
-            true => Some("waiting"),
-            false => is_waiting.then_some("resumed"),
+        questions.update(&state, Instant::now());
+        let due = questions.next_due().filter(|_| state.paused);
+        let event = match (state.paused, shared.after.is_zero()) {
+            (true, false) => due.filter(|due| *due <= Instant::now()).map(|_| "waiting"),
+            (true, true) => Some("waiting"),
+            (false, _) => is_waiting.then_some("resumed"),
         };
         match event {
             // The state may change while others run.
@@ -103,8 +92,14 @@ async fn follow(shared: Arc<Shared>, mut states: watch::Receiver<PauseState>) {
                 continue;
             }
             Some(event) => {
-                shared.run(event, &state, &question).await;
-                (has_run, is_waiting) = (true, state.paused);
+                let asked = if shared.after.is_zero() {
+                    questions.latest().cloned()
+                } else {
+                    questions.take_due(Instant::now())
+                };
+                latest = asked.unwrap_or(latest);
+                shared.run(event, &state, &latest).await;
+                is_waiting = state.paused;
             }
             None => {}
         }
@@ -113,12 +108,13 @@ async fn follow(shared: Arc<Shared>, mut states: watch::Receiver<PauseState>) {
             // The next pause has a task of its own.
             return;
         }
+        let due = questions.next_due().filter(|_| state.paused && !shared.after.is_zero());
         tokio::select! {
             biased;
             changed = states.changed() => if changed.is_err() {
                 return;
             },
-            () = sleep_until(due), if is_early => {}
+            () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {}
         }
     }
 }

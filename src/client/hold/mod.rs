@@ -19,7 +19,7 @@ use super::{
     IncrementElicitationResponse, RenewElicitationRequest,
 };
 use crate::trace::WaitSpan;
-use last_end::LastEnd;
+use last_end::{KnownEnd, LastEnd};
 use lease::set_lease;
 use renewal::Renewal;
 use risk::Risk;
@@ -167,7 +167,8 @@ impl HoldBuilder {
         let lease = Arc::new(watch::Sender::new(Lease::Held));
         let last_end = LastEnd::new(Instant::now(), &elicitation, ttl);
         let risk = Risk::default();
-        let renewal = Renewal { ttl, lease: lease.clone(), last_end: last_end.clone(), risk: risk.clone() };
+        let known_end = last_end.known();
+        let renewal = Renewal { ttl, lease: lease.clone(), last_end, risk: risk.clone() };
         let renewing = client.with_deadline(client.deadline().min(ttl / 3));
         let elicitation_id = elicitation.elicitation_id.clone();
         let request = RenewElicitationRequest { thread_id, elicitation_id, ttl: None };
@@ -185,7 +186,7 @@ impl HoldBuilder {
             ttl,
             decrement_id,
             lease,
-            last_end,
+            known_end,
             risk,
             renewer,
             result: OnceCell::new(),
@@ -237,7 +238,7 @@ pub struct Hold {
     ttl: Duration,
     decrement_id: String,
     lease: Arc<watch::Sender<Lease>>,
-    last_end: LastEnd,
+    known_end: KnownEnd,
     risk: Risk,
     renewer: AbortHandle,
     result: OnceCell<Release>,
@@ -273,13 +274,13 @@ impl Hold {
     }
 
     /// Waits until it is known that the server will end the pause at its maximum length (`serve --max-pause`), and
-    /// returns that time. It is known as soon as the lease is shorter than requested: at least two thirds of a ttl
-    /// before.
+    /// returns that time. It is known a second after a renewal got a shorter lease than it requested: at least two thirds
+    /// of a ttl, less that second, before the end.
     ///
     /// # Cancel safety
     /// If the future is dropped, nothing is lost.
     pub async fn last_end(&self) -> Instant {
-        self.last_end.known().await
+        self.known_end.wait().await
     }
 
     /// Shows whether the lease is about to end because it cannot be renewed: the coordinator is unreachable, or

@@ -15,6 +15,8 @@ use tokio::{
 const FIRST_RETRY_DELAY: Duration = Duration::from_millis(100);
 /// The longest delay, unless a sixth of the ttl is shorter. Up to 100 % is added to each delay at random.
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(2);
+/// The delay before a renewal that shows whether the one before was cut, unless a third of the ttl is shorter.
+const CONFIRMATION_DELAY: Duration = Duration::from_secs(1);
 
 pub(super) struct Renewal {
     pub(super) ttl: Duration,
@@ -26,7 +28,7 @@ pub(super) struct Renewal {
 impl Renewal {
     /// Renews until the server reports that the elicitation is closed. `opened`: when the increment was sent. `renew` sends one
     /// renewal.
-    pub(super) async fn run<F>(self, opened: Instant, renew: impl Fn() -> F)
+    pub(super) async fn run<F>(mut self, opened: Instant, renew: impl Fn() -> F)
     where
         F: Future<Output = Result<RenewElicitationResponse, Error>>,
     {
@@ -50,9 +52,10 @@ impl Renewal {
             };
             match answer {
                 Ok(answer) => {
-                    self.last_end.learn(sent, answer.elicitation.as_ref(), self.ttl);
+                    let is_unclear = self.last_end.learn(sent, answer.elicitation.as_ref(), self.ttl);
                     expires = retry::deadline_after(Instant::now(), self.ttl);
-                    next = retry::deadline_after(sent, self.ttl / 3);
+                    let delay = if is_unclear { CONFIRMATION_DELAY.min(self.ttl / 3) } else { self.ttl / 3 };
+                    next = retry::deadline_after(sent, delay);
                     retry_delays = delays();
                     last_error = None;
                     set_lease(&self.lease, Lease::Held);

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use std::time::Duration;
 
 const SECOND: i64 = 1_000_000_000;
-/// The longest time for which large answers keep later calls out: with a low limit, one would otherwise do so for minutes.
+/// The longest time for which large answers, and requests in open streams, keep later calls out: with a low limit, one would otherwise do so for minutes.
 const LONGEST_DEBT: i64 = 5 * SECOND;
 
 /// The remaining calls of the present span.
@@ -55,14 +55,21 @@ impl Rate {
         }
     }
 
-    /// Takes `calls` more of `per_second` for a call that was admitted and turned out to be large: later calls are refused
-    /// for as much longer, at most 5 s.
+    /// Takes `calls` more of `per_second` for what was admitted, and turned out to be large, or to be followed by more requests: later
+    /// calls are refused for as much longer, at most 5 s.
     pub fn charge(&self, calls: u64, per_second: u64, now: Duration) {
         let now = i64::try_from(now.as_nanos()).unwrap_or(i64::MAX / 2);
         let share = SECOND / i64::try_from(per_second.max(1)).unwrap_or(SECOND).min(SECOND);
         let more = share.saturating_mul(i64::try_from(calls).unwrap_or(i64::MAX));
         let charged = |over_at: i64| Some(over_at.max(now).saturating_add(more).min(now.saturating_add(LONGEST_DEBT)));
         let _ = self.over_at.fetch_update(Relaxed, Relaxed, charged);
+    }
+
+    /// For how long no call is available, of a rate per second; `None`: one is available now.
+    pub fn debt(&self, now: Duration) -> Option<Duration> {
+        let ahead = i128::from(self.over_at.load(Relaxed)) - now.as_nanos().cast_signed();
+        let debt = u64::try_from(ahead - i128::from(SECOND)).ok().filter(|debt| *debt > 0)?;
+        Some(Duration::from_nanos(debt))
     }
 
     /// Whether all calls are available again.
@@ -94,7 +101,9 @@ mod tests {
         rate.charge(5, 10, at(1_000));
         let taken = |now| (0..100).filter(|_| rate.take(10, now).is_ok()).count();
         assert_eq!(taken(at(1_000)), 5);
+        assert_eq!(rate.debt(at(1_000)), None);
         rate.charge(1_000, 10, at(1_000));
+        assert_eq!(rate.debt(at(1_000)), Some(at(4_000)));
         assert_eq!(rate.take(10, at(1_000)), Err(at(4_100)));
         assert_eq!(taken(at(5_100)), 1);
         assert_eq!(taken(at(60_000)), 10);

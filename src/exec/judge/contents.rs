@@ -3,7 +3,7 @@
 use super::waiting::{Details, Waiting};
 use std::{
     fs::{self, Metadata},
-    os::unix::fs::MetadataExt,
+    os::{fd::OwnedFd, unix::fs::MetadataExt},
     path::{Path, PathBuf},
     sync::atomic::{AtomicU64, Ordering::Relaxed},
     time::{Duration, SystemTime},
@@ -33,6 +33,12 @@ impl Contents {
         let interpreters = waiting.interpreters.iter().filter_map(|command| command.first());
         let files = interpreters.map(|path| seen(Path::new(path)));
         [waiting.file()].into_iter().chain(files).map(|file: PathBuf| Self::of(fs::metadata(file).ok())).collect()
+    }
+
+    /// The device and the inode of a directory; `None`: it cannot be examined.
+    pub(super) fn directory(directory: &OwnedFd) -> Option<[u64; 2]> {
+        let data = rustix::fs::fstat(directory).ok()?;
+        Some([data.st_dev, data.st_ino])
     }
 
     fn of(data: Option<Metadata>) -> Self {

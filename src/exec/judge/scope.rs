@@ -82,7 +82,7 @@ impl Scope {
             workdir: path(&details.workdir).into(),
             interpreter: waiting.executable.interpreter.iter().map(text).collect(),
             further_interpreters,
-            changed_env: changed(&details.environment)?,
+            changed_env: changed(&details.environment, |name, value| is_harmless(name, value, &waiting.program, &details.workdir))?,
             streams: details.streams.clone(),
             identity: identity(waiting, details),
             lineage,
@@ -91,16 +91,18 @@ impl Scope {
     }
 }
 
-/// The names of variables that differ from those of the command line's shell, which this process has too.
+/// The names of variables that differ from those of the command line's shell, which this process has too, without harmless ones.
 ///
 /// # Errors
 /// There are too many by which programs run other code.
-fn changed(environment: &[OsString]) -> io::Result<Vec<String>> {
+fn changed(environment: &[OsString], is_harmless: impl Fn(&OsStr, Option<&OsStr>) -> bool) -> io::Result<Vec<String>> {
     let variables: HashMap<_, _> = environment.iter().filter_map(|entry| variable(entry)).collect();
     let own: HashMap<_, _> = std::env::vars_os().filter(|(name, _)| !is_internal(name)).collect();
-    let removed = own.keys().filter(|name| !variables.contains_key(name.as_os_str()));
+    let removed = own.keys().map(OsString::as_os_str).filter(|name| !variables.contains_key(name));
+    let removed = removed.filter(|name| !is_harmless(name, None));
     let set = variables.iter().filter(|(name, value)| own.get(**name).is_none_or(|own| own != **value));
-    let names = removed.map(OsString::as_os_str).chain(set.map(|(name, _)| *name));
+    let set = set.filter(|(name, value)| !is_harmless(name, Some(value)));
+    let names = removed.chain(set.map(|(name, _)| *name));
     let mut names: Vec<_> = names.map(|name| name.to_string_lossy().chars().take(64).collect::<String>()).collect();
     names.sort_by_cached_key(|name| (!may_run_code(name), name.clone()));
     if names.get(MAX_CHANGED_ENV).is_some_and(|name| may_run_code(name)) {
@@ -111,16 +113,19 @@ fn changed(environment: &[OsString]) -> io::Result<Vec<String>> {
     Ok(names)
 }
 
-/// A number that is the same for the same program and contents with the same arguments, directory and variables, except harmless
-/// ones. The hash has secret keys, so that no command can construct two programs with the same number.
+/// A number that is the same for the same program and contents with the same arguments, directory (the same one, not another with its path) and
+/// variables, except harmless ones. The hash has secret keys, so that no command can construct two programs with the same number.
 fn identity(waiting: &Waiting, details: &Details) -> u64 {
     static KEYS: LazyLock<RandomState> = LazyLock::new(RandomState::new);
-    let is_harmless = |name: &OsStr| name.to_str().is_some_and(is_harmless) || is_internal(name);
-    let is_of_concern = |entry: &&OsString| variable(entry).is_none_or(|(name, _)| !is_harmless(name));
+    let is_harmless = |name: &OsStr, value: &OsStr| {
+        is_harmless(name, Some(value), &waiting.program, &details.workdir) || is_internal(name)
+    };
+    let is_of_concern = |entry: &&OsString| variable(entry).is_none_or(|(name, value)| !is_harmless(name, value));
     let mut entries: Vec<_> = details.environment.iter().filter(is_of_concern).collect();
     entries.sort();
     let contents = Contents::of_program(waiting, details);
-    KEYS.hash_one((&waiting.executable.resolved, contents, &details.arguments, &details.workdir, entries))
+    let directory = Contents::directory(&details.directory);
+    KEYS.hash_one((&waiting.executable.resolved, contents, &details.arguments, &details.workdir, directory, entries))
 }
 
 /// The name and the value of `NAME=value`.
@@ -138,7 +143,8 @@ mod tests {
     fn variables_by_which_programs_run_other_code_are_all_named_or_nothing_is() {
         let set = |name: &str, count| (0..count).map(|number| OsString::from(format!("{name}{number}=1"))).collect();
         let own: Vec<_> = std::env::vars_os().map(|(name, value)| [name, "=".into(), value].into_iter().collect()).collect();
-        let changed = |others: Vec<OsString>, more: Vec<OsString>| changed(&[own.clone(), others, more].concat());
+        let changed =
+            |others: Vec<OsString>, more: Vec<OsString>| changed(&[own.clone(), others, more].concat(), |_, _| false);
         let names = changed(set("A", 100), set("LD_", 64)).expect("all are named");
         assert!(names.len() == 64 && names.iter().all(|name| name.starts_with("LD_")), "{names:?}");
         let error = changed(set("A", 1), set("LD_", 65)).expect_err("too many");

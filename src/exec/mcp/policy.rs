@@ -42,15 +42,30 @@ pub(crate) struct SandboxPolicy {
 
 impl SandboxPolicy {
     /// # Errors
-    /// One of the paths, or the working directory of this process, does not exist: a message that names it.
+    /// One of the paths, or the working directory of this process, does not exist; or one leads through a link that commands can change: a
+    /// message that names it.
     pub(crate) fn new(writable: &[PathBuf], enforcement: Enforcement) -> Result<Self, String> {
         let message = |what: &str, error: io::Error| format!("{what}: {error}");
         let project = Path::new(".").canonicalize().map_err(|error| message("the working directory", error))?;
-        let mut paths: Vec<_> = Sandbox::temporary_directories().filter_map(|path| path.canonicalize().ok()).collect();
+        let temporary = Sandbox::temporary_directories().filter_map(|path| Some((path.canonicalize().ok()?, path)));
+        let mut named: Vec<_> = temporary.collect();
         for path in writable {
             let resolved = path.canonicalize();
-            paths.push(resolved.map_err(|error| message(&format!("--writable {}", path.display()), error))?);
+            let resolved = resolved.map_err(|error| message(&format!("--writable {}", path.display()), error))?;
+            named.push((resolved, path.clone()));
         }
+        for (resolved, path) in &named {
+            let others = named.iter().map(|(other, _)| other).chain([&project]);
+            let others = Reach::new(others.filter(|other| !other.starts_with(resolved)).cloned().collect());
+            let path = std::path::absolute(path).map_err(|error| message(&path.display().to_string(), error))?;
+            if others.leads_into(&path) && !others.holds(resolved) {
+                let (path, resolved) = (path.display(), resolved.display());
+                return Err(format!(
+                    "{path} leads to {resolved} by a link that commands can change: name {resolved} itself"
+                ));
+            }
+        }
+        let mut paths: Vec<_> = named.into_iter().map(|(resolved, _)| resolved).collect();
         paths.sort();
         paths.dedup();
         Ok(Self { project, writable: paths, used: Arc::default(), enforcement })
@@ -138,5 +153,22 @@ mod tests {
         (MAX_USED..MAX_USED + 2).for_each(use_directory);
         assert_eq!(policy.used().len(), 1);
         assert!(policy.exposed(Path::new("/work")).contains(&"/".into()));
+    }
+
+    /// A command could make it lead elsewhere before the next start.
+    #[test]
+    fn a_writable_directory_behind_a_link_that_commands_can_change_is_refused() {
+        // Below the directory for temporary files, which commands can write.
+        let directory = tempfile::tempdir().unwrap();
+        let link = directory.path().join("link");
+        let new = |to: &str| {
+            let _ = std::fs::remove_file(&link);
+            std::os::unix::fs::symlink(to, &link).unwrap();
+            SandboxPolicy::new(std::slice::from_ref(&link), Enforcement::Full)
+        };
+        let refused = new("/usr").unwrap_err();
+        assert!(refused.ends_with("leads to /usr by a link that commands can change: name /usr itself"), "{refused}");
+        new(directory.path().to_str().unwrap()).unwrap();
+        SandboxPolicy::new(&["/usr".into()], Enforcement::Full).unwrap();
     }
 }

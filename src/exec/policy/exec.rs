@@ -29,8 +29,8 @@ pub struct Exec {
     /// interpreter, and so on. Each has the words that follow the interpreter, up to the path of this file.
     #[serde(default)]
     pub further_interpreters: Vec<Vec<String>>,
-    /// The names of environment variables, at most 64, that differ from those of the command line's shell: first those by which many
-    /// programs run other code.
+    /// The names of environment variables, at most 64, that differ from those of the command line's shell, and may change more than the
+    /// look of an output: first those by which many programs run other code.
     pub changed_env: Vec<String>,
     /// Its standard input, output and error.
     #[serde(default)]

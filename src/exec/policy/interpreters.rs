@@ -1,5 +1,6 @@
 //! The interpreters of a script that is to leave the sandbox.
 use super::{
+    libraries,
     reach::{Reach, find_program},
     rule::file_name,
 };
@@ -11,6 +12,9 @@ pub(super) fn objection(words: &[String], search: &OsStr, reach: &Reach) -> Opti
     let program = words.first()?;
     if reach.has_program(Path::new(program)) {
         return Some(format!("commands can change its interpreter {program}"));
+    }
+    if let Some(why) = Path::new(program).canonicalize().ok().and_then(|file| libraries::objection(&file, reach)) {
+        return Some(why);
     }
     if file_name(program) != "env" {
         return None;
@@ -26,7 +30,7 @@ pub(super) fn objection(words: &[String], search: &OsStr, reach: &Reach) -> Opti
     if reach.has_program(&found) || is_script(&found) {
         return Some(format!("commands can change its interpreter {}, or that is a script", found.display()));
     }
-    None
+    found.canonicalize().ok().and_then(|file| libraries::objection(&file, reach))
 }
 
 /// The program in the argument of `env`, if it is certain.

@@ -4,20 +4,20 @@
 //! 1. The program has exactly the words of a command in the line, and all of them are known before the line runs. Each command of
 //!    the line counts once.
 //! 2. The shell of the line starts it, in the command's directory, and with the environment of the shell, except
-//!    variables that change at most the look of its output.
-//! 3. Its file is the one that the server finds in PATH, or a path that `host_executable` lists. No command can change the file or any
-//!    of its interpreters, or make a link on the way lead elsewhere.
+//!    variables that change at most the look of its output (`harmless.rs`).
+//! 3. Its file is the one that the server finds in PATH, or a path that `host_executable` lists. No command can change the file, any
+//!    of its interpreters, or a library that is loaded with one of these (`libraries.rs`), or make a link on the way lead elsewhere.
 //! 4. Outside, it can do no more with its standard streams than inside (`streams.rs`), and it has no terminal, into which others could type.
 //! 5. It does not run programs that the settings of a project name, as git does (`settings.rs`). Nor do HOME, or variables such
 //!    as LD_LIBRARY_PATH, name anything that commands can write.
 //!
 //! After a person's yes to the line, 5 and the terminal of 4 do not matter: the person has been asked.
 use super::{
-    Exec, Lineage, MAX_CHANGED_ENV, Place, Rules,
+    Exec, Lineage, Place, Rules,
     evaluate::{Decided, LineCommand},
-    interpreters,
+    interpreters, libraries,
     reach::{Reach, find_program},
-    streams,
+    settings, streams,
 };
 use std::{
     collections::BTreeSet,
@@ -25,10 +25,6 @@ use std::{
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
 };
-
-/// Variables that bash changes by itself, or that change at most the look of a program's output. `LANGUAGE` is not one
-/// of them: it can make a program load translated texts, with their formats, from any directory.
-const HARMLESS: [&str; 8] = ["COLUMNS", "LANG", "LINES", "NO_COLOR", "OLDPWD", "PWD", "SHLVL", "_"];
 
 /// Returns what commands can write now, or could write before.
 pub(crate) type Exposed = Arc<dyn Fn() -> Reach + Send + Sync>;
@@ -108,10 +104,10 @@ impl LineCommands {
             "a login shell starts it".to_owned()
         } else if exec.workdir != self.setting.workdir {
             "it runs in another directory than the command: use `workdir`".to_owned()
-        } else if let Some(name) = exec.changed_env.iter().find(|name| !is_harmless(name)) {
+        } else if let Some(name) = exec.changed_env.first() {
             format!("the line has changed the variable {}", name.chars().take(64).collect::<String>())
-        } else if exec.changed_env.len() >= MAX_CHANGED_ENV || !exec.is_complete {
-            "it has too many arguments or variables".to_owned()
+        } else if !exec.is_complete {
+            "it has too many arguments".to_owned()
         } else if path_of_name(exec, &self.setting.search).and_then(|path| path.canonicalize().ok()).as_ref()
             != Some(&exec.file)
         {
@@ -124,6 +120,10 @@ impl LineCommands {
 
     /// Why a program may run code that no rule and no person has seen.
     fn danger(&self, exec: &Exec, reach: &Reach) -> Option<String> {
+        // A link to it may have any name.
+        if settings::is_program(&exec.file.to_string_lossy()) {
+            return Some("it runs programs that its settings name, and commands can change those".to_owned());
+        }
         let loaded = self.setting.loaded.iter().find(|(_, path)| reach.leads_into(path));
         if let Some((name, path)) = loaded {
             return Some(format!("{name} names {}, which commands can change", path.display()));
@@ -169,7 +169,8 @@ impl LineCommands {
     }
 }
 
-/// Why the program is not, or will not be, what it seems: commands can change its file, a link by which it is found, or one of its interpreters.
+/// Why the program is not, or will not be, what it seems: commands can change its file, a link by which it is found, a library that is loaded
+/// with it, or one of its interpreters.
 fn program_in_reach(exec: &Exec, search: &OsString, reach: &Reach) -> Option<String> {
     let changeable = |file: &Path| format!("commands can change {}", file.display());
     let named = exec.workdir.join(&exec.program);
@@ -179,6 +180,9 @@ fn program_in_reach(exec: &Exec, search: &OsString, reach: &Reach) -> Option<Str
     }
     if reach.has_program(&exec.file) {
         return Some(changeable(&exec.file));
+    }
+    if let Some(why) = libraries::objection(&exec.file, reach) {
+        return Some(why);
     }
     let lines = [&exec.interpreter].into_iter().chain(&exec.further_interpreters).filter(|words| !words.is_empty());
     lines.into_iter().find_map(|words| interpreters::objection(words, search, reach))
@@ -191,11 +195,6 @@ fn path_of_name(exec: &Exec, search: &OsString) -> Option<PathBuf> {
         true => Some(PathBuf::from(name)).filter(|path| path.is_absolute()),
         false => find_program(name, search),
     }
-}
-
-/// Whether no program does anything else because of this environment variable.
-pub(crate) fn is_harmless(name: &str) -> bool {
-    HARMLESS.contains(&name) || name.starts_with("LC_")
 }
 
 #[cfg(test)]
@@ -265,7 +264,6 @@ mod tests {
                 argv: words(argv),
                 is_complete: true,
                 workdir: self.root.join("work"),
-                changed_env: words(&["SHLVL", "_"]),
                 streams: streams::tests::captured(),
                 lineage: Lineage::Line,
                 ..Exec::default()
@@ -306,7 +304,6 @@ mod tests {
             Exec { workdir: place.root.clone(), ..exec.clone() },
             Exec { is_complete: false, ..exec.clone() },
             Exec { changed_env: words(&["LD_PRELOAD"]), ..exec.clone() },
-            Exec { changed_env: words(&["_"; 64]), ..exec.clone() },
             Exec { argv: words(&["tool", "a", "b"]), ..exec.clone() },
             Exec { streams: Vec::new(), ..exec.clone() },
             Exec { interpreter: vec![place.root.join("work/sh").display().to_string()], ..exec.clone() },
@@ -317,10 +314,6 @@ mod tests {
             },
         ] {
             assert!(!leaves(line, &other), "{other:?}");
-        }
-        for (name, is_harmless) in [("LANG", true), ("LC_ALL", true), ("LANGUAGE", false)] {
-            let changed = Exec { changed_env: words(&[name]), ..exec.clone() };
-            assert_eq!(leaves(line, &changed), is_harmless, "{name}");
         }
         assert!(!leaves(line, &place.exec(&["git", "status"])), "git runs what settings name");
         assert!(!leaves(line, &place.exec(&["tool", "bad"])), "it is asked about");

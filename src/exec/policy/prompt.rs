@@ -1,6 +1,6 @@
 //! The text of a question to a person: what is to run, where, and which rule prompts.
 use super::{
-    Action, Exec, Lineage, Question, is_harmless, may_run_code,
+    Action, Exec, Lineage, Question, may_run_code,
     shown::{command_of, quoted},
 };
 use crate::escape::escaped_lines;
@@ -78,8 +78,7 @@ fn called_as(exec: &Exec) -> String {
 
 /// The variables that may make the program behave differently than in the command's shell.
 fn variables_of(exec: &Exec) -> String {
-    let changed = exec.changed_env.iter().filter(|name| !is_harmless(name));
-    let (mut names, others): (Vec<_>, Vec<_>) = changed.partition(|name| may_run_code(name));
+    let (mut names, others): (Vec<_>, Vec<_>) = exec.changed_env.iter().partition(|name| may_run_code(name));
     let shown = others.len().min(MAX_VARIABLES.saturating_sub(names.len()));
     names.extend(&others[..shown]);
     let more = others.len() - shown;
@@ -131,7 +130,7 @@ mod tests {
         let argv = ["git", "push", "a b", "\x1b[2K"].map(str::to_owned);
         let exec: Exec = serde_json::from_value(serde_json::json!({
             "program": "/usr/bin/git", "file": "/usr/bin/git", "argv": argv, "is_complete": false, "workdir": "/work",
-            "interpreter": [], "changed_env": ["LD_PRELOAD", "A\nB", "SHLVL"], "lineage": {"Nested": 2}, "place": "Sandbox",
+            "interpreter": [], "changed_env": ["LD_PRELOAD", "A\nB"], "lineage": {"Nested": 2}, "place": "Sandbox",
         }))
         .unwrap();
         let (workdir, judgement) = (Path::new("/work"), rules.judge_exec(&exec));

@@ -94,6 +94,15 @@ impl Signal {
         })
     }
 
+    /// Like [`Self::send`], and then CONT: a stopped process handles a signal only after it continues.
+    ///
+    /// # Errors
+    /// We may not signal the process: nothing was sent.
+    pub(crate) fn send_and_continue(self, to: Pid) -> Result<(), Errno> {
+        self.send(to)?;
+        Self::CONT.send(to)
+    }
+
     /// Sends it to our process group, this process included.
     pub(crate) fn send_to_own_group(self) -> Result<(), Errno> {
         sent(match system_signal(self.0) {

@@ -7,6 +7,7 @@ use super::authorize::admit;
 use super::caller::account;
 use super::memory_budget::{ConnectionContext, MemoryReservation};
 use super::memory_limit::Size;
+use super::request_rate::BYTES_PER_CALL;
 use super::service_context::{PROBE, ServiceContext};
 use crate::clock::Clock;
 use crate::coordinator::metrics::Rpc;
@@ -33,9 +34,6 @@ const REFUSALS_PER_CALL: u64 = 2;
 const LONGEST_DELAY: Duration = Duration::from_secs(1);
 /// The size of a delayed refusal in the memory of its connection, in bytes: its HTTP/2 stream and its timer.
 const DELAY_BYTES: usize = 4 << 10;
-
-/// An answer counts as one more call for each of these bytes: to make and to send them takes as long as a small call.
-const BYTES_PER_CALL: usize = 64 << 10;
 
 /// An extension of a request that no service accepts. The request counts as a call, but not as a call without a token:
 /// a web page causes such requests for anyone who opens it.

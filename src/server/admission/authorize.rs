@@ -54,9 +54,14 @@ impl Rights {
         self.0.clone()
     }
 
+    /// The role of the token; `None`: the server requires no tokens.
+    pub(crate) fn role(&self) -> Option<Role> {
+        self.0.as_ref().map(|caller| caller.role())
+    }
+
     /// Whether they come from an admin's token.
     pub(crate) fn are_of_admin(&self) -> bool {
-        self.0.as_ref().is_some_and(|caller| caller.role() == Role::Admin)
+        self.role() == Some(Role::Admin)
     }
 
     /// Fails unless the permissions cover this thread.

@@ -10,6 +10,7 @@ mod gives_way;
 mod inbox;
 mod memory_budget;
 mod memory_limit;
+mod request_rate;
 mod service_context;
 mod stream_limit;
 
@@ -20,6 +21,7 @@ pub(crate) use inbox::Inbox;
 pub(crate) use memory_budget::MemoryBudget;
 pub(crate) use memory_budget::{ConnectionContext, MemoryReservation};
 pub(crate) use memory_limit::MemoryLimit;
+pub(crate) use request_rate::RequestRate;
 pub(crate) use service_context::ServiceContext;
 pub(crate) use stream_limit::StreamLimit;
 

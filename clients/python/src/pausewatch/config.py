@@ -2,8 +2,8 @@
 
 1. An empty variable counts as not set, and so does an empty value in the file. The variables for the thread are
    `THREAD_VARIABLES`: first pausewatch's own, then those that agents set for their commands.
-2. A config file that was named must exist; the default one may be missing. An unknown key is an error: a typing mistake must
-   not silently select the default.
+2. A config file that was named must exist; the default one may be missing, or in the home of another user. An unknown key is
+   an error: a typing mistake must not silently select the default.
 3. A token or a certificate is never silently ignored, and a token is never sent over a network in plain text.
 4. A token is in no repr, error or log.
 5. A plaintext address overrides TLS settings (an https address, or files) of the lower layers completely: only the thread of
@@ -12,7 +12,9 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import sys
 import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -28,6 +30,8 @@ from ._io.tokens import is_token
 from ._io.types import check_type, wrong_type
 from .address import DEFAULT, Address, Scheme
 from .errors import ConfigError
+
+_logger = logging.getLogger("pausewatch")
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -226,6 +230,14 @@ def _file(named: str | os.PathLike[str] | None, environ: Mapping[str, str]) -> d
             return {}
         raise ConfigError(f"config file {path}: {error.strerror}") from None
     except (OSError, ValueError) as error:
+        if named is None and isinstance(error, PermissionError) and _is_of_another_user(path.parent.parent):
+            _logger.warning(
+                "config file %s is ignored: %s, and %s belongs to another user; correct HOME or XDG_CONFIG_HOME",
+                path,
+                error.strerror,
+                path.parent.parent,
+            )
+            return {}
         raise ConfigError(f"config file {path}: {error}") from None
     settings.pop(_SERVER, None)
     for key, value in settings.items():
@@ -243,6 +255,18 @@ def _default_path(environ: Mapping[str, str]) -> Path | None:
         return Path(configured, "pausewatch", "config.toml")
     home = environ.get("HOME")
     return Path(home, ".config", "pausewatch", "config.toml") if home else None
+
+
+def _is_of_another_user(directory: Path) -> bool:
+    """The first of these that can be seen decides: the directory, or one above it; some may be hidden or missing."""
+    if sys.platform == "win32":
+        return False
+    for place in (directory, *directory.parents):
+        try:
+            return place.stat().st_uid != os.geteuid()
+        except OSError:
+            continue
+    return True
 
 
 def _check_deadline(deadline: Seconds) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +56,31 @@ def test_errors_in_a_file_are_explained(tmp_path: Path, text: str, why: str) -> 
     with pytest.raises(ConfigError) as error:
         Config.load(config_file=path, environ={})
     assert why in str(error.value)
+
+
+@pytest.fixture
+def another_user() -> Iterator[int]:
+    """The process is a user who cannot read what belongs to root; as root, until the end of the test."""
+    if os.geteuid() != 0:
+        yield os.geteuid()
+        return
+    os.seteuid(65534)
+    yield 65534
+    os.seteuid(0)
+
+
+def test_a_file_in_the_home_of_another_user_is_ignored_with_a_warning(
+    another_user: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    # As after `su` without `-`. The directory of root is nobody else's.
+    assert Config.load(environ={"HOME": "/root"}) == Config.load(environ={})
+    assert "belongs to another user; correct HOME" in caplog.text
+    with tempfile.TemporaryDirectory() as own:
+        path = Path(own, ".config", "pausewatch", "config.toml")
+        path.parent.mkdir(parents=True)
+        path.touch(mode=0)
+        with pytest.raises(ConfigError, match="Permission denied"):
+            Config.load(environ={"HOME": own})
 
 
 def test_a_file_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { chownSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, test } from "node:test";
@@ -8,6 +8,7 @@ import { formatAddress } from "../../src/address.js";
 import { Client } from "../../src/client.js";
 import { type Environment, parseConfigFile } from "../../src/config-file.js";
 import { ConfigError } from "../../src/errors.js";
+import { Log } from "../../src/log.js";
 import { type ConnectionOptions, settingsOf, withEnvironment } from "../../src/settings.js";
 import { identity } from "../support/certificates.js";
 
@@ -51,6 +52,32 @@ test("a plaintext address ignores lower TLS settings", () => {
   const { token, tlsCa } = withEnvironment({ address: "https://other:1" }, path, {});
   assert.deepEqual([token, tlsCa], ["fleet", "/ca"], "what goes over TLS stays");
   assert.equal(settingsFrom({ address: "127.0.0.1:1" }, file("plain.toml", rest), {}).token, "fleet");
+});
+
+// As after `su` without `-`: HOME is that of root.
+test("a config file in the home of another user is ignored with a warning", () => {
+  const { getuid, seteuid } = process;
+  assert.ok(getuid && seteuid, "this system has no users");
+  const isRoot = getuid() === 0;
+  const own = mkdtempSync(join(tmpdir(), "pausewatch-own-"));
+  const path = join(own, ".config", "pausewatch", "config.toml");
+  mkdirSync(join(path, ".."), { recursive: true });
+  writeFileSync(path, 'thread_id = "t"\n', { mode: 0 });
+  const theirs = isRoot ? mkdtempSync(join(tmpdir(), "pausewatch-theirs-")) : "/root";
+  if (isRoot) for (const place of [own, join(own, ".config"), join(path, ".."), path]) chownSync(place, 65534, 65534);
+  const warnings: string[] = [];
+  const log = new Log({ info: () => {}, warn: (message) => warnings.push(message) });
+  if (isRoot) seteuid(65534);
+  try {
+    assert.equal(withEnvironment({}, undefined, { HOME: theirs }, log).threadId, undefined);
+    refused(() => withEnvironment({}, undefined, { HOME: own }, log), path, "EACCES");
+  } finally {
+    if (isRoot) seteuid(0);
+    rmSync(own, { recursive: true });
+    if (isRoot) rmSync(theirs, { recursive: true });
+  }
+  assert.equal(warnings.length, 1);
+  assert.match(warnings[0] ?? "", /belongs to another user; correct HOME/);
 });
 
 test("the default file may be missing, a named one may not", () => {

@@ -5,19 +5,25 @@
 //!    leaves this process, as the reason of the pause.
 //! 2. A problem with the pause is a warning on standard error: the person is asked anyway.
 //! 3. The exit code is that of the real pinentry.
+//! 4. The coordinator and the thread are those of the program that needs the key, never those of the program that started
+//!    gpg-agent. What that program says is not trusted: see `client/settings/of_others.rs`.
+//! 5. When gpg-agent, or the program that needs the key, has ended during a question, the real pinentry is ended.
+mod owner;
 mod question;
 mod user_data;
 
-use super::{askpass::reason, real_program};
-use crate::cli::{connection, exit, failure, hold};
+use super::{real_program, reason::reason};
+use crate::cli::{config_file, connection, exit, failure, hold, other_process::OtherProcess};
 use crate::client::{Hold, Settings};
 use crate::exec::supervise::{ExitAction, SignalListener};
+use owner::Owner;
 pub use question::Questions;
 use rustix::process::{Pid, Signal};
 use std::{env, ffi::OsString, io, path::Path, process::ExitCode, process::Stdio, time::Duration};
 use tokio::{
     io::{AsyncBufReadExt, AsyncWriteExt, BufReader, stdin, stdout},
     process::{Child, Command},
+    task::JoinSet,
 };
 
 const NAMES: [&str; 7] =
@@ -41,7 +47,9 @@ PAUSEWATCH_PINENTRY names asks the person, else pinentry or another usual one.
 
 gpg-agent is a daemon, so the coordinator and the thread come from PINENTRY_USER_DATA of the program that uses the key: \
 PAUSEWATCH_ADDRESS=...,PAUSEWATCH_THREAD_ID=...,PAUSEWATCH_TOKEN=... Every process of the same user can read it there: use a token \
-for this thread only. Without it, the environment of gpg-agent and the config file apply.";
+for this thread only. On Linux, what is not in it comes from the environment of that program. Files that either of them names are \
+ignored. The environment of gpg-agent and the config file apply last; a thread comes from the config file only, and credentials are \
+used only with the address there.";
 
 /// Relays the lines of gpg-agent and the real pinentry, and returns the exit code of the real pinentry.
 pub(crate) fn run(args: Args) -> ExitCode {
@@ -63,23 +71,31 @@ pub(crate) fn run(args: Args) -> ExitCode {
 }
 
 async fn stand_between(program: &Path, arguments: Vec<OsString>) -> io::Result<ExitAction> {
+    let agent = OtherProcess::parent();
     let mut listener = SignalListener::catching(&[], &PASSED_ON)?;
     let mut child = Command::new(program).args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
     let mut hold = None;
     let pid = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
     let result = {
-        let talk = pass_on(&mut child, &mut hold);
+        let talk = pass_on(&mut child, &mut hold, agent);
         tokio::pin!(talk);
         loop {
             tokio::select! {
                 result = &mut talk => break result,
                 signal = listener.recv() => {
                     // A pinentry that has ended is no problem.
-                    let _ = pid.map(|pid| signal.send(pid));
+                    let _ = pid.map(|pid| signal.send_and_continue(pid));
                 }
             }
         }
     };
+    if let (Ok(Talk::Unneeded), Some(pid)) = (&result, pid) {
+        failure::say("pinentry", "the program that asked has ended: no longer asking");
+        tokio::select! {
+            _ = child.wait() => {}
+            never = hold::end_unneeded(pid) => match never {},
+        }
+    }
     if let Some(hold) = hold {
         hold::close(&hold, hold::Reporter("pinentry")).await;
     }
@@ -87,21 +103,35 @@ async fn stand_between(program: &Path, arguments: Vec<OsString>) -> io::Result<E
     Ok(ExitAction::of(child.wait().await?, false, false))
 }
 
-/// Relays lines until pinentry has closed its output. `hold` is `Some` while a question is open and the thread is
-/// paused.
-async fn pass_on(child: &mut Child, hold: &mut Option<Hold>) -> io::Result<()> {
+/// How a conversation ended.
+enum Talk {
+    /// Pinentry has closed its output.
+    Over,
+    /// A question is open, and nobody waits for its answer any more.
+    Unneeded,
+}
+
+/// Relays lines. `hold` is `Some` while a question is open and the thread is paused.
+async fn pass_on(child: &mut Child, hold: &mut Option<Hold>, agent: Option<OtherProcess>) -> io::Result<Talk> {
     let mut to_pinentry = child.stdin.take();
     let mut from_pinentry = BufReader::new(child.stdout.take().expect("it is piped"));
     let (mut from_agent, mut to_agent) = (BufReader::new(stdin()), stdout());
     let mut questions = Questions::default();
+    // The ends of those who wait for the answer, and the settings of the one that needs it.
+    let (mut ends, mut owner_settings) = (JoinSet::new(), Ok(Settings::default()));
+    agent.map(|agent| ends.spawn(end_of(agent)));
     let (mut command, mut answer) = (Vec::new(), Vec::new());
     loop {
         // A read that the other branch cancels keeps the bytes that it has read so far in its buffer.
         tokio::select! {
             read = from_agent.read_until(b'\n', &mut command), if to_pinentry.is_some() => {
                 let is_end = read? == 0;
+                if let Some(owner) = Owner::of(&command) {
+                    owner_settings = owner.settings;
+                    ends.spawn(end_of(owner.process));
+                }
                 if let Some(description) = questions.command(&command) && hold.is_none() {
-                    *hold = open(&description).await;
+                    *hold = open(&description, &owner_settings).await;
                 }
                 if let Some(pinentry) = &mut to_pinentry && (pinentry.write_all(&command).await.is_err() || is_end) {
                     to_pinentry = None;
@@ -118,19 +148,29 @@ async fn pass_on(child: &mut Child, hold: &mut Option<Hold>) -> io::Result<()> {
                 to_agent.flush().await?;
                 answer.clear();
                 if is_end {
-                    return Ok(());
+                    return Ok(Talk::Over);
                 }
             }
+            Some(_) = ends.join_next(), if questions.is_open() => return Ok(Talk::Unneeded),
         }
     }
 }
 
+async fn end_of(process: OtherProcess) {
+    if process.ended().await.is_err() {
+        std::future::pending().await
+    }
+}
+
 /// Pauses the thread, or warns.
-async fn open(description: &str) -> Option<Hold> {
+async fn open(description: &str, of_owner: &Result<Settings, String>) -> Option<Hold> {
     let opened = async {
-        let data = env::var("PINENTRY_USER_DATA").unwrap_or_default();
-        let settings = user_data::settings(&data)?.or(Settings::from_env().map_err(|why| why.to_string())?);
-        let thread = settings.thread_id.clone().ok_or("no thread: PINENTRY_USER_DATA has no PAUSEWATCH_THREAD_ID")?;
+        let own = Settings::without_thread_of_environment().map_err(|why| why.to_string())?;
+        config_file::warn_if_ignored();
+        let of_owner = of_owner.clone()?;
+        let data = user_data::settings(&env::var("PINENTRY_USER_DATA").unwrap_or_default())?;
+        let settings = data.or_at_same_address(of_owner.or_at_same_address(own));
+        let thread = settings.thread_id.clone().ok_or("no thread: PAUSEWATCH_THREAD_ID is not in PINENTRY_USER_DATA, nor known from the program that needs the key")?;
         let client = connection::client(&settings).map_err(|why| why.to_string())?;
         let holder = hold::default_holder(&["pinentry".into()]);
         let hold = client.hold(thread).reason(reason(description)).holder(holder).ttl(TTL);

@@ -30,6 +30,11 @@ impl Questions {
         None
     }
 
+    /// Whether a question waits for its answer.
+    pub(super) fn is_open(&self) -> bool {
+        self.is_open
+    }
+
     /// A line of pinentry. Returns whether it ends the question.
     pub fn answer(&mut self, line: &[u8]) -> bool {
         let is_last = [&b"OK"[..], b"ERR"]

@@ -1,7 +1,9 @@
 //! The events of Claude Code that matter here, and the changed input of a Bash call.
 //!
 //! 1. The answer has every field of the tool's input; only `command` and `timeout` differ.
-//! 2. Values that are not valid are left alone: Claude Code itself reports what is wrong with them. Fields of another type are an
+//! 2. Other agents run the hooks of `.claude/settings.json` too (Copilot CLI). Their commands have other limits, which a
+//!    clock of ours would make shorter, so an event without any field that only Claude Code sends is left alone, without a message.
+//! 3. Values that are not valid are left alone: Claude Code itself reports what is wrong with them. Fields of another type are an
 //!    error here: they are most likely those of another version.
 use serde_json::{Map, Value, json};
 use std::{env, time::Duration};
@@ -9,6 +11,10 @@ use std::{env, time::Duration};
 /// The defaults of Claude Code, in milliseconds.
 const DEFAULT_TIMEOUT_MS: u64 = 120_000;
 const MAX_TIMEOUT_MS: u64 = 600_000;
+
+/// Fields of events of Claude Code that Copilot CLI does not send. One of them is enough: `permission_mode` is missing in some events,
+/// and older versions do not send `tool_use_id`.
+const FIELDS_OF_CLAUDE_CODE: [&str; 3] = ["transcript_path", "permission_mode", "tool_use_id"];
 
 /// An event.
 #[derive(Debug, PartialEq)]
@@ -51,12 +57,15 @@ impl Timeouts {
 }
 
 impl Event {
-    /// Parses what Claude Code writes to standard input.
+    /// Parses what an agent writes to standard input. An event of another agent than Claude Code is [`Event::Other`].
     ///
     /// # Errors
-    /// The text is not an event of Claude Code.
+    /// The text is not JSON, or an event of Claude Code has another form than expected.
     pub fn parse(text: &[u8]) -> Result<Self, String> {
         let event: Value = serde_json::from_slice(text).map_err(|error| format!("the event is not JSON: {error}"))?;
+        if !FIELDS_OF_CLAUDE_CODE.iter().any(|field| event[field].is_string()) {
+            return Ok(Self::Other);
+        }
         let name = event["hook_event_name"].as_str().ok_or("the event has no hook_event_name")?;
         match (name, event["tool_name"].as_str()) {
             ("PreToolUse", Some("Bash")) => match &event["tool_input"] {
@@ -122,8 +131,13 @@ mod tests {
 
     const TIMEOUTS: Timeouts = Timeouts { default_ms: 120_000, tool_max_ms: 9_000_000, limit_max_ms: 600_000 };
 
+    /// An event of Claude Code about a call of a tool.
+    fn event(name: &str, tool: &str, input: &Value) -> Value {
+        json!({ "transcript_path": "/t", "hook_event_name": name, "tool_name": tool, "tool_input": input })
+    }
+
     fn answered(input: &Value) -> Option<Value> {
-        let event = json!({ "hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_input": input });
+        let event = event("PreToolUse", "Bash", input);
         match Event::parse(event.to_string().as_bytes()).unwrap() {
             Event::Bash(call) => {
                 let answer = call.answer("/bin/p", &TIMEOUTS)?;
@@ -187,7 +201,7 @@ mod tests {
             (json!({ "command": "a", "timeout": [] }), "timeout"),
             (json!({ "command": "a", "timeout": true }), "timeout"),
         ] {
-            let event = json!({ "hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_input": input });
+            let event = event("PreToolUse", "Bash", &input);
             let error = Event::parse(event.to_string().as_bytes()).unwrap_err();
             assert!(error.contains(field), "{input}: {error}");
         }
@@ -196,14 +210,30 @@ mod tests {
     #[test]
     fn foreign_events_are_no_events_of_bash() {
         for event in [
-            json!({ "hook_event_name": "PreToolUse", "tool_name": "Write", "tool_input": { "command": "a" } }),
-            json!({ "hook_event_name": "PostToolUse", "tool_name": "Bash", "tool_input": { "command": "a" } }),
-            json!({ "hook_event_name": "PreToolUse" }),
+            event("PreToolUse", "Write", &json!({ "command": "a" })),
+            event("PostToolUse", "Bash", &json!({ "command": "a" })),
+            json!({ "transcript_path": "/t", "hook_event_name": "PreToolUse" }),
         ] {
             assert_eq!(Event::parse(event.to_string().as_bytes()), Ok(Event::Other), "{event}");
         }
-        for bad in ["", "{", "7", "[]", "{}", "\u{0}", r#"{"hook_event_name":"PreToolUse","tool_name":"Bash"}"#] {
+        for bad in ["", "{", "\u{0}", r#"{"transcript_path":"/t"}"#, r#"{"transcript_path":"/t","hook_event_name":7}"#]
+        {
             assert!(Event::parse(bad.as_bytes()).is_err(), "{bad}");
+        }
+        let without_input = r#"{"transcript_path":"/t","hook_event_name":"PreToolUse","tool_name":"Bash"}"#;
+        assert!(Event::parse(without_input.as_bytes()).is_err());
+    }
+
+    /// No event needs to have all of them.
+    #[test]
+    fn one_field_of_claude_code_is_enough() {
+        for field in FIELDS_OF_CLAUDE_CODE {
+            let mut event =
+                json!({ "hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_input": { "command": "a" } });
+            event[field] = json!("x");
+            assert!(matches!(Event::parse(event.to_string().as_bytes()), Ok(Event::Bash(_))), "{event}");
+            event[field] = json!(null);
+            assert_eq!(Event::parse(event.to_string().as_bytes()), Ok(Event::Other), "{event}");
         }
     }
 }

@@ -13,7 +13,7 @@ mod report;
 mod session_env;
 mod version;
 
-use super::super::output;
+use super::super::{config_file::warn_if_ignored, output};
 pub use event::{BashCall, Event, Timeouts};
 use std::{
     io::{self, IsTerminal, Read},
@@ -91,6 +91,7 @@ fn answer(thread_id: Option<&str>, max_limit: Duration) -> Result<(), String> {
             crate::client::Settings::from_env()
                 .and_then(|settings| settings.config())
                 .map_err(|why| why.to_string())?;
+            warn_if_ignored();
             let Some(answer) = call.answer(&own_path::quoted()?, &Timeouts::of_environment(max_limit)) else {
                 return Ok(());
             };

@@ -12,10 +12,11 @@ use crate::coordinator::hub::{Interest, Subscription};
 use crate::core::types::ThreadId;
 use crate::proto::v1;
 use crate::server::access::Access;
-use crate::server::admission::{ConnectionContext, MemoryReservation, Rights};
+use crate::server::admission::{ConnectionContext, MemoryReservation, RequestRate, Rights};
 use crate::server::status;
 use bytes::Bytes;
 use http_body::Frame;
+use prost::Message;
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -26,6 +27,7 @@ use tonic::Status;
 pub(super) struct Changing {
     stream: Stream,
     requests: Requests,
+    rate: RequestRate,
     rights: Rights,
     access: Option<Arc<Access>>,
     /// Requests that were read.
@@ -64,10 +66,16 @@ enum Failure {
 }
 
 impl Changing {
-    pub(super) fn new(stream: Stream, requests: Requests, rights: Rights, access: Option<Arc<Access>>) -> Self {
+    pub(super) fn new(
+        stream: Stream,
+        (requests, rate): (Requests, RequestRate),
+        rights: Rights,
+        access: Option<Arc<Access>>,
+    ) -> Self {
         Changing {
             stream,
             requests,
+            rate,
             rights,
             access,
             number: 0,
@@ -142,7 +150,9 @@ impl Changing {
     /// The next request. A replica waits until it shows at least the state at the time when the request arrived.
     fn poll_request(&mut self, cx: &mut Context<'_>) -> Poll<Result<v1::WatchRequest, Status>> {
         if self.confirming.is_none() {
+            ready!(self.rate.poll_ready(cx));
             let request = ready!(self.requests.poll_next(cx))?;
+            self.rate.count(request.encoded_len());
             let Some(confirmed) = self.stream.confirmed.as_ref().filter(|_| asks_for_states(&request)) else {
                 return Poll::Ready(Ok(request));
             };

@@ -21,10 +21,11 @@ use crate::coordinator::metrics::Rpc;
 use crate::coordinator::quota::{Account, Weight};
 use crate::proto::v1;
 use crate::server::access::{Access, Role};
-use crate::server::admission::{ConnectionContext, Counts, Rights, ServiceContext, account};
+use crate::server::admission::{ConnectionContext, Counts, RequestRate, Rights, ServiceContext, account};
 use crate::server::status;
 use changing::Changing;
 use fixed::Fixed;
+use prost::Message;
 use requests::Requests;
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -79,9 +80,10 @@ impl Watches {
         Ok(self.open_changing(request).map_or_else(Status::into_http, response))
     }
 
-    async fn open_fixed(self, request: http::Request<Body>) -> Result<Body, Status> {
+    async fn open_fixed(self, request: http::Request<Body>) -> Result<Opened, Status> {
         let caller = self.caller(&request)?;
         let request = fixed::read(request).await?;
+        RequestRate::new(caller.account.clone(), &self.context, &self.clock).count(request.encoded_len());
         let interest = wire::watch(&request).map_err(status::of_field)?;
         let interest = caller.rights.within(interest)?;
         let v1::WatchPauseStateRequest { thread_ids, include_elicitations, observer } = request;
@@ -93,16 +95,19 @@ impl Watches {
         }
         let stream = self.stream(Rpc::WatchPauseState, &caller, interest.named())?;
         let subscription = Some(if observer { self.hub.observe(interest) } else { self.hub.watch(interest) });
-        Ok(Body::new(Fixed(Stream { subscription, include_elicitations, ..stream })))
+        let body = Body::new(Fixed(Stream { subscription, include_elicitations, ..stream }));
+        Ok(Opened { body, role: caller.rights.role() })
     }
 
-    fn open_changing(self, request: http::Request<Body>) -> Result<Body, Status> {
+    fn open_changing(self, request: http::Request<Body>) -> Result<Opened, Status> {
         let caller = self.caller(&request)?;
         let requests = Requests::new(request, caller.connection.clone());
+        let rate = RequestRate::new(caller.account.clone(), &self.context, &self.clock);
         let stream = self.stream(Rpc::Watch, &caller, 0)?;
         let subscription = Some(self.hub.watch_none());
         let stream = Stream { subscription, ..stream };
-        Ok(Body::new(Changing::new(stream, requests, caller.rights, self.access)))
+        let role = caller.rights.role();
+        Ok(Opened { body: Body::new(Changing::new(stream, (requests, rate), caller.rights, self.access)), role })
     }
 
     fn caller(&self, request: &http::Request<Body>) -> Result<CallerOfWatch, Status> {
@@ -157,8 +162,21 @@ struct CallerOfWatch {
     rights: Rights,
 }
 
-fn response(body: Body) -> http::Response<Body> {
+/// A watch that has begun.
+struct Opened {
+    body: Body,
+    /// What the token of the caller may; `None`: the server requires no tokens.
+    role: Option<Role>,
+}
+
+/// The header of a watch that names the role of the caller's token: a program that shows pauses offers only what the role may.
+const ROLE: http::HeaderName = http::HeaderName::from_static("pausewatch-role");
+
+fn response(Opened { body, role }: Opened) -> http::Response<Body> {
     let mut response = http::Response::new(body);
+    if let Some(role) = role {
+        response.headers_mut().insert(ROLE, http::HeaderValue::from_static(role.name()));
+    }
     response.extensions_mut().insert(Counts);
     response.headers_mut().insert(http::header::CONTENT_TYPE, http::HeaderValue::from_static("application/grpc"));
     response

@@ -83,13 +83,15 @@ const call = async (method, message, signal) => (await post(method, "application
 /** A call that ends with the watch: it may be on a connection that nobody answers any more. */
 const ask = (method, message) => call(method, message, stop.signal);
 
-/** The messages of a stream. Throws what ended it. */
-async function* stream(method, message, signal) {
+/** The messages of a stream; `opened` gets the headers of its answer. Throws what ended it. */
+async function* stream(method, message, signal, opened) {
   const json = new TextEncoder().encode(JSON.stringify(message));
   const body = new Uint8Array(5 + json.length);
   new DataView(body.buffer).setUint32(1, json.length);
   body.set(json, 5);
-  const reader = (await post(method, "application/connect+json", body, signal)).body.getReader();
+  const response = await post(method, "application/connect+json", body, signal);
+  opened(response.headers);
+  const reader = response.body.getReader();
   let rest = new Uint8Array();
   for (;;) {
     const { done, value } = await reader.read();
@@ -154,7 +156,6 @@ async function refresh() {
   try {
     if (threads.size) await refreshThreads();
     if (past.due) await refreshPast().catch(() => (past.due = true));
-    if (isRoleDue) await askForRole();
   } catch {
     // The watch notices a lost connection. Everything else is asked again.
   }
@@ -202,8 +203,6 @@ async function refreshPast() {
 let stop = new AbortController();
 let isLive = false;
 let mayRelease = false;
-/** What the token may is not known. It is not asked each time that the tab is shown: refusals count in the metrics. */
-let isRoleDue = true;
 
 const sleep = (time) => new Promise((done) => setTimeout(done, time));
 const next = (target, type) => new Promise((done) => target.addEventListener(type, done, { once: true }));
@@ -235,7 +234,7 @@ async function watch(stop, onLive) {
   };
   heard();
   try {
-    for await (const { pauseState, snapshotComplete } of stream("WatchPauseState", { includeElicitations: true, observer: true }, stop.signal)) {
+    for await (const { pauseState, snapshotComplete } of stream("WatchPauseState", { includeElicitations: true, observer: true }, stop.signal, learnRole)) {
       heard();
       if (pauseState) {
         snapshot?.add(pauseState.threadId);
@@ -262,28 +261,12 @@ function live() {
   announce(threads.size ? `${plural(threads.size, "thread")} waiting` : "Nobody is waiting");
   poll.due = past.due = true;
   drawSoon();
-  if (isRoleDue) askForRole();
 }
 
-/**
- * Whether this page may release. A server that has answered without a token lets everybody. With one, a release without
- * a thread is refused for the role or for the thread, and changes nothing.
- */
-async function askForRole() {
-  isRoleDue = false;
-  const asked = token;
-  if (!asked) {
-    mayRelease = true;
-    set($("role"), "");
-    return drawSoon();
-  }
-  const error = await ask("DecrementElicitation", { threadId: "" }).then(() => ({}), (error) => error);
-  if (token !== asked) return;
-  isRoleDue = error.reason !== "INVALID_FIELD" && !["permission_denied", "unauthenticated"].includes(error.code);
-  if (isRoleDue) return;
-  mayRelease = error.reason === "INVALID_FIELD";
+/** Whether this page may release. A server that requires no tokens names no role, and lets everybody. */
+function learnRole(headers) {
+  mayRelease = headers.get("pausewatch-role") !== "watcher";
   set($("role"), mayRelease ? "" : "The role of this token may look on. It may not release.");
-  drawSoon();
 }
 
 function link(state, text) {
@@ -292,7 +275,6 @@ function link(state, text) {
 }
 
 async function lost(error, wait) {
-  isRoleDue = true;
   if (document.body.dataset.link !== "lost") {
     const asOf = $("content").hidden ? "" : ` Shown is what was known at ${new Date().toLocaleTimeString()}.`;
     $("lost").replaceChildren("No connection to the coordinator (", foreign(error.message), ").", asOf, " Trying again.");
@@ -305,7 +287,6 @@ async function lost(error, wait) {
 async function login(error) {
   link("login", "Not connected");
   mayRelease = false;
-  isRoleDue = true;
   threads.clear();
   past.list = [];
   draw();

@@ -40,13 +40,14 @@ pub(super) fn check(input: &[u8]) {
 
 pub(super) fn seeds() -> Vec<Vec<u8>> {
     super::texts(&[
-        r#"{"session_id":"s","hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{"command":"make test"}}"#,
-        r#"{"hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{"command":"a\nb 'c'","timeout":2500,"x":[1.5,null]}}"#,
-        r#"{"hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{"command":"a","timeout":"0.5","description":"\u00e9"}}"#,
-        r#"{"hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{"command":"a","timeout":1e300,"run_in_background":false}}"#,
-        r#"{"hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{"command":"a","run_in_background":true}}"#,
-        r#"{"hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{"command":"","timeout":-1}}"#,
-        r#"{"hook_event_name":"SessionStart","session_id":"c0ffee","source":"startup"}"#,
-        r#"{"hook_event_name":"PostToolUse","tool_name":"Write","tool_input":{"file_path":"/a"}}"#,
+        r#"{"session_id":"s","transcript_path":"/t","hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{"command":"make test"}}"#,
+        r#"{"tool_use_id":"t","hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{"command":"a\nb 'c'","timeout":2500,"x":[1.5,null]}}"#,
+        r#"{"tool_use_id":"t","hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{"command":"a","timeout":"0.5","description":"\u00e9"}}"#,
+        r#"{"tool_use_id":"t","hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{"command":"a","timeout":1e300,"run_in_background":false}}"#,
+        r#"{"tool_use_id":"t","hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{"command":"a","run_in_background":true}}"#,
+        r#"{"tool_use_id":"t","hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{"command":"","timeout":-1}}"#,
+        r#"{"transcript_path":"/t","hook_event_name":"SessionStart","session_id":"c0ffee","source":"startup"}"#,
+        r#"{"hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{"command":"a","mode":"async","initial_wait":30}}"#,
+        r#"{"permission_mode":"default","hook_event_name":"PostToolUse","tool_name":"Write","tool_input":{"file_path":"/a"}}"#,
     ])
 }

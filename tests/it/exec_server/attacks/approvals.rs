@@ -88,3 +88,20 @@ fn an_option_takes_out_no_more_than_an_allow() {
     }
     assert!(text(&place.run(&mut client, "./task OUT"), "note").contains("stayed in the sandbox"));
 }
+
+/// The path of the directory is the same, but not the directory.
+#[test]
+fn a_yes_is_about_one_directory() {
+    let Some(place) = Place::new() else { return };
+    let mut client = Client::start(place.server(RULES));
+    place.program("project/task", "#!/bin/sh\ntouch x\n");
+    for (line, questions) in
+        [("mkdir a; cd a; ../task; ../task", 1), ("mkdir b; cd b; ../task; cd ..; mv b c; mkdir b; cd b; ../task", 2)]
+    {
+        let id = client.begin("shell", "t", place.arguments(line));
+        (0..questions).for_each(|_| _ = yes(&mut client));
+        let answer = client.answer(id);
+        assert_eq!(answer["exit_code"], 0, "{line}: {answer}");
+        assert!(client.come("elicitation/create").is_empty(), "{line}");
+    }
+}

@@ -67,3 +67,13 @@ fn a_program_that_is_found_by_a_link_in_reach_stays_inside() {
     let answer = client.answer(id);
     assert!(!made.exists(), "{answer}");
 }
+
+/// Whatever the link is called, git runs what its settings name.
+#[test]
+fn a_link_to_git_stays_inside() {
+    let Some(place) = Place::new() else { return };
+    let git = env::split_paths(&env::var_os("PATH").unwrap()).map(|at| at.join("git")).find(|file| file.exists());
+    symlink(git.expect("git is installed"), place.path("bin/g")).unwrap();
+    let mut client = place.client("prefix_rule(['g'])");
+    place.assert_stays(&mut client, "g -c alias.x='!touch OUT/made' x", "its settings name");
+}

@@ -5,6 +5,7 @@
 mod approvals;
 mod home;
 mod interpreters;
+mod libraries;
 mod lines;
 mod links;
 mod path;

@@ -4,15 +4,19 @@
 //!
 //! 1. If the clock cannot start, the shell is ended: its command must not run without a limit, as with `run`.
 //! 2. A killed clock ends the shell: `clock-guard` waits for `clock-watch`, and each ends the shell if the other is killed
-//!    (on Linux; elsewhere only the guard does).
-//! 3. These processes have a session of their own: the shell neither waits for them nor signals them.
-//! 4. Problems with the coordinator are warnings, as with `run`: the limit holds.
+//!    (on Linux; elsewhere only the guard does), or if a signal asks it to end.
+//! 3. A stopped clock goes on: the guard continues `clock-watch`. While the guard is stopped, `clock-watch` ends the shell at the limit.
+//!    Nothing is left if both are killed or stopped at once.
+//! 4. These processes have a session of their own: the shell neither waits for them nor signals them.
+//! 5. Problems with the coordinator are warnings, as with `run`: the limit holds.
 mod guard;
 mod shell;
 mod start;
 mod watch;
 
-use std::time::Duration;
+use crate::exec::supervise::SignalListener;
+use rustix::process::Signal;
+use std::{io, time::Duration};
 
 pub(super) use guard::run as guard;
 pub(super) use start::run as start;
@@ -38,6 +42,9 @@ pub(crate) struct GuardArgs {
     /// The time limit.
     #[arg(long, value_parser = super::super::super::duration::parse)]
     limit: Duration,
+    /// The process id of `clock`, which waits until the clock runs.
+    #[arg(long)]
+    parent: i32,
 }
 
 /// The arguments of `clock-watch`.
@@ -52,6 +59,11 @@ pub(crate) struct WatchArgs {
     /// The process id of the guard.
     #[arg(long)]
     parent: i32,
+}
+
+/// The signals by which people and programs end a process, unless they were ignored at the start. Needs a tokio runtime.
+fn ending_signals() -> io::Result<SignalListener> {
+    SignalListener::catching(&[Signal::TERM], &[Signal::INT, Signal::HUP, Signal::QUIT])
 }
 
 /// The limit as an argument.

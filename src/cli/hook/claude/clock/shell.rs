@@ -1,10 +1,10 @@
 //! The shell of a Bash call and everything that it runs.
 //!
-//! 1. A process id that the system has given to another process is not signalled: on Linux, the shell is a file descriptor.
+//! 1. A process id that the system has given to another process is not signalled ([`OtherProcess`]).
 //! 2. Claude Code gives each shell a process group. If it does not (in a sandbox), the descendants are looked up, and
 //!    each is stopped when it is found. Otherwise a process could start another one and end, and the new one would not
 //!    be found.
-use crate::cli::stderr;
+use crate::cli::{other_process::OtherProcess, stderr};
 use rustix::{
     io::Errno,
     process::{Pid, Signal, kill_process, kill_process_group, test_kill_process, test_kill_process_group},
@@ -23,49 +23,22 @@ const LOOK_UP: Duration = Duration::from_secs(1);
 const LONGEST_LOOK_UP: Duration = Duration::from_secs(20);
 
 /// A shell that calls, or has called, `clock`.
-pub(super) struct Shell {
-    pid: Pid,
-    #[cfg(target_os = "linux")]
-    descriptor: std::os::fd::OwnedFd,
-}
+pub(super) struct Shell(OtherProcess);
 
 impl Shell {
     /// # Errors
     /// The process does not exist.
     pub(super) fn of(pid: Pid) -> io::Result<Self> {
-        Ok(Self {
-            pid,
-            #[cfg(target_os = "linux")]
-            descriptor: rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty())?,
-        })
+        Ok(Self(OtherProcess::of(pid)?))
     }
 
-    /// Waits for the end of the shell; on Linux, in a blocking thread of the tokio runtime.
+    /// Waits for the end of the shell ([`OtherProcess::ended`]).
     pub(super) async fn ended(&self) -> io::Result<()> {
-        #[cfg(target_os = "linux")]
-        {
-            let descriptor = self.descriptor.try_clone()?;
-            let waiting = tokio::task::spawn_blocking(move || while !is_readable(&descriptor, None) {});
-            waiting.await.map_err(io::Error::other)
-        }
-        #[cfg(not(target_os = "linux"))]
-        {
-            while !self.has_ended() {
-                tokio::time::sleep(POLL).await;
-            }
-            Ok(())
-        }
+        self.0.ended().await
     }
 
     pub(super) fn has_ended(&self) -> bool {
-        #[cfg(target_os = "linux")]
-        {
-            is_readable(&self.descriptor, Some(rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 }))
-        }
-        #[cfg(not(target_os = "linux"))]
-        {
-            test_kill_process(self.pid) == Err(Errno::SRCH)
-        }
+        self.0.has_ended()
     }
 
     /// Sends TERM to the shell and its commands, and KILL to those that are left after 5 s. Earlier messages are
@@ -75,7 +48,7 @@ impl Shell {
         if self.has_ended() {
             return;
         }
-        let targets = Targets::of(self.pid);
+        let targets = Targets::of(self.0.pid);
         targets.send(Signal::TERM);
         let end = Instant::now() + KILL_AFTER;
         while targets.exist() {
@@ -86,13 +59,6 @@ impl Shell {
             sleep(POLL);
         }
     }
-}
-
-/// Whether the process of the descriptor has ended, or ends within this time.
-#[cfg(target_os = "linux")]
-fn is_readable(descriptor: &std::os::fd::OwnedFd, timeout: Option<rustix::event::Timespec>) -> bool {
-    use rustix::event::{PollFd, PollFlags, poll};
-    poll(&mut [PollFd::new(descriptor, PollFlags::IN)], timeout.as_ref()).is_ok_and(|ready| ready > 0)
 }
 
 /// The processes to end.
@@ -111,13 +77,11 @@ impl Targets {
     }
 
     fn send(&self, signal: Signal) {
-        // A process that has ended meanwhile is no problem.
-        match self {
-            Self::Group(group) => _ = kill_process_group(*group, signal),
-            Self::Processes(all) => {
-                for signal in [signal, Signal::CONT] {
-                    all.iter().for_each(|pid| _ = kill_process(*pid, signal));
-                }
+        // A stopped process handles TERM only after it continues. A process that has ended meanwhile is no problem.
+        for signal in [signal, Signal::CONT] {
+            match self {
+                Self::Group(group) => _ = kill_process_group(*group, signal),
+                Self::Processes(all) => all.iter().for_each(|pid| _ = kill_process(*pid, signal)),
             }
         }
     }

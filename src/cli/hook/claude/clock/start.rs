@@ -30,7 +30,7 @@ fn start(args: &StartArgs, shell: Pid) -> Result<(), String> {
     let program = env::current_exe().map_err(|error| error.to_string())?;
     let mut guard = Command::new(program)
         .args(["hook", "claude", "clock-guard", "--shell", &shell.as_raw_pid().to_string()])
-        .args(["--limit", &argument(args.limit)])
+        .args(["--limit", &argument(args.limit), "--parent", &std::process::id().to_string()])
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .spawn()

@@ -1,5 +1,5 @@
 //! `clock-watch`: has the clock, and the private coordinator if none is configured.
-use super::{READY, WatchArgs, shell::Shell};
+use super::{READY, WatchArgs, ending_signals, shell::Shell};
 use crate::cli::{
     certificate_warnings,
     coordinator::Coordinator,
@@ -15,9 +15,8 @@ use crate::client::{
     stopwatch::{Stopwatch, StopwatchController},
 };
 use crate::exec::supervise::{Signal, die_with_parent};
-use rustix::process::Pid;
+use rustix::process::{Pid, getppid, kill_process};
 use std::{process::ExitCode, time::Duration};
-use tokio::signal::unix::{SignalKind, signal};
 
 /// Extra time after the limit while the coordinator is unreachable, as with `run`.
 const DISCONNECT_GRACE: Duration = Duration::from_secs(30);
@@ -35,7 +34,7 @@ pub(crate) fn run(args: &WatchArgs) -> ExitCode {
 
 async fn watch(args: &WatchArgs) -> Result<(), String> {
     // The handler is installed before the system is asked to send the signal.
-    let mut orphaned = signal(SignalKind::terminate()).map_err(|error| error.to_string())?;
+    let mut signals = ending_signals().map_err(|error| error.to_string())?;
     die_with_parent(Signal::of(rustix::process::Signal::TERM), args.parent).map_err(|error| error.to_string())?;
     let pid = Pid::from_raw(args.shell).ok_or("--shell is not a process id")?;
     let shell = Shell::of(pid).map_err(|why| format!("the shell {}: {why}", args.shell))?;
@@ -54,15 +53,32 @@ async fn watch(args: &WatchArgs) -> Result<(), String> {
         say(&format!("warning: {why}. The time limit holds and cannot be paused"));
     }
     output::print(format!("{READY}\n").as_bytes()).map_err(|error| error.to_string())?;
-    let why = tokio::select! {
+    let ended = tokio::select! {
         biased;
-        result = shell.ended() => return result.map_err(|error| error.to_string()),
-        () = stopwatch.expired() => format!("the command timed out after {}", show(args.limit)),
-        _ = orphaned.recv() => "the guard of the clock was killed, so the command is ended too".to_owned(),
+        result = shell.ended() => result.map_err(|error| error.to_string()),
+        why = async {
+            tokio::select! {
+                biased;
+                () = stopwatch.expired() => format!("the command timed out after {}", show(args.limit)),
+                _ = signals.recv() => match guard_of(args) {
+                    Some(_) => "the clock got a signal to end, so the command is ended too".to_owned(),
+                    None => "the guard of the clock was killed, so the command is ended too".to_owned(),
+                },
+            }
+        } => {
+            say(&why);
+            shell.end();
+            Ok(())
+        }
     };
-    say(&why);
-    shell.end();
-    Ok(())
+    // A guard that was stopped would stay for ever.
+    guard_of(args).into_iter().for_each(|guard| _ = kill_process(guard, rustix::process::Signal::CONT));
+    ended
+}
+
+/// The guard, unless it has ended.
+fn guard_of(args: &WatchArgs) -> Option<Pid> {
+    getppid().filter(|parent| parent.as_raw_pid() == args.parent)
 }
 
 /// The configured coordinator, or a private one. `None`: there can be no private one, and the limit cannot be paused.

@@ -20,7 +20,7 @@ import org.tomlj.TomlPosition;
 /**
  * The config file: the settings that all programs share.
  *
- * <p>1. A file that was named must exist; the default one may be missing.
+ * <p>1. A file that was named must exist; the default one may be missing, or in the home of another user.
  *
  * <p>2. An unknown key is an error, which has its name and line: a typing mistake must not silently select the default.
  *
@@ -38,13 +38,22 @@ final class ConfigFile {
 
     /** Reads the file that the environment names, else the default one. */
     static Map<Setting, String> load(UnaryOperator<String> environment) {
+        return load(environment, Files::readString);
+    }
+
+    /** Reads the text of a file. */
+    interface Reader {
+        String read(Path path) throws IOException;
+    }
+
+    static Map<Setting, String> load(UnaryOperator<String> environment, Reader reader) {
         Optional<Path> named = path(environment, VARIABLE);
         Optional<Path> path = named.or(() -> usualPlace(environment));
         if (path.isEmpty()) {
             return Map.of();
         }
         try {
-            return parse(Files.readString(path.get()));
+            return parse(reader.read(path.get()));
         } catch (NoSuchFileException missing) {
             if (named.isEmpty()) {
                 return Map.of();
@@ -54,6 +63,14 @@ final class ConfigFile {
             // A HOME of /dev/null is no directory, for which Java has no exception of its own.
             boolean isForbidden = unreadable instanceof AccessDeniedException;
             if (named.isEmpty() && !isForbidden && !Files.isDirectory(path.get().getParent())) {
+                return Map.of();
+            }
+            if (named.isEmpty() && isForbidden && Owner.isAnotherUser(path.get().getParent().getParent())) {
+                LOG.log(
+                        System.Logger.Level.WARNING,
+                        "config file {0} is ignored: it may not be read, and its directory belongs to another user;"
+                                + " correct HOME or XDG_CONFIG_HOME",
+                        path.get());
                 return Map.of();
             }
             throw new ConfigException("config file " + path.get() + ": " + unreadable, unreadable);

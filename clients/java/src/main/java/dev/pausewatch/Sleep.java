@@ -13,6 +13,14 @@ final class Sleep {
 
     private Sleep() {}
 
+    /** An interruption between the readings of two clocks that is this long could be taken for a sleep. */
+    private static final long LONGEST_READING = 10_000_000;
+
+    /** Reads a clock, in nanoseconds. */
+    interface Reading {
+        long read() throws IOException;
+    }
+
     /**
      * The time asleep in nanoseconds, since a moment that is the same for the whole process; only differences are
      * meaningful. If it is not known, it stays constant: then a sleep within a pause is credited too, up to the time
@@ -20,14 +28,35 @@ final class Sleep {
      */
     static long slept() {
         try {
-            String text = Files.readString(UPTIME, StandardCharsets.US_ASCII);
-            // Read in this order, an interruption between the two makes the difference too small, never too large.
-            long uptime = new BigDecimal(text.substring(0, text.indexOf(' ')))
-                    .movePointRight(9)
-                    .longValue();
-            return uptime - System.nanoTime();
+            return difference(System::nanoTime, Sleep::uptime);
         } catch (IOException | NumberFormatException | IndexOutOfBoundsException unknown) {
             return 0;
         }
+    }
+
+    /**
+     * How far {@code withSleep} is ahead of {@code awake}. The clocks are read again after an interruption; on a machine
+     * that is too busy for that, the shortest of 100 readings counts.
+     */
+    static long difference(Reading awake, Reading withSleep) throws IOException {
+        long shortest = Long.MAX_VALUE;
+        long ahead = 0;
+        for (int reading = 0; reading < 100 && shortest >= LONGEST_READING; reading++) {
+            long before = awake.read();
+            long at = withSleep.read();
+            long after = awake.read();
+            if (after - before < shortest) {
+                shortest = after - before;
+                ahead = at - after;
+            }
+        }
+        return ahead;
+    }
+
+    private static long uptime() throws IOException {
+        String text = Files.readString(UPTIME, StandardCharsets.US_ASCII);
+        return new BigDecimal(text.substring(0, text.indexOf(' ')))
+                .movePointRight(9)
+                .longValue();
     }
 }

@@ -7,6 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.google.gson.JsonObject;
 import java.io.IOException;
+import java.nio.file.AccessDeniedException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -62,6 +63,28 @@ class ConfigTest {
             environment.put(variable, "/home/\0");
             assertEquals("127.0.0.1:7420", config().build().address().toString());
         }
+    }
+
+    /** As after {@code su} without {@code -}: HOME is that of root. */
+    @Test
+    void aConfigFileInTheHomeOfAnotherUserIsIgnored() throws IOException {
+        ConfigFile.Reader forbidden = path -> {
+            throw new AccessDeniedException(path.toString());
+        };
+        environment.put("HOME", directory.toString());
+        ConfigException own =
+                assertThrows(ConfigException.class, () -> ConfigFile.load(environment::get, forbidden));
+        assertTrue(own.getMessage().contains("AccessDenied"), own.getMessage());
+        Path theirs = Path.of("/");
+        if (!Owner.isAnotherUser(theirs)) {
+            // The tests run as root, which owns all directories.
+            theirs = Files.createDirectory(directory.resolve("theirs"));
+            Files.setAttribute(theirs, "unix:uid", 65534);
+        }
+        environment.put("HOME", theirs.toString());
+        assertEquals(Map.of(), ConfigFile.load(environment::get, forbidden));
+        environment.put("PAUSEWATCH_CONFIG", theirs.resolve("named.toml").toString());
+        assertThrows(ConfigException.class, () -> ConfigFile.load(environment::get, forbidden));
     }
 
     @Test

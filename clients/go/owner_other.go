@@ -1,0 +1,5 @@
+//go:build !unix
+
+package pausewatch
+
+func isOfAnotherUser(string) bool { return false }
