@@ -49,6 +49,8 @@ pub(crate) struct LineCommands {
     /// Which of them have run outside.
     used: Mutex<Vec<bool>>,
     names: BTreeSet<String>,
+    /// Whether the line may start something in the background, and so go on without its shell.
+    has_background: bool,
     setting: LineSetting,
 }
 
@@ -56,7 +58,7 @@ impl LineCommands {
     pub(crate) fn new(rules: &Rules, line: &str, setting: LineSetting) -> Self {
         let (commands, names) = rules.line_commands(line);
         let used = Mutex::new(vec![false; commands.len()]);
-        Self { commands, used, names, setting }
+        Self { commands, used, names, has_background: line.contains('&'), setting }
     }
 
     /// The names by which the line may call programs that a rule allows.
@@ -99,7 +101,13 @@ impl LineCommands {
         let why = if exec.lineage == Lineage::Unknown {
             "the shell of the line had ended before: let the line end with `wait`".to_owned()
         } else if exec.lineage != Lineage::Line || exec.place != Place::Sandbox {
-            "a program or script starts it, and not the line itself".to_owned()
+            let why = "a program or script starts it, and not the line itself";
+            // The last command of the line may have taken the place of the shell.
+            if self.has_background {
+                format!("{why}, unless its shell has ended: let the line end with `wait`")
+            } else {
+                why.to_owned()
+            }
         } else if self.setting.is_login {
             "a login shell starts it".to_owned()
         } else if exec.workdir != self.setting.workdir {
