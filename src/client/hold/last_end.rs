@@ -112,7 +112,7 @@ mod tests {
             .iter()
             .filter(|(sent, ends)| end.learn(opened + Duration::from_secs(*sent), Some(&ending(*ends)), TTL));
         let unclear = unclear.map(|(sent, _)| *sent).collect();
-        let known = end.known.borrow().map(|end| (end - opened).as_secs());
+        let known = end.known.borrow().map(|end| end.saturating_duration_since(opened).as_secs());
         (unclear, known)
     }
 
