@@ -65,7 +65,9 @@ final class ConfigFile {
             if (named.isEmpty() && !isForbidden && !Files.isDirectory(path.get().getParent())) {
                 return Map.of();
             }
-            if (named.isEmpty() && isForbidden && Owner.isAnotherUser(path.get().getParent().getParent())) {
+            if (named.isEmpty()
+                    && isForbidden
+                    && Owner.isAnotherUser(path.get().getParent().getParent())) {
                 LOG.log(
                         System.Logger.Level.WARNING,
                         "config file {0} is ignored: it may not be read, and its directory belongs to another user;"

@@ -28,6 +28,8 @@ final class Owner {
             return Files.getOwner(process);
         }
         Path home = Path.of(System.getProperty("user.home"));
-        return home.getFileSystem().getUserPrincipalLookupService().lookupPrincipalByName(System.getProperty("user.name"));
+        return home.getFileSystem()
+                .getUserPrincipalLookupService()
+                .lookupPrincipalByName(System.getProperty("user.name"));
     }
 }

@@ -72,8 +72,7 @@ class ConfigTest {
             throw new AccessDeniedException(path.toString());
         };
         environment.put("HOME", directory.toString());
-        ConfigException own =
-                assertThrows(ConfigException.class, () -> ConfigFile.load(environment::get, forbidden));
+        ConfigException own = assertThrows(ConfigException.class, () -> ConfigFile.load(environment::get, forbidden));
         assertTrue(own.getMessage().contains("AccessDenied"), own.getMessage());
         Path theirs = Path.of("/");
         if (!Owner.isAnotherUser(theirs)) {
